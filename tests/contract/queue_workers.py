@@ -104,6 +104,18 @@ class ArqWorker(Worker):
         self.client.delete(b"arq:job:" + one, b"arq:in-progress:" + one)
 
 
+class SaqWorker(Worker):
+    def _take(self) -> Any:
+        return self.client.lmove(f"saq:{self.queue}:queued", f"saq:{self.queue}:active", "LEFT", "RIGHT")
+
+    def _finish(self, one: Any) -> None:
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.lrem(f"saq:{self.queue}:active", 1, one)
+            pipe.zrem(f"saq:{self.queue}:incomplete", one)
+            pipe.set(one, b"{}", ex=600)  # its result
+            pipe.execute()
+
+
 WORKERS: dict[str, Callable[[Redis, str], Worker]] = {
     "celery": CeleryWorker,
     "dramatiq": DramatiqWorker,
@@ -111,4 +123,5 @@ WORKERS: dict[str, Callable[[Redis, str], Worker]] = {
     "huey": HueyWorker,
     "taskiq": ListWorker,
     "arq": ArqWorker,
+    "saq": SaqWorker,
 }

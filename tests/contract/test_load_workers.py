@@ -24,7 +24,7 @@ def listening(kind: str, folder: Path) -> Iterator[tuple[socket.socket, Workers]
             server.bind(str(path))
             server.listen(8)
             try:
-                yield server, Workers(None)
+                yield server, Workers([])
             finally:
                 path.unlink()
     else:
@@ -34,7 +34,7 @@ def listening(kind: str, folder: Path) -> Iterator[tuple[socket.socket, Workers]
         except OSError as error:
             pytest.skip(f"{kind}: {error}")
         with server:
-            yield server, Workers(server.getsockname()[1])
+            yield server, Workers([server.getsockname()[1]])
 
 
 @pytest.mark.parametrize("kind", ["tcp", "tcp6", "unix"])

@@ -164,7 +164,7 @@ def scanning(connection: socket.socket, heard: bytes) -> None:
         connection.sendall(b":0\r\n")  # LLEN
 
 
-@pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "arq"])
+@pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "arq", "saq"])
 def test_a_scan_that_never_comes_to_its_end_is_left(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_parts, "_WITHIN_S", 0.2)
     with lying(scanning) as url:
@@ -173,7 +173,7 @@ def test_a_scan_that_never_comes_to_its_end_is_left(form: str, monkeypatch: pyte
     assert wording("feeders.looking-took-too-long") in said
 
 
-@pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "taskiq"])
+@pytest.mark.parametrize("form", ["dramatiq", "rq", "huey", "celery", "taskiq", "saq"])
 def test_a_list_from_which_some_are_always_removed_is_left(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

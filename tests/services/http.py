@@ -34,17 +34,23 @@ def app(environ, start_response):
     return [b"ok\\n"]
 
 
-async def asgi(scope, receive, send):
+async def asgi(scope, receive, send, sleep=asyncio.sleep):
     if scope["type"] != "http":
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
         return
     begin()
-    await asyncio.sleep(WAIT_S)
+    await sleep(WAIT_S)
     finish()
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"3")]})
     await send({"type": "http.response.body", "body": b"ok\\n"})
+
+
+async def on_trio(scope, receive, send):
+    import trio
+
+    await asgi(scope, receive, send, trio.sleep)
 """
 LONG_ITEM = {"ITEM_S": "3"}
 
@@ -72,13 +78,20 @@ def counts_are_the_truth(
 
 
 def a_stop_answers_what_was_accepted(
-    folder: Path, services_venv: Path, command: str, layout: str, n_clients: int
+    folder: Path,
+    services_venv: Path,
+    command: str,
+    layout: str,
+    n_clients: int,
+    *,
+    kind: str | None = None,
+    port: int | None = None,
 ) -> None:
     """Requests of 3 s are in hand when the study ends: each that was begun is finished and answered."""
     (folder / "app.py").write_text(APP)
-    port = free_port()
+    port = port or free_port()
     (folder / "s.yaml").write_text(
-        f"service:\n  kind: {command.split()[0]}\n  command: {command.format(port=port)}\n"
+        f"service:\n  kind: {kind or command.split()[0]}\n  command: {command.format(port=port)}\n"
         "  environment: {ITEM_S: '3'}\n"
         "  probe: {kind: command, command: [sh, -c, 'cat finished 2>/dev/null | wc -c'], timeout: 20s}\n"
         "  feeder: {kind: none}\n"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from ..redis_server import RedisServer
 from . import queue
-from .measured import tell
+from .measured import COUNTED, WINDOW_S, check_counts, moments, tell, tuner, windows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 APP = """\
@@ -31,7 +32,9 @@ def command(server: RedisServer, *more: str) -> str:
     return " ".join(["celery", "-A", "app", "-b", broker, "worker", *more])
 
 
-@pytest.mark.parametrize("probe", ["inspect", pytest.param("queue", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "probe", ["finished", *(pytest.param(probe, marks=pytest.mark.full) for probe in ("inspect", "queue"))]
+)
 def test_counts_are_the_truth_in_every_pool(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
 ) -> None:
@@ -47,6 +50,76 @@ def test_counts_are_the_truth_in_every_pool(
     )
 
     assert "nothing-feeds" not in said
+    assert ("failures-counted" in said) == (probe != "finished")
+
+
+OUTCOMES = """\
+import os, time
+
+import item as items
+from celery import Celery
+from celery.exceptions import Ignore, Reject
+
+app = Celery("app", broker=os.environ["REDIS_URL"].replace("unix://", "redis+socket://"))
+app.conf.task_ignore_result = True
+
+
+@app.task(bind=True, name="item", max_retries=1, acks_late=True)
+def item(self, outcome):
+    time.sleep(0.02)
+    if outcome == "fails":
+        raise ValueError(outcome)
+    if outcome == "is retried once" and self.request.retries == 0:
+        raise self.retry(countdown=0)
+    if outcome == "is rejected":
+        raise Reject(outcome, requeue=False)
+    if outcome == "runs another within itself":
+        inner.apply()
+    items.finish()
+    if outcome == "is ignored":
+        raise Ignore
+
+
+@app.task
+def inner():
+    pass
+
+
+def send():
+    for outcome in ("ends well", "fails", "is retried once", "is rejected", "is ignored"):
+        item.delay(outcome)
+    item.delay("runs another within itself")
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "layout"), [("prefork", "2x-"), pytest.param("threads", "1x2", marks=pytest.mark.full)]
+)
+def test_what_failed_or_is_retried_is_no_finished_task(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer, form: str, layout: str
+) -> None:
+    """Of each 6 first attempts 3 end well; what is retried comes again at the end of the queue only."""
+    path = os.environ.get("PYTHONPATH", "")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "more.py").write_text("with open('imported', 'a') as file:\n    file.write('x')\n")
+    queue.send(tmp_path, services_venv, redis_server, OUTCOMES, 400)
+
+    said = tuner(
+        tmp_path,
+        services_venv,
+        *("grid", *COUNTED, "--window", f"{WINDOW_S}s", "--warmup", "1s", "--layouts", layout),
+        *("--study", "s.tuner.db", "--"),
+        *command(redis_server, "-l", "INFO", "-P", form, "-I", "more").split(),
+        environment={**queue.environment(redis_server), "PYTHONPATH": f"{tmp_path / 'own'}:{path}"},
+    )
+
+    tell(said)
+    check_counts(tmp_path, tmp_path / "s.tuner.db", [layout], some_fail=True)
+    last = windows_of(tmp_path / "s.tuner.db")[-1].readings[1]
+    assert 0 < last.n_done_total <= len(moments(tmp_path, "finished"))
+    assert abs(last.n_done_total - last.n_failed_total) <= 6
+    assert "are not in the throughput: " in said
+    assert (tmp_path / "imported").exists()  # what the command itself has included
 
 
 @pytest.mark.full

@@ -50,7 +50,22 @@ def seen(
     text: str, *, of: StudyRecord, spread: ConnectionSpread | None = None, cores: float = 0.1
 ) -> Evidence:
     layout = parse_layout(text)
-    told = (1000, 0, 100.0, 100 * cores, *(0.0,) * 4, 100 * cores, *(0.0,) * 6, None, None, 0.0, 0.0, None, None, None)
+    told = (
+        1000,
+        0,
+        100.0,
+        100 * cores,
+        *(0.0,) * 4,
+        100 * cores,
+        *(0.0,) * 6,
+        None,
+        None,
+        0.0,
+        0.0,
+        None,
+        None,
+        None,
+    )
     windows = [summed_window(layout, told)]
     facts = load_facts(of)
     assert facts is not None

@@ -158,6 +158,20 @@ def test_a_clone_for_arq_is_the_same_as_its_id_is_its_name() -> None:
     assert cloned("arq") == recorded("arq")
 
 
+def test_a_clone_for_saq_differs_in_its_key_its_time_and_its_queue() -> None:
+    assert json_differences("saq") == {
+        "key": ID.decode(),
+        "queued": 1_700_000_000_500,
+        "queue": "other",
+    }
+
+
+def test_a_clone_for_saq_was_not_tried_yet() -> None:
+    tried = changed("saq", attempts=2, started=5, touched=6, error="boom", worker_id="w", status="active")
+
+    assert cloned("saq", tried) == cloned("saq")
+
+
 def test_a_clone_for_huey_differs_in_its_id() -> None:
     before, after = recorded("huey")[BODY], cloned("huey")[BODY]
 
@@ -199,6 +213,8 @@ CHAIN = base64.b64encode(json.dumps([[], {}, {"chain": [{"task": "next"}]}]).enc
             wording("feeders.sends-others-when-done"),
         ),
         ("taskiq", {BODY: b"\x81\xa7task_id"}, wording("feeders.no-json")),
+        ("saq", changed("saq", scheduled=1_900_000_000), wording("feeders.waits-for-its-schedule")),
+        ("saq", changed("saq", key=None), wording("feeders.no-job-of-saq")),
         ("rq", {"data": b"x", "dependency_ids": b'["a"]'}, wording("feeders.depends-on-other-jobs")),
         ("rq", {"status": b"queued"}, wording("feeders.no-job")),
         ("rq", {"data": b"x", "rate_limit_key": b"k"}, wording("feeders.tells-others-when-done")),

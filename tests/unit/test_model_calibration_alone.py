@@ -328,7 +328,7 @@ def test_one_short_launch_leaves_no_draw_in_which_an_item_asks_for_nothing() -> 
 
 def test_a_backend_waits_for_a_core_as_the_threads_of_items_do_where_others_fill_the_host() -> None:
     """Others use 1.9 of 2 cores, at a lower priority: an item computes for 4 ms and waits for 1 ms meanwhile.
-    So a backend's 2 ms take 2.5, and not 20. The 6 ms of other threads are taken off sleep, as all own CPU."""
+    So a backend's 2 ms take 2.5, not 20. The 6 ms of other threads are taken off sleep, as all own CPU."""
     window = Clocks(
         Layout(1, 1), 1, 100.0, 1000, 0, service_cpu_s=10.0, worker_cpu_s=10.0,
         child_cpu_s=0.0, item_cpu_s=4.0, run_delay_s=1.0, blocked_s=0.0, backend_cpu_s=2.0, foreign_cores=1.9,

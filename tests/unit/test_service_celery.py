@@ -14,12 +14,18 @@ from tuner.core.pooled import pooled_variants
 
 from ..wording import key_of, wording
 
-NAMES = {"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}
+NAMES = {
+    "CELERY_WORKER_HOSTNAME": "tuner{process}@%h",
+    "CELERY_WORKER_INCLUDE": "tuner_celery",  # counts
+    "PYTHONPATH": "{TUNER_COUNTER_DIR}",
+}
 
 
 @pytest.fixture(autouse=True)
 def _nobody_names_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CELERY_BROKER_URL", "BROKER_URL", "CELERY_WORKER_POOL", "CELERY_WORKER_LOGLEVEL"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("PYTHONPATH", "CELERY_WORKER_INCLUDE"):  # to which tuner adds
         monkeypatch.delenv(name, raising=False)
 
 
@@ -43,7 +49,7 @@ def test_prefork_is_one_node_whatever_the_command_says_of_its_size(options: str)
     assert service.environment == ({} if options else by_variables) | NAMES
     assert (service.programs, service.threads, service.ready.count) == ("one", False, 1)
     assert (service.stop.signal, service.stop.wait, service.stop.as_group) == ("TERM", 120, False)
-    assert (service.probe.kind, service.probe.via, service.probe.broker) == ("celery", "inspect", None)
+    assert (service.probe.kind, service.probe.module) == ("mmap-counter", "celery")
     assert "tuner sample" in service.cautions["nothing-feeds"]
 
 

@@ -64,13 +64,11 @@ def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
 
 
 def _places(settings: Settings) -> Iterator[_Named]:
-    from tuner.core.http_request import parse_url
-
     service = settings.service
     if service.kind != "script":
         return
     if service.feeder.kind == "http" and not service.feeder.url.startswith("http+unix:"):
-        url = parse_url(service.feeder.url)
+        url = service.feeder.target
         yield _Named("service.feeder.url", url.host, url.port)
     variants = [settings.service_in(name) for name in service.variants] or [service]
     for one in variants:

@@ -104,5 +104,6 @@ def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, w
         timeout_s=asked.timeout,
         wait_s=asked.wait,
         seed=asked.seed,
+        addresses=asked.targets if asked.is_numbered else None,
     )
     return HttpFeeder(traffic, layouts, load_totals(scratch), scratch, warn)

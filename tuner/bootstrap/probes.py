@@ -68,7 +68,7 @@ def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> 
         case "mmap-counter":
             from tuner.adapters.probes.mmap_counter import CounterProbe
 
-            return CounterProbe(clock, around.counters, owner(settings))
+            return CounterProbe(clock, around.counters, owner(settings), asked.module)
         case "command":
             from tuner.adapters.probes.command import CommandProbe
 

@@ -18,7 +18,7 @@ def sample(
     form: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq or arq; else seen by what waits."
+            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq, arq or saq; else seen by what waits."
         ),
     ] = None,
     queue: Annotated[

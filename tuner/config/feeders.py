@@ -49,9 +49,12 @@ class NoFeederSettings(Section):
     kind: Literal["none"] = "none"  #: which feeder
 
 
+_NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
+
+
 def _url(text: str) -> str:
     try:
-        parse_url(text)
+        parse_url(text.replace(_NUMBER, "0"))
     except ConfigError as error:
         raise said(error) from error
     return text
@@ -122,7 +125,8 @@ class HttpFeederSettings(Section):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
     kind: Literal["http"]  #: which feeder
-    url: Annotated[str, AfterValidator(_url)]  #: where the requests go
+    #: where the requests go; `{process}` in it stands for 0, 1, ...: each process has its own address
+    url: Annotated[str, AfterValidator(_url)]
     method: Annotated[str, AfterValidator(_method)] = "GET"  #: of each request
     #: of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
@@ -196,12 +200,21 @@ class HttpFeederSettings(Section):
         return None if isinstance(self.rate, float) else self.rate
 
     @property
+    def is_numbered(self) -> bool:
+        """Whether each process listens at an address of its own."""
+        return _NUMBER in self.url
+
+    @property
     def target(self) -> HttpUrl:
-        """Where the requests go."""
-        return parse_url(self.url)
+        """Where the requests go; of several processes, those of the first."""
+        return self.targets(1)[0]
+
+    def targets(self, processes: int) -> list[HttpUrl]:
+        """Where the requests of so many *processes* go."""
+        return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
 
 
-FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq")
+FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq")
 FORMS_ON_RABBITMQ = ("celery", "dramatiq")
 FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
@@ -223,7 +236,7 @@ class QueueFeederSettings(Section):
     """Clones of recorded messages, so many that a queue never runs dry."""
 
     kind: Literal["queue"]  #: which feeder
-    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq"]  #: whose messages
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq"]  #: whose messages
     url: BrokerUrl  #: of the broker
     queue: Annotated[str, Field(min_length=1)]  #: its name there
     sample: ConfigPath  #: what `tuner sample` wrote

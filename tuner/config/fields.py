@@ -38,6 +38,7 @@ FILLED_IN = (
 )  #: the fields of a command, see ServiceSpec
 #: fields that a probe fills in, each with the probe that does
 FILLED_IN_BY_PROBES = {
+    "TUNER_COUNTER_DIR": "probe mmap-counter",
     "TUNER_STATSD": "probe statsd",
     "TUNER_PROBE_PORT": "probe prometheus or uwsgi that asks there",
 }

@@ -22,6 +22,7 @@ class MmapCounterSettings(Section):
     """Workers count themselves, through tuner.probe."""
 
     kind: Literal["mmap-counter"] = "mmap-counter"  #: which probe
+    module: Literal["celery"] | None = None  #: put beside the counters, for the workers to import
 
 
 class CommandProbeSettings(Section):

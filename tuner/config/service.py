@@ -221,10 +221,12 @@ class ScriptSettings(RunSettings):
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
-        """The address of statsd, and the port of the launch's own, with such probes."""
-        probes = self.probes.values()
-        statsd = ("TUNER_STATSD",) if any(probe.kind == "statsd" for probe in probes) else ()
-        return (*statsd, "TUNER_PROBE_PORT") if any(has_own_port(probe) for probe in probes) else statsd
+        """The folder of counters, the address of statsd, the port of the launch's own, with such probes."""
+        kinds = {probe.kind for probe in self.probes.values()}
+        of_kind = {"mmap-counter": "TUNER_COUNTER_DIR", "statsd": "TUNER_STATSD"}
+        fields = tuple(name for kind, name in of_kind.items() if kind in kinds)
+        has_port = any(has_own_port(probe) for probe in self.probes.values())
+        return (*fields, "TUNER_PROBE_PORT") if has_port else fields
 
     @property
     def probes(self) -> dict[str, ProbeSettings]:

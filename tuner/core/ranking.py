@@ -24,6 +24,7 @@ from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
 from tuner.core.connection_spread import ConnectionSpread
+from tuner.core.failures import failures_told
 from tuner.core.fleet import is_fleet
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -232,7 +233,7 @@ def rank(
         confidence,
         current,
         of_throughput.noise,
-        found.notes,
+        (*found.notes, *failures_told(tallies)),
         objective,
         tuple(limits),
         _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within, box_of),

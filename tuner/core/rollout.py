@@ -37,6 +37,8 @@ class Rollout:
     hidden: tuple[str, ...] = ()  #: variables that had values which studies do not keep
     remarks: tuple[str, ...] = ()  #: what whoever applies it has to know, a sentence each
     provenance: tuple[str, ...] = ()  #: where it comes from, a sentence each
+    #: of a program that shares its network with no other (a pod), where those of one host have to differ
+    alone_command: tuple[str, ...] | None = None
 
     @property
     def is_numbered(self) -> bool:

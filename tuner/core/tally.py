@@ -61,6 +61,7 @@ class LaunchTally:
     n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
     #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
     told: tuple[float | None, ...] | None = None
+    n_failed: int = 0
 
     @property
     def mean_load(self) -> float:
@@ -155,6 +156,7 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
         launch.n_windows += 1
         launch.length_s += length_s
         launch.n_done += n_done
+        launch.n_failed += window.n_failed
         launch.rates += rate
         launch.squares += rate * rate
         launch.load += window.load1_mean * length_s

@@ -7,6 +7,7 @@ from pathlib import Path, PurePath
 
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
+    ALSO_FAILED,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -76,6 +77,7 @@ SERVICE = Service(
             "jobs that were finished, whether well or not",
             "nothing per item: a length is read once a second",
             {"zcard": "{queue}"},
+            counts_too=ALSO_FAILED,
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("arq", settings),

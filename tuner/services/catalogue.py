@@ -21,11 +21,14 @@ OWN = (
     "granian",
     "gunicorn",
     "huey",
+    "hypercorn",
     "procrastinate",
     "rq",
+    "saq",
     "taskiq",
     "uvicorn",
     "uwsgi",
+    "waitress",
 )
 
 

@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from tuner.services.expansion import Unclear
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Setting, Told
-from tuner.services.redis_queue import DEFAULT_URL, queue_counted, queue_feeder, unfed
+from tuner.services.record import GIVEN, Command, Counted, Form, Grammar, Section, Service, Setting, Told
+from tuner.services.redis_queue import ALSO_FAILED, DEFAULT_URL, queue_counted, queue_feeder, unfed
 
 _POOL, _CONCURRENCY = "CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"
 _READY = {"kind": "log", "pattern": r"\bready\.$"}
 #: to the node alone: a pool that is told to end, too, loses what is in hand
 _STOP = {"signal": "TERM", "wait": "120s", "as_group": "no"}
 _PREFORK = ("prefork", "processes")
+_INCLUDE = "CELERY_WORKER_INCLUDE"
+_MODULE = "tuner_celery"  #: counts what a node finishes; the probe puts it into the folder of counters
+_BEGUN = "each attempt as an item, also those that fail or are retried; finished counts what ends well"
 #: options that tuner has a say in; what the command says is taken out, as of two -P the first one counts
 #: where the patches of gevent are concerned, and the last one everywhere else
 _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
@@ -174,16 +177,30 @@ SERVICE = Service(
     ),
     probes=(
         Counted(
+            "finished",
+            "tasks that ended well; attempts that failed or are to be retried apart",
+            "6 µs of CPU per task",
+            lambda _command, _settings: {"kind": "mmap-counter", "module": "celery"},
+            Told(
+                {_INCLUDE: _MODULE},
+                (f"--include={GIVEN},{_MODULE}",),
+                ("-I", "--include"),
+                besides={"PYTHONPATH": "{TUNER_COUNTER_DIR}"},
+            ),
+        ),
+        Counted(
             "inspect",
             "tasks begun, as the nodes say when they are asked",
             "nothing per task that could be told from noise; 1 to 2 ms a second in each node",
             lambda command, _settings: _asked("inspect", command),
+            counts_too=_BEGUN,
         ),
         Counted(
             _THROUGH.name,
             _THROUGH.counts,
             _THROUGH.costs,
             _through,
+            counts_too=f"{ALSO_FAILED}; finished counts what ends well",
         ),
         Counted(
             "events",
@@ -191,7 +208,7 @@ SERVICE = Service(
             "0.3 to 0.7 ms of CPU per task",
             lambda command, _settings: _asked("events", command),
             cost_warning="events cost Celery 0.3 to 0.7 ms of CPU per task: that may change the order of"
-            " layouts whose tasks take less than 50 ms; inspect and queue cost nothing per task",
+            " layouts whose tasks take less than 50 ms; finished costs next to nothing",
         ),
         Counted(
             "log",
@@ -199,12 +216,14 @@ SERVICE = Service(
             "up to 0.6 ms of CPU per task where the level was not INFO",
             _lines,
             Told({"CELERY_WORKER_LOGLEVEL": "INFO"}, ("--loglevel=INFO",), ("-l", "--loglevel")),
-            cost_warning="log needs the level INFO, up to 0.6 ms of CPU per task; inspect and queue cost"
-            " nothing per task",
+            cost_warning="log needs the level INFO, up to 0.6 ms of CPU per task; finished and inspect cost"
+            " nothing of that",
         ),
     ),
     feeder=_feeder,
     unfed=unfed("Celery"),
+    joined=(_INCLUDE, "PYTHONPATH"),
+    separators={_INCLUDE: ",", "PYTHONPATH": ":"},
     logs=_logs,
     names={"CELERY_WORKER_HOSTNAME": "celery{process}@%h"},
     refused={

@@ -58,7 +58,8 @@ def _form(form: Form, service: Service) -> dict[str, Any]:
 
 def _told(told: Told, layout: Layout) -> dict[str, Any]:
     """What the environment and the flags are in *layout*."""
-    spec = ServiceSpec("", told.flags, told.environment, probe_fields=("TUNER_STATSD", "TUNER_PROBE_PORT"))
+    fields = ("TUNER_COUNTER_DIR", "TUNER_STATSD", "TUNER_PROBE_PORT")
+    spec = ServiceSpec("", told.flags, told.environment, probe_fields=fields)
     environment = spec.environment_of(layout, 0, 2)
     return {
         "environment": {name: environment[name] for name in told.environment},

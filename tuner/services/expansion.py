@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.core.command_words import taken_apart
 from tuner.core.errors import ConfigError
-from tuner.services.record import Command, Counted, Form, Service
+from tuner.services.record import GIVEN, Command, Counted, Form, Service
 from tuner.services.running import escaped
 
 
@@ -61,6 +61,8 @@ def expanded(
         _check_counted(section["probe"], feeder)
         if counted.cost_warning:
             warn("probe-costs", counted.cost_warning)
+        if counted.counts_too:
+            warn("failures-counted", f"{service.name}: the probe {counted.name} counts {counted.counts_too}")
     if "feeder" not in asked:
         found = service.feeder(user.command, settings)
         if found is not None:
@@ -249,11 +251,12 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
     words = list(taken.whole)
     environment: dict[str, str] = {}
     for one in (form.layout, service.always, *([] if counted is None else [counted.told])):
-        if one.by_flags(command):
+        is_by_flags = one.by_flags(command)
+        if is_by_flags:
             at = words.index("--") if "--" in words else len(words)  # what follows is no option
-            words[at:at] = one.flags
-            continue
-        for name, value in one.environment.items():
+            given = escaped(command.option(*one.set_by) or "")
+            words[at:at] = [flag.replace(GIVEN, given) for flag in one.flags]
+        for name, value in (one.besides if is_by_flags else {**one.environment, **one.besides}).items():
             if name not in service.joined:
                 if name in variables:
                     raise Unclear(
@@ -262,7 +265,7 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
                 environment[name] = value
                 continue
             before = environment.get(name, variables.get(name, escaped(command.environment.get(name, ""))))
-            environment[name] = f"{before} {value}".strip()
+            environment[name] = f"{before}{service.separator(name)}{value}" if before else value
     return {
         "command": [*(["env", *assigned] if assigned else []), *user.before, *words],
         "environment": environment,

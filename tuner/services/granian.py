@@ -98,6 +98,7 @@ SERVICE = Service(
                 ),
                 _METRICS,
             ),
+            counts_too="requests that are answered with an error as items, too",
         ),
     ),
     feeder=lambda _command, settings: http_feeder(settings),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
+    ALSO_FAILED,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -58,6 +59,7 @@ SERVICE = Service(
             "tasks as they are taken: at each end of a window up to P x T may be in hand",
             "nothing per task",
             {"llen": "huey.redis.{queue}"},
+            counts_too=ALSO_FAILED,
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("huey", settings),

@@ -10,6 +10,7 @@ from tuner.core.service import OsThreads, Programs, Workers
 from tuner.services.command import Command as Command
 from tuner.services.command import Grammar as Grammar
 
+GIVEN = "<given>"  #: in a flag of `Told`
 Section = Mapping[str, Any]  #: a part of a config, as YAML would give it: mappings, lists, texts
 
 
@@ -22,8 +23,9 @@ class Told:
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()  #: `GIVEN` in one stands for the value that the command has for *set_by*
     set_by: tuple[str, ...] = ()  #: options of the command that variables lose against
+    besides: Mapping[str, str] = field(default_factory=dict)  #: variables that flags do not stand for
 
     def by_flags(self, command: Command) -> bool:
         """Whether *command* needs the flags."""
@@ -105,6 +107,7 @@ class Counted:
     ]  #: of the command and the settings: ``service.probe``
     told: Told = field(default_factory=Told)  #: what the service needs to be told for it
     forms: tuple[str, ...] = ()  #: those that it counts; empty: every one
+    counts_too: str = ""  #: what it takes for items that are none, as it cannot tell; printed before a study
     cost_warning: str = ""  #: told before a study, where counting costs the service over 1 % of an item
 
 
@@ -127,6 +130,7 @@ class Service:
     unfed: str = ""
     #: variables that several speakers write to, blank between: what is there already is kept before it
     joined: tuple[str, ...] = ()
+    separators: Mapping[str, str] = field(default_factory=dict)  #: what stands between instead, by variable
     #: variables that tell programs apart that share a box, in production, with ``{process}``
     names: Mapping[str, str] = field(default_factory=dict)
     #: whether it logs the lines that its forms' ready checks wait for; else nothing is waited for
@@ -137,12 +141,18 @@ class Service:
     in_production: str = ""  #: what to mind there beside the layout, a sentence; may have ``{threads}``
     #: the command's words as they are there, where a form replaces some to measure
     production_words: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda words: words
+    #: the same for a program that shares its network with no other, where those of one host have to differ
+    alone_words: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
     def counted_by(self, *forms: str) -> Counted | None:
         """What counts all of *forms*, unless the user names another; None: nothing counts them together."""
         counting = (one for one in self.probes if not one.forms or set(forms) <= set(one.forms))
         return next(counting, None)
+
+    def separator(self, variable: str) -> str:
+        """What stands between the parts of a joined *variable*."""
+        return self.separators.get(variable, " ")
 
     def form(self, name: str) -> Form | None:
         """The form of that name."""

@@ -8,6 +8,9 @@ from tuner.services.expansion import Unclear
 from tuner.services.record import Command, Counted, Section, Setting
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
+#: of messages that are gone from a queue: nobody knows how they ended. One that comes back to be retried
+#: makes up for its attempt before
+ALSO_FAILED = "those that fail as items, too"
 
 
 def queue_settings(
@@ -37,7 +40,7 @@ def queue_feeder(form: str, settings: Mapping[str, str]) -> Section | None:
     return {"kind": "queue", "form": form, **{name: settings[name] for name in names}}
 
 
-def queue_counted(counts: str, costs: str, *left: Mapping[str, str]) -> Counted:
+def queue_counted(counts: str, costs: str, *left: Mapping[str, str], counts_too: str = "") -> Counted:
     """What goes through the queue.
 
     Where tuner feeds it, the feeder knows. Else it is what is *left* in it (terms of the redis probe, with
@@ -51,7 +54,7 @@ def queue_counted(counts: str, costs: str, *left: Mapping[str, str]) -> Counted:
         terms = [{name: key.format(queue=settings["queue"]) for name, key in term.items()} for term in left]
         return {"kind": "redis", "url": settings["url"], "count": terms, "falls": "yes"}
 
-    return Counted("queue", counts, costs, section)
+    return Counted("queue", counts, costs, section, counts_too=counts_too)
 
 
 def _check_queue(settings: Mapping[str, str], key: str) -> None:

@@ -14,7 +14,7 @@ from tuner.core.layout import Layout
 from tuner.core.resuming import HIDDEN
 from tuner.core.rollout import PROCESS, Rollout
 from tuner.services.crash_processor import MODULE, PROGRAM
-from tuner.services.record import Command, Counted, Form, Service, Told
+from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w+)\}")
 _LAYOUT_FIELDS = {"processes", "threads", "process"}
@@ -74,6 +74,9 @@ def rollout_of(
         looked_at = _looked_at(own_words, service)
         own_words = (*own_words[: -len(looked_at.words)], *looked_at.without(*overriding))
     n_programs = 1 if merged.get("programs") == "one" else layout.processes
+    alone = None if service is None or service.alone_words is None else service.alone_words(told.words)
+    if alone is not None and n_programs == 1:
+        words, own_words, alone = alone, _without(alone, options.flags), None
     fill = _Filling(layout, cores, PROCESS if n_programs > 1 else "0")
     if service is None or (form is not None and _reads_variables(form, service)):
         environment = {**_layout_variables(layout), **environment}  # it may read these
@@ -90,6 +93,7 @@ def rollout_of(
         kind="script" if service is None else service.name,
         layout=layout,
         command=tuple(map(fill, words)),
+        alone_command=None if alone is None else tuple(map(fill, alone)),
         own_command=tuple(map(fill, own_words)),
         environment={name: fill(value) for name, value in environment.items()},
         options=_options(map(fill, options.flags)),
@@ -273,20 +277,29 @@ def _without_measuring(service: Service, told: _Told) -> tuple[tuple[str, ...], 
         if flag in measuring:
             words = _without(words, (flag,))
     for one in unwanted:
-        words = _without(words, one.flags)
-        for name, value in one.environment.items():
+        words = _without(words, tuple(flag for flag in one.flags if GIVEN not in flag))
+        words = tuple(word for word in words if not any(_is_filled(word, flag) for flag in one.flags))
+        for name, value in {**one.environment, **one.besides}.items():
             if environment.get(name) == value:
                 del environment[name]
             elif name in service.joined and name in environment:
-                kept = _without(tuple(environment[name].split(" ")), tuple(value.split(" ")))
-                environment[name] = " ".join(kept)
+                between = service.separator(name)
+                kept = _without(tuple(environment[name].split(between)), tuple(value.split(between)))
+                environment[name] = between.join(kept)
     return words, {name: value for name, value in environment.items() if value or name not in service.joined}
+
+
+def _is_filled(word: str, flag: str) -> bool:
+    """Whether *word* is *flag* with a value of the command in place of `GIVEN`."""
+    before, given, after = flag.partition(GIVEN)
+    return bool(given) and word.startswith(before) and word.endswith(after)
 
 
 def _is_in_use(counted: Counted, told: _Told) -> bool:
     """Whether the words of *counted* in a command are tuner's: they say what only a launch knows, or are of
     the probe that was used."""
-    texts = (*counted.told.flags, *counted.told.environment.values())
+    told_to = counted.told
+    texts = (*told_to.flags, *told_to.environment.values(), *told_to.besides.values())
     return any("{TUNER_" in text for text in texts) or counted.name in told.probe.values()
 
 

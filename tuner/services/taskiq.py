@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
+    ALSO_FAILED,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -63,6 +64,7 @@ SERVICE = Service(
             "messages that a worker took from the list (ListQueueBroker)",
             "nothing per item: a length is read once a second",
             {"llen": "{queue}"},
+            counts_too=ALSO_FAILED,
         ),
     ),
     feeder=lambda _command, settings: queue_feeder("taskiq", settings),

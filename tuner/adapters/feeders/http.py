@@ -51,6 +51,8 @@ class Traffic:
     timeout_s: float = 30.0
     wait_s: float = 60.0
     seed: int = 1
+    #: where so many processes listen, if each does at an address of its own, *url* first; None: all at *url*
+    addresses: Callable[[int], Sequence[HttpUrl]] | None = None
 
 
 class HttpFeeder:
@@ -178,6 +180,7 @@ class HttpFeeder:
 
     def _order(self, layout: Layout) -> Order:
         traffic = self._traffic
+        others = () if traffic.addresses is None else traffic.addresses(layout.processes)[1:]
         return Order(
             host=traffic.url.host,
             port=traffic.url.port,
@@ -195,6 +198,7 @@ class HttpFeeder:
             timeout_s=traffic.timeout_s,
             wait_s=traffic.wait_s,
             seed=traffic.seed + self._n_fed,
+            others=tuple((one.host, one.port) for one in others),
         )
 
     def _requests(self) -> tuple[Request, ...]:

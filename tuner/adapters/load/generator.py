@@ -177,7 +177,7 @@ class Generator:
                 if request is None:
                     break
                 if self._idle or len(self._clients) < n_clients_most:
-                    client = self._any_idle() if self._idle else self._new_client()
+                    client = self._idle_client() or self._new_client()
                     client.send(request, int(due_ns), int(due_ns + order.timeout_s * 1e9))
                 else:
                     self._totals.failed("overdue", now_ns)
@@ -220,9 +220,19 @@ class Generator:
         self._rate_per_s = told
         return told
 
+    def _idle_client(self) -> Client | None:
+        """Any one; of several addresses, once each has one, whose turn it is. None: a new one is wanted."""
+        others = self._order.others
+        wanted = min(1 + len(others), self._order.max_outstanding) if others else 0
+        if not self._idle or len(self._clients) < wanted:
+            return None
+        return self._idle.pop(0) if others else self._any_idle()
+
     def _new_client(self) -> Client:
         number, reuse = len(self._clients), self._order.reuse
-        client = Client(self._host, self._order.port, self._totals, number, self._ended, reuse=reuse)
+        addresses = ((self._host, self._order.port), *self._order.others)
+        host, port = addresses[number % len(addresses)]
+        client = Client(host, port, self._totals, number, self._ended, reuse=reuse)
         self._clients.add(client)
         return client
 

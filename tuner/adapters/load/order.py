@@ -57,6 +57,8 @@ class Order:
     wait_s: float = 60.0  #: for the service's first answer
     n_requests: int | None = None  #: after so many it ends; None: when it is told to
     seed: int = 1  #: of the arrivals
+    #: hosts and ports of further processes: clients take all in turn
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def n_clients(self) -> int:
@@ -107,4 +109,5 @@ def read_order(path: Path) -> Order:
     requests = tuple(
         Request(request["method"], request["wire"].encode("latin-1")) for request in told.pop("requests")
     )
-    return Order(requests=requests, **told)
+    others = tuple((str(host), int(port)) for host, port in told.pop("others"))
+    return Order(requests=requests, others=others, **told)

@@ -24,7 +24,8 @@ class SpreadWatch:
     def __init__(self, order: Order, totals: TotalsWriter) -> None:
         self._order = order
         self._totals = totals
-        self._workers = Workers(None if order.host.startswith("/") else order.port)
+        ports = [order.port, *(port for _, port in order.others)]
+        self._workers = Workers([] if order.host.startswith("/") else ports)
         self._counted: tuple[Sequence[int], int, int] | None = None  #: by the last look
         self._looked_ns = 0
         self._began_s: float | None = None
@@ -63,7 +64,8 @@ class SpreadWatch:
         counts = [len(own) for own in held.values()]
         busy = [sum(client.is_busy for client in own) for own in held.values()]
         self._counted = counts, n_starved(busy, self._order.threads), n_waiting
-        moving = surplus([*held.values()]) if self._order.spreads else []
+        # of several addresses each client has one: they are even as they are
+        moving = surplus([*held.values()]) if self._order.spreads and not self._order.others else []
         for client in moving:
             client.move()
         return bool(moving)

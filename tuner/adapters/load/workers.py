@@ -32,9 +32,9 @@ class _Row:
 class Workers:
     """The worker processes of one service, and the connections that each of them has accepted."""
 
-    def __init__(self, port: int | None) -> None:
-        """*port* is where the service listens; None: at a unix socket."""
-        self._port = port
+    def __init__(self, ports: Sequence[int]) -> None:
+        """*ports* are where the service listens; none: at a unix socket."""
+        self._endings = tuple(b":%04X" % port for port in ports)
         self._pids: tuple[int, ...] = ()
         self._accepting: tuple[int, ...] = ()
         self._owners: dict[bytes, int] = {}  #: pid by the inode of a socket
@@ -70,10 +70,9 @@ class Workers:
 
     def _rows(self) -> Iterator[_Row]:
         """The sockets of the service's end of each connection, and those that it listens at."""
-        if self._port is None:
+        if not self._endings:
             yield from _unix_rows()
             return
-        ending = b":%04X" % self._port
         for pid in self._pids[:1]:  # all are in one network namespace
             for table in ("tcp", "tcp6"):
                 try:
@@ -81,10 +80,10 @@ class Workers:
                 except OSError:  # it has ended, or there is no IPv6
                     continue
                 for row in rows:
-                    if ending not in row:
+                    if not any(ending in row for ending in self._endings):
                         continue
                     fields = row.split()
-                    if not fields[1].endswith(ending):
+                    if not fields[1].endswith(self._endings):
                         continue
                     if fields[3] == _LISTENING:
                         yield _Row(fields[9], None)

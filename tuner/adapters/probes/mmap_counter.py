@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Clock
+from tuner.probe import counter
 from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader
 
+#: what workers may import to count, by the config's name for it: files in ``helpers``
+_MODULES = {"celery": "tuner_celery.py"}
 _LARGEST_NS = 2**62  #: 146 years; what is stored has 63 bits
 
 
@@ -25,12 +29,20 @@ class CounterProbe:
         clock: what readings are stamped with.
         folder_root: where the launch's folder is made, and removed afterwards; on tmpfs no disk is written.
         owner: user and group id the workers run as, when not tuner's own.
+        module: a name of ``_MODULES``, whose file the folder holds as well, for the workers to import.
     """
 
-    def __init__(self, clock: Clock, folder_root: Path, owner: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        folder_root: Path,
+        owner: tuple[int, int] | None = None,
+        module: str | None = None,
+    ) -> None:
         self._clock = clock
         self._folder_root = folder_root
         self._owner = owner
+        self._module = module
 
     @contextmanager
     def counting(self, layout: Layout) -> Iterator[CounterCounting]:
@@ -45,18 +57,27 @@ class CounterProbe:
                 hint="Free or unlock that file system, or set TMPDIR to another one.",
             ) from error
         with folder as name, Reader(name) as reader:
+            if self._module is not None:
+                file = _MODULES[self._module]
+                shutil.copyfile(Path(__file__).parent / "helpers" / file, Path(name) / file)
+                shutil.copyfile(counter.__file__, Path(name) / "tuner_counter.py")
             if self._owner is not None:
                 os.chown(name, *self._owner)
-            yield CounterCounting(self._clock, Path(name), reader)
+            yield CounterCounting(self._clock, Path(name), reader, is_own_code=self._module is None)
 
 
 class CounterCounting:
-    """The counters of one launch."""
+    """The counters of one launch.
 
-    def __init__(self, clock: Clock, folder: Path, reader: Reader) -> None:
+    A module of tuner's counts items and no stages of them; and of greenlets, which come and go with a task,
+    those that count are fewer than the layout has. Only the workers' own code tells these.
+    """
+
+    def __init__(self, clock: Clock, folder: Path, reader: Reader, *, is_own_code: bool = True) -> None:
         self._clock = clock
         self._folder = folder
         self._reader = reader
+        self._is_own_code = is_own_code
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -80,6 +101,8 @@ class CounterCounting:
             raise MeasurementError(str(error)) from error
         if max(totals.n_done, totals.n_failed) > LARGEST_COUNT or max(totals) > _LARGEST_NS:
             raise MeasurementError(f"the counters in {self._folder} are damaged: no worker can count so much")
+        if not self._is_own_code:
+            return Reading(at_s, totals.n_done, totals.n_failed)
         return Reading(
             at_s=at_s,
             n_done_total=totals.n_done,

@@ -12,6 +12,7 @@ from tuner.adapters.queues.huey import Huey
 from tuner.adapters.queues.message import Clone, Cut, Message
 from tuner.adapters.queues.queue import Left
 from tuner.adapters.queues.rq import Rq
+from tuner.adapters.queues.saq import Saq
 from tuner.adapters.queues.taskiq import Taskiq
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class RedisForm(Protocol):
 
 
 FORMS: dict[str, RedisForm] = {
-    form.name: form for form in (Dramatiq(), Rq(), Huey(), Celery(), Taskiq(), Arq())
+    form.name: form for form in (Dramatiq(), Rq(), Huey(), Celery(), Taskiq(), Arq(), Saq())
 }
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tuner.core.rollout import Rollout
 from tuner.reports.snippets.text import Unfit, overriding, shown
 
 
-def check_alike(rollout: Rollout, replicas: str) -> None:
-    """Refuse programs that are told their numbers, which *replicas* are not.
+def alike(rollout: Rollout, replicas: str) -> Rollout:
+    """Give programs that are not told their numbers, as *replicas* have none.
 
     Raises:
         Unfit: the command, or a variable, says a number.
     """
+    if rollout.alone_command is not None:
+        rollout = replace(rollout, command=rollout.alone_command)
     if rollout.is_numbered:
         raise Unfit(f"each of its {rollout.n_programs} programs is told its number, and {replicas} have none")
+    return rollout
 
 
 def dollars(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.rollout import Rollout
-from tuner.reports.snippets.containers import check_alike, dollars, on_command, on_signal
+from tuner.reports.snippets.containers import alike, dollars, on_command, on_signal
 from tuner.reports.snippets.text import comment, limits_told, number_left_out, slug, told
 from tuner.reports.snippets.yaml_text import flow, quoted
 
@@ -14,7 +14,7 @@ def kubernetes(rollout: Rollout) -> str:
     Raises:
         Unfit: its programs are told their numbers.
     """
-    check_alike(rollout, "pods of a Deployment")
+    rollout = alike(rollout, "pods of a Deployment")
     name = slug(rollout.service).lower().replace("_", "-").strip("-") or "service"
     several = rollout.n_programs > 1
     text = (

@@ -1,0 +1,31 @@
+"""Counts the tasks that a Celery node finishes. The node imports it (``--include``), in the user's Python.
+
+Celery itself counts tasks as they begin, so that a retry and a failure are tasks as well. This listens to
+its signal ``task_postrun``, which the process that worked on a task sends, and counts where tuner reads it.
+It lies in a launch's folder of counters, beside ``tuner.probe.counter`` as ``tuner_counter``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery.signals import task_postrun
+from tuner_counter import open_counter  # type: ignore[import-not-found]  # a copy, see above
+
+#: tasks of Celery's own that are no work: the one waits for a group by retrying, the other tidies up
+_NO_WORK = ("celery.chord_unlock", "celery.backend_cleanup")
+#: states that end a task as it wanted; every other one, RETRY among them, is an attempt that failed
+_WELL = ("SUCCESS", "IGNORED")
+_COUNTER = open_counter()
+
+
+@task_postrun.connect(weak=False, dispatch_uid="tuner")  # type: ignore[untyped-decorator]  # of Celery
+def _ended(task: Any, state: Any = None, **_: Any) -> None:
+    """Count one attempt; one that another task runs within itself is part of that."""
+    if task.name in _NO_WORK or task.request.is_eager:
+        return
+    slot = _COUNTER.slot()
+    if state in _WELL:
+        slot.done()
+    else:
+        slot.failed()

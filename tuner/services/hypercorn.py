@@ -1,0 +1,107 @@
+"""hypercorn: an event loop in each worker process, for ASGI; WSGI applications run in threads beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.services.http_address import (
+    BY_GENERATOR,
+    CLIENTS,
+    http_feeder,
+    url_of,
+    url_of_address,
+    url_of_socket,
+    url_setting,
+)
+from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
+
+_PORT = "8000"
+_ERROR_LOG = ("--error-logfile", "--log-file", "--error-log")
+
+
+def _form(name: str, summary: str) -> Form:
+    return Form(
+        name=name,
+        summary=summary,
+        layout=Told(flags=("--workers={processes}", f"--worker-class={name}")),
+        programs="one",
+        event_loop=True,
+        workers="children",  # one worker is a child, too
+        ready={"kind": "log", "pattern": "Running on https?://"},
+        stop={"signal": "TERM", "wait": "70s"},
+        loses="requests that take longer than its --graceful-timeout (3 s unless you say more), and with"
+        " several workers those in hand once the first worker has ended",
+    )
+
+
+def _url(command: Command) -> str | None:
+    name = "--insecure-bind" if command.has("--certfile") else "--bind"
+    bound = command.option(name, *(["-b"] if name == "--bind" else []))
+    if bound is None:
+        return "" if command.has("--certfile") else None
+    if bound.startswith("unix:"):
+        return url_of_socket(bound.removeprefix("unix:")) or ""
+    if bound.startswith("fd:"):
+        return ""
+    has_port = ":" in bound and not bound.endswith("]")
+    return (url_of_address(bound) if has_port else url_of(bound, _PORT)) or ""
+
+
+def _logs(command: Command) -> bool:
+    level = command.option("--log-level") or "info"
+    elsewhere = command.option(*_ERROR_LOG) not in (None, "-") or command.has("--log-config")
+    return level.lower() in ("info", "debug") and not elsewhere
+
+
+def _statsd(command: Command, _settings: Mapping[str, str]) -> Section:
+    prefix = (command.option("--statsd-prefix") or "").rstrip(".")
+    before = f"{prefix}." if prefix else ""
+    return {
+        "kind": "statsd",
+        "name": f"{before}hypercorn.requests",
+        "failed": f"{before}hypercorn.request.status.500",
+        "failed_included": "yes",
+    }
+
+
+SERVICE = Service(
+    name="hypercorn",
+    summary="ASGI and WSGI server: an event loop in each worker process",
+    page="docs/services/hypercorn.md",
+    example="hypercorn app:app",
+    commands=("hypercorn",),
+    forms=(
+        _form("asyncio", "worker processes with a loop of asyncio each"),
+        _form("uvloop", "worker processes with a loop of uvloop each"),
+        _form("trio", "worker processes with a loop of trio each"),
+    ),
+    form_of=lambda command: command.option("-k", "--worker-class"),
+    grammar=Grammar(abbreviations=True, whole=("--error-log",), switches="hD"),  # argparse
+    settings=(
+        url_setting(_url, f"http://127.0.0.1:{_PORT}/", "binds to what tuner cannot send to"),
+        CLIENTS,
+    ),
+    probes=(
+        BY_GENERATOR,
+        Counted(
+            "statsd",
+            "requests answered, with their status",
+            "three datagrams a request",
+            _statsd,
+            Told(flags=("--statsd-host={TUNER_STATSD}",)),
+        ),
+    ),
+    feeder=lambda _command, settings: http_feeder(settings),
+    logs=_logs,
+    refused={
+        "--reload": "it watches files and restarts workers; leave it out",
+    },
+    advice=(
+        "An event loop takes as many requests as come: let --set clients be what production has.",
+        "A WSGI application runs in threads that no option sets: cores + 4 in each worker (32 at most), with"
+        " trio 40.",
+        "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
+        "At a stop requests get its --graceful-timeout, 3 s unless you say more.",
+        "Numbers in a file of -c lose against tuner's. A bind there is not seen: --set url=...",
+    ),
+)
