@@ -76,6 +76,7 @@ def test_counts_are_the_truth(jobs: Jobs, client: redis.Redis, name: str, layout
     assert not client.keys("saq:job:*")  # finished ones, too
 
 
+@pytest.mark.full
 def test_a_stop_loses_no_job(jobs: Jobs, client: redis.Redis) -> None:
     put(jobs, 60)
 
