@@ -52,7 +52,7 @@ def walked(
         ways = walk(layouts, scouts, refuses, most_bytes=most_bytes)
         if (layout := ways[-1].next) is None:
             return ways, [str(one.layout) for one in scouts]
-        assert layout not in [one.layout for one in scouts], "a layout is looked at once"
+        assert [one.layout for one in scouts].count(layout) < 2, "a layout is looked at twice at most"
         scouts.append(Scout(layout, per_s(layout), what(layout), memory_bytes(layout), passes(layout)))
 
 
@@ -93,6 +93,29 @@ def test_an_unknown_bottleneck_neither_ends_the_walk_nor_goes_on_without_a_gain(
     (way,), looked_at = walked(GRID, lambda _: 10.0, lambda _: ())
     assert looked_at == ["4x2", "4x4", "8x2"]
     assert way.reached == way.began
+
+
+@pytest.mark.parametrize(("second", "grows"), [(1.02, False), (1.12, True)])
+def test_a_small_gain_has_to_show_twice(second: float, grows: bool) -> None:
+    looks = {"4x2": [100.0, 100.0], "4x4": [112.0, 100.0 * second], "4x8": [100.0], "8x4": [100.0]}
+    looks["8x2"] = [100.0]
+    seen: list[str] = []
+
+    def per_s(layout: Layout) -> float:
+        seen.append(str(layout))
+        return looks[str(layout)][seen.count(str(layout)) - 1]
+
+    (way,), _ = walked(GRID, per_s)
+
+    assert seen[:4] == ["4x2", "4x4", "4x4", "4x2"]
+    assert (str(way.reached) == "4x4") is grows
+
+
+def test_a_large_gain_shows_at_once() -> None:
+    (way,), looked_at = walked(GRID, lambda layout: 130.0 if layout.total_threads > 8 else 100.0)
+
+    assert looked_at == ["4x2", "4x4", "4x8", "8x4"]
+    assert str(way.reached) == "4x4"
 
 
 def test_processes_follow_where_threads_give_no_more_and_threads_again_after_them() -> None:
@@ -201,7 +224,7 @@ def test_memory_that_is_foreseen_ends_the_walk_before_it_is_used() -> None:
 
 def test_memory_is_foreseen_from_what_threads_and_processes_used() -> None:
     seen = {
-        one: Scout(one, 1.0, (), bytes_) for one, bytes_ in ((Layout(4, 2), 328.0), (Layout(4, 4), 336.0))
+        one: [Scout(one, 1.0, (), bytes_)] for one, bytes_ in ((Layout(4, 2), 328.0), (Layout(4, 4), 336.0))
     }
 
     assert foreseen_bytes(Layout(4, 8), seen) == 352.0
@@ -223,7 +246,7 @@ def test_a_walk_ends_and_never_passes_the_most_threads(cores: int, wait_s: float
     more = added(grid, ways, refuses)
     assert all(layout.total_threads <= MOST_THREADS for layout in more)
     assert not set(more) & set(grid)
-    assert len(looked_at) <= 3 + 13  # doublings up to the most threads, and what gave no more
+    assert len(looked_at) <= 2 * (3 + 13)  # doublings up to the most threads, and what gave no more
 
 
 def test_a_study_tells_how_its_grid_grew() -> None:

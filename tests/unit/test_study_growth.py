@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log2
 from typing import Any
 
 import pytest
@@ -47,6 +48,15 @@ class Waiting:
         )
 
 
+class Gaining(Waiting):
+    """Twice the threads give 10 % more, up to 16 of them."""
+
+    def truth(self, layout: Layout, cores: int) -> Truth:
+        """Never near the cores."""
+        doublings = min(4.0, log2(layout.total_threads))
+        return replace(super().truth(Layout(1, 1), cores), items_per_s=20 * 1.1**doublings)
+
+
 def asked(**more: Any) -> StudyRecord:
     usual: dict[str, Any] = {
         "layouts": GRID,
@@ -69,6 +79,7 @@ class Ran:
         service: Waiting | None = None,
         stops_after: tuple[int, ...] = (),
         troubles: tuple[Trouble, ...] = (),
+        noise: Noise | None = None,
         **box: Any,
     ) -> None:
         self.store, self.progress = MemoryStore(study), MemoryProgress()
@@ -76,7 +87,7 @@ class Ran:
         for n_windows in (*stops_after, 10**6):
             clock = VirtualClock.resumed(self.store)
             virtual = VirtualBox(
-                service or Waiting(), Noise(), seed=5, cores=4, clock=clock, troubles=troubles
+                service or Waiting(), noise or Noise(), seed=5, cores=4, clock=clock, troubles=troubles
             )
             stop = PlannedStop(lambda most=n_windows: len(self.store.windows()) >= most)  # type: ignore[misc]
             self.outcomes.append(self._session(replace(virtual.box(), **box), stop))
@@ -159,6 +170,14 @@ def test_a_study_that_was_cut_off_grows_and_goes_on_as_one_that_was_not(
     assert not cut.outcomes[0].is_over
     assert cut.measured == whole.measured
     assert cut.store.study() == whole.store.study()
+
+
+@pytest.mark.parametrize("n_windows", [(), (2,), (3,)])
+def test_small_gains_are_looked_at_once_more_also_after_a_cut(n_windows: tuple[int, ...]) -> None:
+    ran = Ran(asked(n_blocks=1), Gaining(), n_windows, noise=Noise(0, 0, 0, 0, 0))
+
+    assert ran.scouts == ["4x2", "4x4", "4x4", "4x2", "4x8", "8x4"]
+    assert "up to 4x4" in ran.progress.warnings[0][1]
 
 
 def test_layouts_that_were_typed_do_not_grow() -> None:

@@ -8,9 +8,10 @@ grid is laid again around what was reached: half, once and twice as many threads
 The walk goes on as long as the last layout's bottleneck is neither the cores nor the GIL nor memory, and as
 the next one fits. What it rests on:
 
-- A gain is measured: `NO_GAIN` or more of what half as many gave. The bottleneck only ends the walk. Where it
-  is not known (no CPU clocks, requests at a rate), the gain alone decides: a wrong guess costs two launches,
-  a grid that is too small costs the answer.
+- A gain is measured: `NO_GAIN` or more of what half as many gave. One below `SURE_GAIN` may be luck, so both
+  are looked at once more, and the second looks alone have to show it, too. The bottleneck only ends the walk.
+  Where it is not known (no CPU clocks, requests at a rate), the gain alone decides: a wrong guess costs a few
+  launches, a grid that is too small costs the answer.
 - Scouts choose which layouts there are, and nothing else. No window of theirs is shown to a strategy or
   counted in a ranking: given what they saw, the layouts are fixed before the first block, and each claim over
   them holds as if somebody had typed them (sample splitting; Cox, A note on data-splitting, 1975). So every
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 GROWS = "grid_grows"  #: in the provenance, "yes": the layouts are those of a grid, and scouts look first
 GREW = "grid_grew"  #: likewise, once scouts have looked: `Growth` as JSON
 NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain
+SURE_GAIN = 1.25  #: one window of each that scatter by 5 % show so much by luck once in 1000 times
 MOST_THREADS = 4096  #: in all processes together; who needs more wants an event loop, not a larger grid
 #: the bottlenecks that more threads may help; any other one (cores, GIL, memory) they cannot
 MAY_HELP: tuple[What, ...] = ("waiting", "backend")
@@ -95,11 +97,13 @@ def walk(
 
     Args:
         layouts: of the grid.
-        scouts: what was seen up to now, each layout once.
+        scouts: what was seen up to now, each layout once or twice.
         refuses: asked of a layout before it is scouted.
         most_bytes: memory that a layout may use; None: any.
     """
-    seen = {one.layout: one for one in scouts}
+    seen: dict[Layout, list[Scout]] = {}
+    for one in scouts:
+        seen.setdefault(one.layout, []).append(one)
     ways: list[Way] = []
     for variant in dict.fromkeys(layout.variant for layout in layouts):
         corner = corner_of([layout for layout in layouts if layout.variant == variant])
@@ -205,7 +209,7 @@ def opens_too_many(config: str, layout: Layout) -> str | None:
     return f"{layout} opens {opened} connections, and {most} is the most (--max-connections)"
 
 
-def _way(corner: Layout, seen: Mapping[Layout, Scout], refuses: Refuses) -> Way:
+def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuses) -> Way:
     at = corner
     while True:
         here = seen.get(at)
@@ -214,11 +218,11 @@ def _way(corner: Layout, seen: Mapping[Layout, Scout], refuses: Refuses) -> Way:
             if all(why is not None for why in whys):  # nothing could come of looking
                 return Way(corner, at, "refused", whys[0] or "")
             return Way(corner, at, next=at)
-        if here.per_s is None:
+        if here[0].per_s is None:
             return Way(corner, at, "unseen")
-        if here.passes is not None:
-            return Way(corner, at, "refused", here.passes)
-        if any(what not in MAY_HELP for what in here.what):
+        if passed := _passed(here):
+            return Way(corner, at, "refused", passed)
+        if any(what not in MAY_HELP for one in here for what in one.what):
             return Way(corner, at, "full")
         refused, is_unseen = "", False
         for more in doubled(at):
@@ -228,23 +232,44 @@ def _way(corner: Layout, seen: Mapping[Layout, Scout], refuses: Refuses) -> Way:
                     return Way(corner, at, next=more)
                 refused = refused or why
                 continue
-            if _gives_more(here, there):
+            gains = _gains(here, there)
+            if gains is True:
                 at = more
                 break
-            refused = refused or there.passes or ""
-            is_unseen |= there.per_s is None
+            if isinstance(gains, Layout):
+                return Way(corner, at, next=gains)
+            refused = refused or _passed(there)
+            is_unseen |= any(one.per_s is None for one in there)
         else:
             ended: Ended = "refused" if refused else "unseen" if is_unseen else "no-gain"
             return Way(corner, at, ended, refused)
 
 
-def _gives_more(fewer: Scout, more: Scout) -> bool:
-    if more.passes is not None or not fewer.per_s or more.per_s is None:
+def _gains(fewer: Sequence[Scout], more: Sequence[Scout]) -> bool | Layout:
+    """Whether twice as many give more; a layout: that has to be looked at once more to say."""
+    if _passed(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN:
         return False
-    return more.per_s >= NO_GAIN * fewer.per_s
+    if first >= SURE_GAIN:
+        return True
+    for looked_at in (more, fewer):
+        if len(looked_at) < 2:
+            return looked_at[0].layout
+    return _ratio(fewer[1], more[1]) >= NO_GAIN
 
 
-def _with_memory(refuses: Refuses, seen: Mapping[Layout, Scout], most_bytes: float | None) -> Refuses:
+def _ratio(fewer: Scout, more: Scout) -> float:
+    """What *more* gave over what *fewer* gave; 0 where one of them gave no valid window."""
+    return (more.per_s or 0.0) / fewer.per_s if fewer.per_s else 0.0
+
+
+def _passed(looks: Sequence[Scout]) -> str:
+    """A limit of the user's that one of *looks* passed, as part of a sentence; empty: none did."""
+    return next((one.passes for one in looks if one.passes is not None), "")
+
+
+def _with_memory(
+    refuses: Refuses, seen: Mapping[Layout, Sequence[Scout]], most_bytes: float | None
+) -> Refuses:
     """*refuses*, and what is foreseen to need too much memory."""
 
     def refuses_also(layout: Layout) -> str | None:
@@ -259,7 +284,7 @@ def _with_memory(refuses: Refuses, seen: Mapping[Layout, Scout], most_bytes: flo
     return refuses_also
 
 
-def foreseen_bytes(layout: Layout, seen: Mapping[Layout, Scout]) -> float | None:
+def foreseen_bytes(layout: Layout, seen: Mapping[Layout, Sequence[Scout]]) -> float | None:
     """The memory that *layout* will use, from what scouts saw; None: nobody can say.
 
     Twice the processes use twice as much. Each further thread uses as much as the last ones did; while only
@@ -269,14 +294,14 @@ def foreseen_bytes(layout: Layout, seen: Mapping[Layout, Scout]) -> float | None
     has_threads = layout.has_threads and layout.threads % 2 == 0
     half = Layout(layout.processes, layout.threads // 2, layout.variant) if has_threads else None
     if half is not None and half in seen:
-        used = seen[half].memory_bytes
+        used = seen[half][0].memory_bytes
         quarter = Layout(half.processes, half.threads // 2, half.variant) if half.threads % 2 == 0 else None
-        before = None if quarter is None or quarter not in seen else seen[quarter].memory_bytes
+        before = None if quarter is None or quarter not in seen else seen[quarter][0].memory_bytes
         if used is None or before is None:
             return used
         return used + 2 * max(0.0, used - before)
     if layout.processes % 2:
         return None
     fewer = Layout(layout.processes // 2, layout.threads, layout.variant, layout.has_threads)
-    used = seen[fewer].memory_bytes if fewer in seen else None
+    used = seen[fewer][0].memory_bytes if fewer in seen else None
     return None if used is None else 2 * used

@@ -73,7 +73,7 @@ def grown_sentences(study: StudyRecord) -> list[str]:
     came = ", ".join(f"{way.began} to {way.reached}" for way in ways)
     return [
         f"The grid grew from {growth.n_asked} to {len(study.layouts)} layouts, because twice the threads or"
-        f" processes gave more from {came} (one window each, not counted)."
+        f" processes gave more from {came} (windows before block 1, not counted)."
     ]
 
 

@@ -121,11 +121,11 @@ def scouts_of(
     what: dict[Layout, tuple[What, ...]] = {}
     if seen:
         what = explain(seen, machine_of(study), gils=gils_of(study)).bound_by
-    of_layout = {window.layout: window for window in valid}
+    of_launch = {window.launch_id: window for window in valid}
     found = []
     for cell in cells:
-        window = of_layout.get(cell.layout)
-        if window is None or not cell.kept:
+        window = None if not cell.kept else of_launch[cell.kept[0].launch]
+        if window is None:
             found.append(Scout(cell.layout, None))
             continue
         found.append(
