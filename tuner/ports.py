@@ -212,6 +212,10 @@ class Box:
     hooks: Hooks
     cross_check: CrossCheck | None = None  #: None: nobody looks after the probe
     brake: Brake | None = None  #: None: the user sets no limits
+    #: why a layout does not fit (files, processes, what feeds it), as part of a sentence; None: it does
+    refuses: Callable[[Layout], str | None] = lambda _layout: None
+    #: memory that a layout may still use; None: nobody can say
+    free_bytes: Callable[[], float | None] = lambda: None
 
 
 class LaunchLog(Protocol):
@@ -235,6 +239,9 @@ class Store(LaunchLog, Protocol):
 
     def study(self) -> StudyRecord:
         """What was asked for."""
+
+    def add_layouts(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:
+        """Add *layouts*, by which the study's grid grows, behind its own, and *facts* to its provenance."""
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:
         """Keep that a box of a fleet joined; again when it comes back. A study on one box keeps none."""

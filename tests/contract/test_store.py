@@ -399,3 +399,21 @@ def test_a_window_is_kept_once(store: Store) -> None:
     with pytest.raises(Exception, match=r"kept already|UNIQUE"):
         store.add_window(launch_id, window())
     assert len(store.windows()) == 1
+
+
+def test_layouts_by_which_a_grid_grows_stand_behind_those_asked_for(store: Store) -> None:
+    more = (Layout(4, 8), Layout(16, 1, has_threads=False))
+
+    store.add_layouts(more, {"grid_grew": "{}"})
+    store.add_layouts((), {"other": "1"})
+
+    grown = replace(
+        STUDY,
+        layouts=(*STUDY.layouts, *more),
+        provenance={**STUDY.provenance, "grid_grew": "{}", "other": "1"},
+    )
+    assert replace(store.study(), schema_version=STUDY.schema_version) == grown
+    if isinstance(store, SqliteStore):
+        store.close()
+        with SqliteStore.open(store.path, read_only=True) as again:
+            assert replace(again.study(), schema_version=STUDY.schema_version) == grown

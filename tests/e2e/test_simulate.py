@@ -109,7 +109,7 @@ def test_cores_are_those_of_the_simulated_box(tuner: Typed) -> None:
 
     facts = json.loads(done.stdout)
     assert (facts["study"]["cores"], facts["study"]["box_cores"]) == (7, 7.0)
-    assert {row["layout"] for row in facts["layouts"]} == {"1x7", "7x1"}
+    assert facts["study"]["layouts"][:2] == ["1x7", "7x1"]
 
 
 def test_of_a_config_the_study_section_is_used_and_nothing_else(tuner: Typed) -> None:

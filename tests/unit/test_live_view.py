@@ -203,3 +203,20 @@ def test_only_a_terminal_that_can_move_its_cursor_gets_a_view(terminal: Terminal
         assert not any(is_screen(stream, term) for term in ("dumb", "", None, "unknown"))
         assert not is_screen(nothing, "xterm")
     assert not is_screen(stream, "xterm")  # closed
+
+
+def test_scouts_are_no_windows_of_a_layout_and_a_grid_that_grew_is_shown_whole(terminal: Terminal) -> None:
+    view, strategy = view_on(terminal)
+    with view.shown():
+        view.begins((), tuple)
+        view.launch_started(LAYOUT, -1, 1, None)
+        view.window_taken(window(), 0, None, None)
+        scouted = view._worked_out()
+        grown = boards.study_of(["4x6", "6x4", "1x24", "4x12"])
+        strategy.follow(Race(goal_of(grown), grown.seed))
+        view.grew(grown)
+        after = view._worked_out()
+
+    assert "4x6 before block 1: 2 612 items/10 min" in terminal.read()
+    assert (scouted.n_windows, len(scouted.places)) == (0, 3)
+    assert [str(place.layout) for place in after.places] == ["4x6", "6x4", "1x24", "4x12"]

@@ -362,3 +362,22 @@ def test_panels_of_the_dashboard_do_not_overlap_and_have_ids_of_their_own() -> N
         assert at["x"] + at["w"] <= 24
         assert not cells & taken
         taken |= cells
+
+
+def test_scouts_are_no_windows_of_a_layout_and_a_grid_that_grew_has_more_layouts() -> None:
+    study = virtual_study(SERVICE, **SHORT)
+    strategy = strategy_of(study)
+    figures = StudyFigures(
+        study, "s.tuner.db", "box-7", lambda: Known(strategy.estimates(), strategy.answer())
+    )
+    samples = (Sample(0, 0, 0, 1.0, 1.0, 1.0, 1), Sample(10, 40, 0, 1.0, 1.0, 1.0, 1))
+    usage = tuple(Usage(x, x, 0, 0, 0, 0, 0, 0, None, 1, 4, None, None, None) for x in (0, 10))
+    readings = (Reading(0, 0, 0), Reading(10, 40, 0))
+    figures.launch_started(A, -1, 1, None)
+    figures.window_taken(Window(A, 0, 1, 0.0, 10.0, 40, 0, samples, usage, readings), 0, None, None)
+    grown = virtual_study(VirtualService({A: 10.0, B: 20.0, Layout(4, 2): 40.0}), **SHORT)
+    figures.grew(grown)
+
+    assert values(figures, "tuner_windows_total", "layout", result="valid") == {"1x4": 0.0}
+    assert values(figures, "tuner_launches_total", "layout") == {"1x4": 1.0}
+    assert values(figures, "tuner_study_layouts") == {None: 3.0}

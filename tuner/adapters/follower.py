@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tuner.core.layout import Layout
 from tuner.core.overview import BoxLive, Live, Phase
+from tuner.core.records import WARMING_BLOCK
 from tuner.core.window import Sample, Window
 
 _MOST_WARNINGS = 5  #: that are remembered; a log has all of them
@@ -81,7 +82,7 @@ class Follower:
     ) -> None:
         now = self._enter("between")
         now.n_taken, now.n_planned = n_taken, n_planned
-        now.n_void += bool(window.void)
+        now.n_void += bool(window.void) and now.block != WARMING_BLOCK
         now.remaining_s, now.told_at_s = remaining_s, now.since_s
         self._changed(at_once=False)
 

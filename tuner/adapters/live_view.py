@@ -17,7 +17,7 @@ from tuner.adapters.screen import Screen
 from tuner.adapters.terminal import render_window
 from tuner.core.board import Board, BoardKeeper
 from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategies.followed import Followed, FollowedOnFleet
 from tuner.core.window import Window
 
@@ -60,9 +60,14 @@ class LiveView(Follower):
 
     def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
         """The file holds *windows*; *launches* gives those it will hold."""
+        windows = [window for window in windows if window.block != WARMING_BLOCK]
         n_void = sum(bool(window.void) for window in windows)
         self._begins(len(windows) - n_void, n_void)
         self._keeper, self._launches = BoardKeeper(self._study, windows), launches
+
+    def grew(self, study: StudyRecord) -> None:
+        """The grid of the study has grown, before its first block."""
+        self._study, self._keeper, self._board = study, BoardKeeper(study), None
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
         self, layout: Layout, block: int, position: int, remaining_s: float | None
@@ -73,7 +78,8 @@ class LiveView(Follower):
     def window_taken(  # noqa: D102
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        self._keeper.add(window)
+        if self.live().block != WARMING_BLOCK:  # a scout's is of no layout's figures
+            self._keeper.add(window)
         self._board = None
         self._drawn_at_s = time.monotonic()  # below the window's line, once
         super().window_taken(window, n_taken, n_planned, remaining_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tuner.core.fleet import BoxFacts, record_of_box
@@ -25,6 +25,13 @@ class MemoryStore:
 
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
+
+    def add_layouts(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+        self._study = replace(
+            self._study,
+            layouts=(*self._study.layouts, *layouts),
+            provenance={**self._study.provenance, **facts},
+        )
 
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
         self._launches.append(launch)

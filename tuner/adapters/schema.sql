@@ -53,9 +53,9 @@ CREATE TABLE study (
   config             TEXT NOT NULL      -- all settings, JSON
 ) STRICT;
 
--- The layouts asked for.
+-- The layouts asked for, and behind them those by which the grid has grown (provenance grid_grew says how).
 CREATE TABLE study_layout (
-  position  INTEGER PRIMARY KEY,  -- 0, 1, ... as they were asked for
+  position  INTEGER PRIMARY KEY,  -- 0, 1, ... as they were asked for, and joined
   processes INTEGER NOT NULL,     -- count
   threads   INTEGER NOT NULL,     -- count, in each process; 0: the service has none to choose
   variant   TEXT NOT NULL,        -- of the service; '' as it is
@@ -84,8 +84,8 @@ CREATE TABLE box (
 -- One start of one layout.
 CREATE TABLE launch (
   id              INTEGER PRIMARY KEY,  -- in the order of starting
-  block           INTEGER NOT NULL CHECK (block >= -1),  -- 0, 1, ...; -1 is discarded: it warms the page cache
-  position        INTEGER NOT NULL,     -- place in the block, 0, 1, ...
+  block           INTEGER NOT NULL CHECK (block >= -1),  -- 0, 1, ...; -1 comes before and is not counted
+  position        INTEGER NOT NULL,     -- place in the block, 0, 1, ...; in block -1: 0 warms the page cache, others scout
   attempt         INTEGER NOT NULL,     -- 1, 2, ...: made again when it failed or was spoilt
   processes       INTEGER NOT NULL,     -- count
   threads         INTEGER NOT NULL,     -- count, in each process; 0: the service has none to choose

@@ -20,6 +20,7 @@ from tuner.adapters.study_errors import Damaged, translated
 from tuner.adapters.study_reading import Looks, read_only
 from tuner.core.errors import ConfigError
 from tuner.core.fleet import BoxFacts, record_of_box
+from tuner.core.layout import Layout
 from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.summary import record_of
 from tuner.core.tally import Sums, tally
@@ -39,6 +40,7 @@ class SqliteStore:
         self._is_read_only, self._lasting, self._told = read_only, lasting, told
         self._closing = contextlib.ExitStack()
         self._is_open = False
+        self._study: StudyRecord
         self._looked: Looks | None = None  #: when it was opened; None: SQLite's locks keep states apart
         self._lists: dict[str, tuple[int, Any]] = {}  #: by what they are of, as of a version of the content
         self._believed: set[str] = set()  #: tables that were looked through since it was opened
@@ -90,6 +92,15 @@ class SqliteStore:
 
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
+
+    def add_layouts(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+        with self._committed() as connection:
+            # else its new digest would stand for what changed on the disk
+            sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
+            rows.insert_layouts(connection, layouts, first=len(self._study.layouts))
+            connection.executemany("INSERT INTO provenance VALUES (?, ?)", facts.items())
+            sqlite_digests.keep(connection, "study", 1, sqlite_digests.of_study(connection))
+            self._study = rows.read_study(connection)
 
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
         with self._committed() as connection:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -62,6 +62,14 @@ def read_study(connection: sqlite3.Connection) -> StudyRecord:
         layouts=tuple(layout_of(*layout) for layout in layouts),
         provenance=dict(connection.execute("SELECT key, value FROM provenance ORDER BY key")),
         schema_version=connection.execute("PRAGMA user_version").fetchone()[0],
+    )
+
+
+def insert_layouts(connection: sqlite3.Connection, layouts: Iterable[Layout], *, first: int = 0) -> None:
+    """Add layouts of the study, at the places from *first* on."""
+    connection.executemany(
+        "INSERT INTO study_layout VALUES (?, ?, ?, ?)",
+        ((place, *layout_columns(layout).values()) for place, layout in enumerate(layouts, first)),
     )
 
 

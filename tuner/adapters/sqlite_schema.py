@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tuner.adapters import sqlite_digests, sqlite_sums, study_file
-from tuner.adapters.sqlite_rows import layout_columns, study_columns
+from tuner.adapters.sqlite_rows import insert_layouts, study_columns
 from tuner.adapters.sqlite_windows import OF_LAUNCHES, kept_windows, listed_windows
 from tuner.core.records import StudyRecord
 
@@ -24,10 +24,7 @@ def new_database(study: StudyRecord) -> bytes:
         values = study_columns(study)
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO study (id, {names}) VALUES (1, {marks})", [*values.values()])
-        for position, layout in enumerate(study.layouts):
-            connection.execute(
-                "INSERT INTO study_layout VALUES (?, ?, ?, ?)", (position, *layout_columns(layout).values())
-            )
+        insert_layouts(connection, study.layouts)
         connection.executemany("INSERT INTO provenance VALUES (?, ?)", study.provenance.items())
         sqlite_digests.keep_everything(connection)
         return connection.serialize()

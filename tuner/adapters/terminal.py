@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import IO
 
 from tuner.core.durations import render_duration, render_rest, until
+from tuner.core.figures import block_told
 from tuner.core.layout import Layout
 from tuner.core.window import Sample, Window
 
@@ -65,7 +66,7 @@ def render_window(
     box: str = "",
 ) -> str:
     """One window in one line: where, which, what came out, what is left: of a race at most."""
-    where = f"{box + ': ' if box else ''}{window.layout} block {block + 1}"
+    where = f"{box + ': ' if box else ''}{window.layout} {block_told(block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return f"{where}: void window, {reasons}"
@@ -81,6 +82,8 @@ def render_window(
     most = "at most " if is_race else ""
     end = "" if remaining_s is None else f", {most}{render_end(remaining_s)}"
     length = _rounded(window.length_s)
+    if block < 0:
+        return f"{', '.join(parts)} (a look at the edge of the grid, {length})"
     counted = f"window {n_taken}, of" if n_planned is None else f"{n_taken} of {most}{n_planned} windows of"
     return f"{', '.join(parts)} ({counted} {length}{end})"
 

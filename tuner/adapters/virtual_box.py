@@ -75,10 +75,11 @@ class VirtualBox:
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Hear from the study what it is about to do."""
         if event == "before_launch":
-            block = int(facts["block"])
-            again = self._n_warming if block == WARMING_BLOCK else 0
-            self._n_warming += block == WARMING_BLOCK
-            self._try = Try(block, int(facts["position"]), int(facts["attempt"]), again=again)
+            block, position = int(facts["block"]), int(facts["position"])
+            is_warming = block == WARMING_BLOCK and position == 0
+            again = self._n_warming if is_warming else 0
+            self._n_warming += is_warming
+            self._try = Try(block, position, int(facts["attempt"]), again=again)
         elif event in ("before_window", "after_window"):
             is_inside = event == "before_window"
             self._try = replace(

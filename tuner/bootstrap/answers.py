@@ -158,6 +158,7 @@ def _ranked(
     """The study, its ranking, and what binds its layouts, or why that is not known."""
     from tuner.core.claim import by_claim
     from tuner.core.ranking import rank
+    from tuner.core.wider import wider_than
 
     record = store.study()
     layout = measured_layout(current, record, file) if current is not None else None
@@ -196,6 +197,8 @@ def _ranked(
         if ranking.starved:  # whatever the race found, it found under too small a load
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
         ranking = by_claim(ranking, claim, known.strategy.estimates())
+    if not isinstance(explanation, str):
+        ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
     return record, ranking, explanation
 
 

@@ -17,6 +17,7 @@ from tuner.bootstrap.services import prepare_service, service_of
 from tuner.core.axes import values_of
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
+from tuner.core.growth import GROWS
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.resuming import TYPED
@@ -98,8 +99,21 @@ def planned(
                 else on[0].provenance
             ),
             **({"quick": "true"} if quick else {}),
+            **({GROWS: "yes"} if on is None and not quick and _may_grow(settings) else {}),
         },
     )
+
+
+def _may_grow(settings: Settings) -> bool:
+    """Whether the layouts are those of a grid, and whether more give more is to be seen by throughput.
+
+    At a fixed rate throughput is the rate; more items per CPU second are no matter of more threads.
+    """
+    service = settings.service
+    is_at_a_rate = (
+        service.kind == "script" and service.feeder.kind == "http" and service.feeder.rate_per_s is not None
+    )
+    return settings.study.layouts is None and settings.study.objective == "throughput" and not is_at_a_rate
 
 
 def layouts_asked(

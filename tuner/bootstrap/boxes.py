@@ -18,6 +18,7 @@ from tuner.bootstrap.feeders import study_name, tell_of_saturation
 from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, prepare_service, service_of
+from tuner.core.growth import layouts_asked_of
 from tuner.core.records import StudyRecord
 from tuner.ports import Box, Hooks, Store
 
@@ -51,12 +52,14 @@ def this_box(
     from tuner.adapters.cgroup import launch_cgroups
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.cores import first_cores
+    from tuner.adapters.free_memory import free_memory_bytes
     from tuner.adapters.gil_waits import LOOKS_PER_S
     from tuner.adapters.guardian import children_marked
     from tuner.adapters.procfs import ProcSampler
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.adapters.supervisord import SupervisordLauncher
     from tuner.bootstrap.doctor import tell_what_blocks
+    from tuner.bootstrap.room import refusing
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -112,6 +115,8 @@ def this_box(
             hooks=hooks_of(settings, warn),
             cross_check=cross_check,
             brake=brake,
+            refuses=refusing(settings, spec, layouts_asked_of(record), feeder),
+            free_bytes=free_memory_bytes,
         )
 
 
@@ -156,7 +161,7 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
     virtual = profile_box(
         profile,
         cores=int(record.box_cores),
-        n_layouts=len(record.layouts),
+        n_layouts=len(layouts_asked_of(record)),  # streams are as they were before the grid grew
         seed="/".join(stream),
         name=name,
         clock=clock,

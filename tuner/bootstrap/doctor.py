@@ -94,7 +94,7 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
             extra_threads=extra,
             has_children=service.kind == "crash-processor",
             of_supervisord=supervisord_files(max(spec.of(layout).n_programs(layout) for layout in layouts)),
-            of_generator=_connections(service, layouts),
+            of_generator=connections_of_generator(service, layouts),
         ),
         limits=limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0]),
         folders=tuple(_folders(settings, layouts, study)),
@@ -108,7 +108,9 @@ def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
     return spec
 
 
-def _connections(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> int:
+def connections_of_generator(
+    service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]
+) -> int:
     """Those that the load generator needs; 0 where there is none."""
     if service.kind != "script" or service.feeder.kind != "http":
         return 0

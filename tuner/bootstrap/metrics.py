@@ -61,6 +61,7 @@ class Metrics:
     told: tuple[Progress, ...]  #: to be told how the study goes, in this order
     recall: Callable[[Sequence[WindowRecord]], None]  #: takes what the study's file holds already
     url: str | None  #: None: not over HTTP
+    grew: Callable[[StudyRecord], None]  #: is told of the study once its grid has grown
 
 
 @contextmanager
@@ -91,7 +92,7 @@ def metrics_shown(
             told.append(kept)
             stack.callback(kept.write)
         try:
-            yield Metrics(tuple(told), figures.recall, url)
+            yield Metrics(tuple(told), figures.recall, url, figures.grew)
         except BaseException:  # the strategy may be in the middle of something
             figures.end(as_planned=False)
             raise

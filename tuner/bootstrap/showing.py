@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tuner.core.records import StudyRecord
+from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.ports import FleetProgress, Progress, Store
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def begun(store: Store, view: Progress | LiveView, file: LiveFile) -> Iterator[N
     """Both know what *store*, which is held by now, has; the file is there within the block."""
     from tuner.adapters.live_view import LiveView
 
-    windows = store.windows()
+    windows = [window for window in store.windows() if window.block != WARMING_BLOCK]
     if isinstance(view, LiveView):
         view.begins(windows, lambda: [launch for _, launch in store.launches()])
     n_void = sum(bool(window.void) for window in windows)

@@ -245,6 +245,8 @@ def grid(
     Each layout is launched under supervisord, warms up and is watched for a window. Then those that may be
     the best are launched again, in random order, until one is known to be within 2 % of the best.
 
+    A grid grows before that, as long as twice its threads or processes give more; --layouts do not grow.
+
     Ctrl-C once finishes the window, saves and ranks; twice stops now. --resume goes on.
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h

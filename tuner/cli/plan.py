@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -223,9 +224,25 @@ def _forecast(file: Path, *, as_json: bool) -> int:
         min_window_s=basis.min_window_s,
         max_window_s=basis.max_window_s,
         computed_s=time.monotonic() - began_s,
+        grows=_growth(file, record, basis.layouts),
     )
     echo(record, render_plan(result), plan_facts(result), as_json=as_json)
     return 0
+
+
+def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str | None:
+    """That the study's grid may grow, a sentence; None: its layouts were typed, or have grown already."""
+    from tuner import bootstrap
+    from tuner.core.growth import GREW, GROWS, corner_of
+    from tuner.reports.plan import growth_sentence
+
+    if record.provenance.get(GROWS) != "yes" or GREW in record.provenance:
+        return None
+    _, found, _ = bootstrap.explained(file)
+    if isinstance(found, str):
+        return growth_sentence(layouts, None, ())
+    most = corner_of([one.layout for one in found.diagnoses])
+    return growth_sentence(layouts, most, found.bound_by[most])
 
 
 def _asked(record: StudyRecord) -> StudySettings:

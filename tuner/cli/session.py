@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,10 @@ from tuner.core.resuming import STUDY_TYPED, TYPED, told_again
 from tuner.core.simulated import SIMULATED, is_simulated
 
 if TYPE_CHECKING:
+    from tuner.adapters.live_view import LiveView
     from tuner.adapters.sqlite import SqliteStore
     from tuner.bootstrap import MetricsAsked
+    from tuner.bootstrap.metrics import Metrics
     from tuner.cli.typed import Options
     from tuner.config.document import Document
     from tuner.config.settings import Settings
@@ -277,8 +280,8 @@ def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None 
     followed = Followed(strategy)
     with stopping_by_signal() as stop:
         try:
-            with _running(session, followed, stop, metrics) as (box, store, progress):
-                outcome = run_study(box, store, progress, stop, followed)
+            with _running(session, followed, stop, metrics) as (box, store, progress, shown):
+                outcome = run_study(box, store, progress, stop, followed, partial(_grew, followed, shown))
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED, False
@@ -289,12 +292,24 @@ def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None 
             raise MeasurementError(error.problem, hint=hint) from error
 
 
+def _grew(followed: Followed, shown: Sequence[LiveView | Metrics], study: StudyRecord) -> None:
+    """Go on with the strategy of *study*, whose grid has grown."""
+    from tuner.core.strategies.of_study import strategy_of
+    from tuner.core.strategies.unforeseen import Unforeseen
+
+    strategy = strategy_of(study)
+    followed.follow(Unforeseen(strategy) if is_simulated(study) else strategy)
+    for one in shown:
+        one.grew(study)
+
+
 @contextmanager
 def _running(
     session: Session, strategy: Followed, stop: Stop, metrics: MetricsAsked | None
-) -> Iterator[tuple[Box, Store, Progress]]:
-    """The box, real or simulated, the file, and what tells how it goes."""
+) -> Iterator[tuple[Box, Store, Progress, Sequence[LiveView | Metrics]]]:
+    """The box, real or simulated, the file, what tells how it goes, and who has to know the layouts."""
     from tuner import bootstrap
+    from tuner.adapters.live_view import LiveView
     from tuner.adapters.progress_tee import ProgressTee
 
     record, file = session.record, session.file
@@ -311,7 +326,7 @@ def _running(
 
         with opened(record) as store:
             box, elapsed_s = bootstrap.simulated_box(record, store, file)
-            yield box, store, SimulatedProgress(sys.stderr, elapsed_s)
+            yield box, store, SimulatedProgress(sys.stderr, elapsed_s), ()
         return
     with ExitStack() as stack:
         shown = None
@@ -335,7 +350,8 @@ def _running(
         stack.enter_context(bootstrap.begun(store, view, live))
         if shown is not None:
             shown.recall(store.windows())
-        yield box, store, progress
+        knowing = (view if isinstance(view, LiveView) else None, shown)
+        yield box, store, progress, [one for one in knowing if one is not None]
 
 
 def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:

@@ -31,6 +31,11 @@ def busy_cores(count: float) -> str:
     return f"{count:.2f} {'core' if round(count, 2) <= 1 else 'cores'}"
 
 
+def block_told(block: int) -> str:
+    """A block by its number from 0: ``block 1``; ``before block 1`` for what is not counted."""
+    return f"block {block + 1}" if block >= 0 else "before block 1"
+
+
 def named(names: Sequence[object], most: int = 10) -> str:
     """A list for a sentence: *most* of them and how many more there are, or one more than *most*."""
     first = first_of(names, most)

@@ -46,6 +46,7 @@ from tuner.core.warmup.told import settling_told
 if TYPE_CHECKING:
     from tuner.core.claim import Claim
     from tuner.core.model.diagnosis.diagnose import What
+    from tuner.core.wider import Wider
 
 TEN_MINUTES_S = 600.0
 _SUMS = (
@@ -124,6 +125,7 @@ class Ranking:
     axes: tuple[AxisEffect, ...] = ()  #: what each axis of the service alone changes
     unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
     boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
+    wider: Wider | None = None  #: that larger layouts give more than the answer; None: nothing shows it
     never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
 

@@ -89,7 +89,7 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
 def _now_lines(live: Live, look: Look) -> list[Line]:
     age_s = max(0.0, look.now_wall_s - live.at_wall_s)
     layout: Layout | None = live.layout
-    which = f"block {live.block + 1}" if live.block >= 0 else "a first launch, which is discarded"
+    which = f"block {live.block + 1}" if live.block >= 0 else "before block 1, not counted"
     name = "nothing yet" if layout is None else f"{layout}, {which}"
     elapsed_s = live.elapsed_s + min(age_s, _SILENT_S)
     first: list[tuple[str, Style]] = [("now    ", "dim"), (f"{name}: ", "bold"), (phase_told(live), "")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.board import Board, Place, State
 from tuner.core.durations import render_duration, render_rest, until
-from tuner.core.figures import counted, named, percent
+from tuner.core.figures import block_told, counted, named, percent
 from tuner.core.limit_text import WORDS, render_amount, render_limit
 from tuner.core.limits import Verdict, limits_from
 from tuner.core.overview import BoxLive, Live, Phase
@@ -199,7 +199,7 @@ def rest_told(board: Board, now_wall_s: float) -> str:
 def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:
     """The last window in a line."""
     box = f"{window.box}: " if n_boxes > 1 else ""
-    where = f"{box}{window.layout}, block {window.block + 1}"
+    where = f"{box}{window.layout}, {block_told(window.block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return printable(f"{where}: void, {reasons}")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuner.core.durations import render_rest
 from tuner.core.figures import counted, percent
 from tuner.core.forecast import CAP_WINDOWS, Cause, Cost, Question, Saving, limiting
+from tuner.core.growth import MAY_HELP, corner_of
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
+from tuner.core.model.diagnosis.text import short
 from tuner.core.pilot import DRIFT_TAU_S, Pilot
 from tuner.core.strategy import Kind
 from tuner.reports.formats import Table, render_table
+
+if TYPE_CHECKING:
+    from tuner.core.model.diagnosis.diagnose import What
 
 #: cause -> its name, and what can be done about it
 _CAUSES: dict[Cause, tuple[str, str]] = {
@@ -48,6 +53,7 @@ class Plan:
     min_window_s: float
     max_window_s: float
     computed_s: float
+    grows: str | None = None  #: that the grid of the study may grow, a sentence; None: it will not
 
 
 def render_plan(plan: Plan) -> str:
@@ -169,13 +175,15 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
                 for one in plan.savings
             ],
         },
+        "grid_grows": plan.grows,
         "computed_s": round(plan.computed_s, 3),
     }
 
 
 def unknown_facts(order: Order, why: str) -> dict[str, Any]:
     """The same where nothing can be told of the study, and *why*, a sentence."""
-    known: dict[str, Any] = {"pilot": None, "noise": None, "costs": [], "limits": None, "computed_s": 0.0}
+    known: dict[str, Any] = {"pilot": None, "noise": None, "costs": [], "limits": None}
+    known |= {"grid_grows": None, "computed_s": 0.0}
     return {**_order_facts(order), "unknown": why, **known}
 
 
@@ -190,9 +198,30 @@ def _order_facts(order: Order) -> dict[str, Any]:
     }
 
 
+def growth_sentence(layouts: Sequence[Layout], most: Layout | None, bottleneck: Sequence[What]) -> str:
+    """That a grid may grow before its first block, and how likely the pilot makes it.
+
+    *most* is the layout with the most threads in the pilot, with its *bottleneck*; None: that is not known.
+    """
+    edge = corner_of(layouts)
+    what = "threads" if edge.has_threads else "processes"
+    how = (
+        f"The grid may grow: before its first block the study looks at {edge}, and at twice as many {what} as"
+        " long as they give more"
+    )
+    costs = f"what is foretold here is for these {counted(len(layouts), 'layout')}"
+    if most is None or not bottleneck:
+        return f"{how}; {costs}."
+    if bottleneck[0] not in MAY_HELP:
+        return (
+            f"{how}. That is not likely: in the pilot {most} was limited by {short(bottleneck[:1])}; {costs}."
+        )
+    return f"{how}. That is likely: in the pilot the {what} of {most} waited; {costs}."
+
+
 def _cautions(plan: Plan, asked: Cost) -> list[str]:
     """What may make it otherwise, a sentence each."""
-    pilot, found = plan.pilot, []
+    pilot, found = plan.pilot, [] if plan.grows is None else [plan.grows]
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(

@@ -33,6 +33,7 @@ from tuner.reports.ranking_words import (
     value_ranked_by,
     verdict,
 )
+from tuner.reports.wider import wider_told
 
 _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
 
@@ -45,7 +46,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         return render_table(data_table(study, ranking), fmt)
     parts = [
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
-        *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
+        *(render_paragraph(sentence, fmt) for sentence in _claimed(study, ranking)),
         render_paragraph(headline(study, ranking), fmt),
         render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
@@ -70,8 +71,16 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     return "\n".join(parts)
 
 
+def _claimed(study: StudyRecord, ranking: Ranking) -> list[str]:
+    if ranking.claim is None:
+        return []
+    return [answer_sentence(ranking.claim), *wider_told(study, ranking)]
+
+
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
-    told = [verdict(ranking)] if ranking.claim is None else behind_told(ranking)
+    told = behind_told(ranking)
+    if ranking.claim is None:
+        told = [verdict(ranking), *wider_told(study, ranking)]
     return [*told, *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
 
 

@@ -16,6 +16,7 @@ from tuner.reports.answer import answer_notes
 from tuner.reports.boxes import boxes_notes
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
+from tuner.reports.wider import grown_sentences
 
 #: the figures of load, a sentence each
 LOAD_TOLD = (
@@ -86,6 +87,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
     found = [*reservations(study, ranking), *memory_assumed(study), *boxes_notes(ranking)]
+    found += grown_sentences(study)
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1

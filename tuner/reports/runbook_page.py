@@ -37,6 +37,7 @@ from tuner.reports.ranking_words import (
 from tuner.reports.runbook_method import connections_told, measured_under
 from tuner.reports.runbook_steps import apply_steps, go_on_steps, next_steps, repeat_steps, roll_back_steps
 from tuner.reports.ties import tied_with_best, ties_told
+from tuner.reports.wider import wider_told
 
 REPEAT_AFTER_S = 90 * 86400.0
 _MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
@@ -88,11 +89,13 @@ def runbook_page(
         page += next_steps(overview)
     elif not is_answered:
         page += [Paragraph(f"No answer yet: {best.layout} leads.", True)]
+        page += [Note(sentence) for sentence in wider_told(study, ranking)]
         page += go_on_steps(overview)
     else:
         page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True)]
         page += [Paragraph(" ".join(_reasons(best, ranking)))]
         page += _ties(best, ranking, study.within_ratio)
+        page += [Note(sentence) for sentence in wider_told(study, ranking)]
         if current is not None and current is not best:
             page += [Heading("In use, and proposed"), *_comparison(study, ranking, current, best)]
         page += apply_steps(overview.name, best.layout, starts.proposed, is_current=current is best)

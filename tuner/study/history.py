@@ -16,6 +16,7 @@ from tuner.core.strategy import Observed, Proposal
 from tuner.study.cells import Block, Cell, spoils_launch
 from tuner.study.timeline import Timeline
 
+FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache
 _NOTHING: Mapping[str, float] = {}
 
 
@@ -53,6 +54,7 @@ class History:
         windows: Sequence[WindowRecord],
     ) -> None:
         self.blocks: list[Block] = []
+        self.scouts: list[Cell] = []  #: what was looked at before the first block, in order
         self.n_windows = 0
         self.n_void = 0
         self.n_launches_spoilt = 0
@@ -69,6 +71,8 @@ class History:
                 launched.windows.append((window, self._observed(launched, window)))
             if launch.block == WARMING_BLOCK:
                 self.end_warming(launched)
+                if launch.position >= FIRST_SCOUT:
+                    self._fill(self._scout_at(launch), launched)
             else:
                 self._recorded[launch.block].append(launched)
                 self.n_launches_spoilt += launched.is_spoilt
@@ -113,6 +117,14 @@ class History:
         self.blocks.append(block)
         return block, as_asked
 
+    def scout(self, layout: Layout, window_s: float) -> Cell:
+        """Open a place before the first block for one window of *layout*."""
+        position = FIRST_SCOUT + len(self.scouts)
+        cell = Cell(WARMING_BLOCK, position, layout, window_s, 1, self._study.max_attempts)
+        cell.is_over_limit = layout in self._over_limit
+        self.scouts.append(cell)
+        return cell
+
     def places(self) -> list[tuple[str, Cell, list[Launched]]]:
         """What the store holds of a study on several boxes: each place's box, and its launches, in order.
 
@@ -154,8 +166,14 @@ class History:
         if braked_by(launched.launch.error, OVER_LIMIT) is None:
             return
         self._over_limit.add(launched.launch.layout)
-        for cell in (cell for block in self.blocks for cell in block.cells):
+        for cell in (*self.scouts, *(cell for block in self.blocks for cell in block.cells)):
             cell.is_over_limit |= cell.layout in self._over_limit
+
+    def _scout_at(self, launch: LaunchRecord) -> Cell:
+        """The place of a scout's *launch*, opened by its first."""
+        found = next((cell for cell in self.scouts if cell.position == launch.position), None)
+        window_s = self._study.window_s if launch.window_s is None else launch.window_s
+        return found or self.scout(launch.layout, window_s)
 
     def _fill(self, cell: Cell, launched: Launched) -> None:
         self._take_note(cell, launched)
@@ -169,11 +187,12 @@ class History:
     def _add(self, cell: Cell, window: WindowRecord, observed: Observed | None) -> None:
         is_tried = not window.void or all(reason.slug != BRAKED for reason in window.void)
         cell.tries[window.index] = cell.tries.get(window.index, 0) + is_tried
+        counts = cell.block != WARMING_BLOCK
         if observed is None:
-            self.n_void += 1
+            self.n_void += counts
         else:
             cell.kept[window.index] = observed
-            self.n_windows += 1
+            self.n_windows += counts
 
     def _asked_of(self, launches: Sequence[Launched]) -> Proposal:
         launch, study = launches[0].launch, self._study

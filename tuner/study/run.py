@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
 from tuner.core.brake import BRAKED, braked_by, stopped_by_brake
-from tuner.core.figures import counted
+from tuner.core.figures import block_told, counted
+from tuner.core.growth import GREW, Growth, grown_told, kept_growth
 from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.strategy import Proposal, Strategy
 from tuner.core.summary import record_of
 from tuner.core.warmup.by_chance import SettlingCount, alarm_of
@@ -21,6 +22,7 @@ from tuner.study.history import History, Launched
 from tuner.study.launching import Workbench
 from tuner.study.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
+from tuner.study.scouting import Scouting, is_due
 from tuner.study.timetable import Timetable, check_budget
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
@@ -29,7 +31,18 @@ MOST_DISTURBED = (
 )
 
 
-def run_study(box: Box, store: Store, progress: Progress, stop: Stop, strategy: Strategy) -> StudyOutcome:
+#: gives the strategy of a study anew, which it asks for where its grid has grown
+Renewed = Callable[[StudyRecord], None]
+
+
+def run_study(
+    box: Box,
+    store: Store,
+    progress: Progress,
+    stop: Stop,
+    strategy: Strategy,
+    grew: Renewed | None = None,
+) -> StudyOutcome:
     """Measure what *strategy* asks for and *store* does not hold yet; each window is in it once it is taken.
 
     A new study and a resumed one are the same call. Windows already in the store stay as they are, a launch
@@ -42,6 +55,8 @@ def run_study(box: Box, store: Store, progress: Progress, stop: Stop, strategy: 
         stop: asked between seconds; once it says so, the window in hand is finished and kept, and no
             further one begun.
         strategy: a new one, made as the store's study says; it is shown first what the store holds.
+        grew: is told of the study as it is once its grid has grown, and makes *strategy* that of the new
+            layouts. None: the grid stays as it is.
 
     Raises:
         ConfigError: not even one block fits into the budget (before anything starts), the service cannot be
@@ -49,21 +64,24 @@ def run_study(box: Box, store: Store, progress: Progress, stop: Stop, strategy: 
         MeasurementError: the hook before the study failed.
         KeyboardInterrupt: the second Ctrl-C, as it came, with everything stopped.
     """
-    return _Study(box, store, progress, stop, strategy).run()
+    return _Study(box, store, progress, stop, strategy, grew).run()
 
 
 class _Study:
-    def __init__(self, box: Box, store: Store, progress: Progress, stop: Stop, strategy: Strategy) -> None:
+    def __init__(
+        self,
+        box: Box,
+        store: Store,
+        progress: Progress,
+        stop: Stop,
+        strategy: Strategy,
+        grew: Renewed | None,
+    ) -> None:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
-        self._strategy = strategy
-        self._asked = store.study()
-        launches, windows = store.launches(), store.windows()
-        ran = seen_before(store, windows)
-        self._bench = Workbench(self._asked, box, store, progress, stop, ran)
-        self._history = History(self._asked, launches, windows)
+        self._strategy, self._grew = strategy, grew
+        launches = self._recall()
+        self._scouts_first = grew is not None and is_due(self._asked, launches)
         self._settling = SettlingCount.of(launch for _, launch in launches)
-        self._course = Course(self._history, strategy, self._asked.max_attempts)
-        self._timetable = Timetable(self._asked, launches, windows)
         self._block: Block | None = None  #: in hand; None: there is nothing more to measure
         self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
         self._out_of_budget = False
@@ -74,11 +92,20 @@ class _Study:
             self._starts = True
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
+    def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
+        """Begin with what the store holds; gives its launches."""
+        self._asked = self._store.study()
+        launches, windows = self._store.launches(), self._store.windows()
+        ran = seen_before(self._store, windows)
+        self._bench = Workbench(self._asked, self._box, self._store, self._progress, self._stop, ran)
+        self._history = History(self._asked, launches, windows)
+        self._course = Course(self._history, self._strategy, self._asked.max_attempts)
+        self._timetable = Timetable(self._asked, launches, windows)
+        return launches
+
     def run(self) -> StudyOutcome:
-        self._forward()
-        self._tell_otherwise()
-        if self._block is not None and self._block.number == 0:
-            check_budget(self._asked, [cell.asked for cell in self._block.cells])
+        if not self._scouts_first:
+            self._begin()
         facts = {"service": self._asked.service, "box": self._box.name}
         return led(
             self._box.hooks,
@@ -89,16 +116,47 @@ class _Study:
             lambda: self._history.n_windows,
         )
 
+    def _begin(self) -> None:
+        """Go to the first block with something left to measure."""
+        self._forward()
+        self._tell_otherwise()
+        if self._block is not None and self._block.number == 0:
+            check_budget(self._asked, [cell.asked for cell in self._block.cells])
+
     def _measured(self, facts: Mapping[str, str]) -> str | None:
         if not self._box_is_over(facts):
+            if self._scouts_first:
+                self._scout()
             self._measure()
         return self._braked
+
+    def _scout(self) -> None:
+        """Look at the edge of the grid, let the grid grow, and begin with what it is then."""
+        while not self._must_end():
+            scouting = self._scouting()
+            if (cell := scouting.next_cell()) is None:
+                self._grow(*scouting.grown())
+                return
+            self._measure_cell(cell)
+
+    def _scouting(self) -> Scouting:
+        return Scouting.of(self._asked, self._box, self._history, self._timetable, self._store.windows())
+
+    def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
+        assert self._grew is not None
+        self._store.add_layouts(more, {GREW: kept_growth(growth)})
+        self._recall()
+        if more:
+            self._grew(self._asked)
+            self._progress.warning("grid-grows", grown_told(growth, more))
+        self._scouts_first = False
+        self._begin()
 
     def _box_is_over(self, facts: Mapping[str, str]) -> bool:
         """Whether a limit of the user's is passed before anything runs: then nothing is started."""
         brake = self._box.brake
         nothing_runs = {**facts, "layout": ""}  # commands may rely on it
-        if self._block is None or brake is None:
+        if brake is None or (self._block is None and not self._scouts_first):
             return False
         over = brake.still_over(nothing_runs, self._stop.requested)
         if over is None or self._stop.requested():
@@ -168,7 +226,7 @@ class _Study:
             self._history.end_launch(cell, launched)
         if cell.is_void and not cell.is_over_limit:
             self._progress.warning(
-                "cell-void", f"{cell.layout} lacks a valid window in block {cell.block + 1}"
+                "cell-void", f"{cell.layout} lacks a valid window in {block_told(cell.block)}"
             )
         if cell.kept:
             self._n_disturbed = 0
@@ -301,8 +359,8 @@ class _Study:
             ),
             out_of_budget=self._out_of_budget,
             braked=self._braked,
-            interrupted=self._stop.requested() and self._block is not None,
-            is_over=self._block is None,
+            interrupted=self._stop.requested() and (self._block is not None or self._scouts_first),
+            is_over=self._block is None and not self._scouts_first,
         )
 
 

@@ -50,7 +50,7 @@ class Timetable:
         """Take note of a launch from before it started until it was gone; *counted_s* of it in windows."""
         duration_s = max(counted_s, duration_s)  # the wall clock may have been set meanwhile
         self.total_s += duration_s
-        if launch.block >= 0:
+        if launch.block >= 0 or launch.position > 0:  # a launch that only warms the page cache is no guide
             self._beside_s[launch.layout][launch.block, launch.position] += duration_s - counted_s
 
     def expected_s(self, launches: Iterable[Proposal]) -> float:

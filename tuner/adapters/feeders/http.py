@@ -152,6 +152,11 @@ class HttpFeeder:
         return self._traffic.clients is None and self._traffic.rate_per_s is None
 
     @property
+    def clients(self) -> int | None:
+        """How many clients send in a closed loop; None: nobody has said."""
+        return self._traffic.clients if self._traffic.rate_per_s is None else None
+
+    @property
     def timeout_s(self) -> float:
         """After so long without an answer a request has failed."""
         return self._traffic.timeout_s

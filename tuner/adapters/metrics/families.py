@@ -89,7 +89,7 @@ class _Families:
         )
         yield self._gauge(
             "tuner_block",
-            "The block that is measured, from 1 on; 0 warms the page cache.",
+            "The block that is measured, from 1 on; 0: before the first, not counted.",
             [(on, now.block + 1) for on, now in nows],
         )
         yield self._gauge(

@@ -15,7 +15,7 @@ from typing import Literal
 
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.strategy import Answer
 from tuner.core.summary import record_of
 from tuner.core.window import Sample, Window
@@ -108,6 +108,11 @@ class StudyFigures:
             for window in windows:
                 self._add(window)
                 self._of(window.layout).n_items += window.n_done
+
+    def grew(self, study: StudyRecord) -> None:
+        """The grid of the study has grown, before its first block."""
+        with self._lock:
+            self.study = study
 
     @contextmanager
     def still(self) -> Iterator[StudyFigures]:
@@ -217,7 +222,9 @@ class StudyFigures:
         return self.layouts.setdefault(layout, LayoutFigures())
 
     def _add(self, window: WindowRecord) -> None:
-        """A window that is over; its items are counted as they come."""
+        """A window that is over; its items are counted as they come. A scout's is of no layout's figures."""
+        if window.block == WARMING_BLOCK:
+            return
         of = self._of(window.layout)
         of.n_failed += window.n_failed
         if requests := window.requests:

@@ -12,6 +12,7 @@ from tuner.core.sizes import render_size
 #: A worker process of the crash processor with six threads had up to 51 open: for each child that starts
 #: six ends of pipes and /dev/null, and the locks of its items (bench/room.py).
 _FILES_PER_PROCESS, _FILES_PER_THREAD = 10, 7
+_FEWEST_FILES_PER_THREAD = 3
 #: tuner, supervisord, guardian, feeder and probe, each with a thread or two
 _TASKS_OF_TUNER = 16
 #: A second of a launch takes some 50 bytes of a study's file (simulated, windows of 20 s to 10 minutes) to
@@ -95,6 +96,18 @@ def limits_findings(seen: LimitsSeen, need: Needed) -> Iterator[Finding]:
     """Whether the largest layout fits the limits."""
     yield _files(seen, need)
     yield _tasks(seen, need)
+
+
+def too_large(need: Needed, seen: LimitsSeen) -> str | None:
+    """Why a layout that *need* is of cannot be launched, as part of a sentence; None: it can.
+
+    Of files, what a worker process surely needs: a request and two connections of each thread.
+    """
+    files = _FILES_PER_PROCESS + _FEWEST_FILES_PER_THREAD * need.largest.threads
+    if seen.files is not None and files > seen.files:
+        return f"a process of {need.largest} needs {files} open files or more, and {seen.files} is the most"
+    blocked = [one for one in limits_findings(seen, need) if one.level == "blocker"]
+    return f"{need.largest} does not fit: {blocked[0].found}" if blocked else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Followed(_Watched):
         super().__init__(strategy)
         self._strategy = strategy
 
+    def follow(self, strategy: Strategy) -> None:
+        """Look at *strategy* from now on, which has seen nothing yet."""
+        self._strategy = self._watched = strategy
+        self._known, self._failed = None, []
+
     def propose(self) -> Sequence[Proposal]:
         """As the other."""
         return self._strategy.propose()

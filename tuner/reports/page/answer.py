@@ -13,6 +13,7 @@ from tuner.reports.page.blocks import Block, Facts, Section, Text
 from tuner.reports.page.to_do import to_do
 from tuner.reports.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
 from tuner.reports.ties import tied_with_best
+from tuner.reports.wider import wider_told
 
 
 def answer_section(overview: Overview) -> Section:
@@ -20,6 +21,7 @@ def answer_section(overview: Overview) -> Section:
     study, ranking = overview.study, overview.ranking
     answer = verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)
     blocks: list[Block] = [Text([answer], "answer")]
+    blocks += [Text([sentence], "warning") for sentence in wider_told(study, ranking)]
     warnings = [*simulated_told(study), *reservations(study, ranking)]
     blocks += [Text([sentence], "warning") for sentence in warnings]
     blocks.append(Text([guarantee(ranking)]))

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tuner.core.connection_spread import STARVED_RATIO
+from tuner.core.growth import NO_GAIN
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
@@ -46,7 +47,6 @@ Source = Literal["measured", "modelled"]
 
 BUSY = 0.8  #: a station that is busy for so much of the time binds: more threads would bring 25 % at most
 NEAR = 0.95  #: so does one whose utilization is this share of the highest, or more
-NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain
 _FEW = 0.01  #: children that use less than that of their parents' CPU are none
 _LITTLE_TIME = 0.005  #: a modelled part of a share below it leaves the share a measured one
 _LITTLE = 0.1  #: backends that use less than that of the workers' CPU are a small part of the line for cores
