@@ -33,7 +33,16 @@ from tuner.core.strategy import Answer, Kind, Observed, Proposal
 from tuner.core.suite import SimulatedBox
 from tuner.core.wilson import wilson_interval
 
-SETTINGS = ("", "+drift", "+fast-drift", "+slow-drift", "+heavy-tails", "+two-kinds", "+low-noise+two-kinds", "+own-noise")
+SETTINGS = (
+    "",
+    "+drift",
+    "+fast-drift",
+    "+slow-drift",
+    "+heavy-tails",
+    "+two-kinds",
+    "+low-noise+two-kinds",
+    "+own-noise",
+)
 SUITES = ("two-same", "identical", "two-differ")
 
 

@@ -8,6 +8,7 @@ What is claimed, and on what grounds: `docs/ranking.md` has the reasons and the 
   (Tukey-Kramer with each pair's own standard error; one variance for all layouts). Where nothing differs, a
   study calls any difference at all in at most ``1 - confidence`` of cases.
 - A layout's rank is 1 + the number of layouts that are better; none is known to beat those of rank 1.
+- Its group says what that is worth: `tuner.core.groups`. Rows are in the order of groups.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
 from tuner.core.fleet import is_fleet
+from tuner.core.groups import GROUPS, Group, OfBest
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
@@ -81,6 +83,8 @@ class RankedLayout:
     pss_bytes: float | None  #: mean over windows
     n_windows: int  #: windows that count
     n_void: int
+    group: Group | None = None  #: beside the best one; None: not ranked
+    of_best: OfBest | None = None  #: what the group rests on; None: it is the best, or is not ranked
     ratio_to_current: Estimate | None = (
         None  #: throughput / the current layout's; the interval is Tukey's, as the rank
     )
@@ -166,7 +170,7 @@ def rank(
         objective: what is to be large; ranks and ratios follow it.
         limits: what may win: only layouts that are shown to keep them have a rank.
         costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
-        within: the margin within which two layouts match on a front, and on two boxes.
+        within: the margin within which two layouts are tied, match on a front, and on two boxes.
 
     Raises:
         ConfigError: no window tells what a limit limits.
@@ -209,6 +213,8 @@ def rank(
             cores=min(study.cores, study.box_cores),
             n_void=void[layout].total_windows,
             rank_=found.ranks.get(layout),
+            group=found.groups.get(layout),
+            of_best=found.of_best.get(layout),
             per_10min=_scaled(of_throughput.values.get(layout, _plain_mean(own)), TEN_MINUTES_S),
             per_cpu_s=found.values.get(layout) if objective != "throughput" else None,
             ratio=found.ratios.get(layout),
@@ -331,6 +337,8 @@ def _row(
     cores: float,
     n_void: int,
     rank_: int | None,
+    group: Group | None,
+    of_best: OfBest | None,
     per_10min: Estimate,
     per_cpu_s: Estimate | None,
     ratio: Estimate | None,
@@ -344,6 +352,8 @@ def _row(
     return RankedLayout(
         layout=layout,
         rank=rank_,
+        group=group,
+        of_best=of_best,
         throughput_per_10min=per_10min,
         load1_mean=load / length_s if own else None,
         load1_max=max((one.load_max for one in own), default=None),
@@ -392,10 +402,13 @@ def _geometric_mean(values: Sequence[float | None]) -> float | None:
     return None if mean is None else exp(mean)
 
 
-def _order(row: RankedLayout, objective: str) -> tuple[bool, bool, int, float, Layout]:
+def _order(row: RankedLayout, objective: str) -> tuple[int, bool, bool, float, Layout]:
+    """By group, the best first, and by value within each; those without a rank last."""
     value = row.throughput_per_10min if objective == "throughput" else row.items_per_cpu_s
     mean = value.mean if value is not None and value.mean is not None else 0.0
-    return (row.rank is None, not row.is_kept_out, row.rank or 0, -mean, row.layout)
+    place = len(GROUPS) if row.group is None else GROUPS.index(row.group)
+    is_best = row.group is not None and row.of_best is None
+    return (place, not is_best, not row.is_kept_out, -mean, row.layout)
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:
