@@ -43,9 +43,7 @@ class OfBest:
 
     ratio: Estimate  #: the interval holds for all pairs at once; it has no ends where nothing is claimed
     least: float | None = None  #: at least so much, by itself at the same confidence; None: not known
-    n_to_decide: int | None = (
-        None  #: launches, of it and the best, that would decide; None: decided, or unknown
-    )
+    n_to_decide: int | None = None  #: launches, of it and the best one, that would decide; None: not known
 
 
 def group_of(beside: Beside, *, within: float, confidence: float) -> Group:
@@ -112,3 +110,15 @@ def ratio_between(gap: float, low: float | None, high: float | None) -> Estimate
     if low is None or high is None or max(abs(low), abs(high)) > BEYOND_NUMBERS:
         return Estimate(exp(-gap))
     return Estimate(exp(-gap), exp(-low), exp(-high))
+
+
+def behind_by(of_best: OfBest) -> float | None:
+    """By which share a layout is slower than the best, at least; None: its interval does not say."""
+    high = of_best.ratio.high
+    return None if high is None or high >= 1 else 1 - high
+
+
+def of_value(of_best: OfBest, best: float) -> Estimate:
+    """What a layout gives, in units of what the *best* one measured: the interval that its group rests on."""
+    ends = (None if one is None else one * best for one in (of_best.ratio.low, of_best.ratio.high))
+    return Estimate((of_best.ratio.mean or 0.0) * best, *ends)

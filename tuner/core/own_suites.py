@@ -87,6 +87,7 @@ _OPTIONS: dict[str, Callable[[Suite], Suite]] = {
     "slow-drift": lambda suite: _drifting(suite, 0.995),
     "heavy-tails": lambda suite: replace(suite, noise=replace(suite.noise, student_t_df=3.0)),
     "low-noise": lambda suite: _noisier(suite, window_sd=0.01, launch_sd=0.005),
+    "rare-slow": lambda suite: _noisier(suite, slow_launch_ratio=1 / 12, slow_launch_loss=0.2),
     "two-kinds": lambda suite: _noisier(suite, slow_launch_ratio=5 / 12, slow_launch_loss=0.2),
     "own-noise": lambda suite: _noisier(suite, noisy_layout_ratio=0.5, noisy_layout_factor=3.0),
     "free-length": lambda suite: replace(suite, noise=_SHORT, launch_s=45.0, window_s=None),

@@ -25,7 +25,7 @@ from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
 from tuner.core.fleet import is_fleet
-from tuner.core.groups import GROUPS, Group, OfBest
+from tuner.core.groups import GROUPS, Group, OfBest, of_value
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
@@ -125,11 +125,22 @@ class Ranking:
     boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
     never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
+    within: float = 0.02  #: the margin of what is tied
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
         """Whether each layout keeps the limits; None: there are none."""
         return {row.layout: row.verdict for row in self.rows}
+
+    @property
+    def best(self) -> RankedLayout | None:
+        """The row that all others are grouped beside: the answer, or what measured best; None: none."""
+        first = next(iter(self.rows), None)
+        return first if first is not None and first.group is not None else None
+
+    def of_group(self, group: Group) -> tuple[RankedLayout, ...]:
+        """The rows of *group*, the fastest first."""
+        return tuple(row for row in self.rows if row.group == group)
 
     @property
     def is_bound_known(self) -> bool:
@@ -145,6 +156,28 @@ class Ranking:
         """The same, saying what binds each layout, or why that is not known."""
         rows = tuple(replace(row, bound_by=bound_by.get(row.layout, ())) for row in self.rows)
         return replace(self, rows=rows, unbound=unbound)
+
+
+def value_of(row: RankedLayout, objective: str) -> Estimate:
+    """What a ranking by *objective* is by, with the interval of the layout by itself."""
+    if objective == "throughput":
+        return row.throughput_per_10min
+    return row.items_per_cpu_s or Estimate(None)
+
+
+def value_beside(row: RankedLayout, ranking: Ranking) -> Estimate:
+    """What a row gives, with the interval that its group rests on: of the difference to the best one.
+
+    The best one has none, nor has a layout that is not ranked; a layout that is compared with nothing has the
+    interval that it has by itself.
+    """
+    own, best = value_of(row, ranking.objective), ranking.best
+    if best is None or sum(one.group is not None for one in ranking.rows) < 2:
+        return own
+    first = value_of(best, ranking.objective).mean
+    if row.of_best is None or first is None:
+        return Estimate(own.mean)
+    return replace(of_value(row.of_best, first), mean=own.mean)
 
 
 def rank(
@@ -238,6 +271,7 @@ def rank(
         boxes=found.boxes,
         never_settled=settling.count,
         settling_facts=settling.facts,
+        within=within,
     )
 
 
@@ -404,8 +438,7 @@ def _geometric_mean(values: Sequence[float | None]) -> float | None:
 
 def _order(row: RankedLayout, objective: str) -> tuple[int, bool, bool, float, Layout]:
     """By group, the best first, and by value within each; those without a rank last."""
-    value = row.throughput_per_10min if objective == "throughput" else row.items_per_cpu_s
-    mean = value.mean if value is not None and value.mean is not None else 0.0
+    mean = value_of(row, objective).mean or 0.0
     place = len(GROUPS) if row.group is None else GROUPS.index(row.group)
     is_best = row.group is not None and row.of_best is None
     return (place, not is_best, not row.is_kept_out, -mean, row.layout)

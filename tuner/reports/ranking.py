@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.groups import Group
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.axes import axes_heading, axes_table
 from tuner.reports.boxes import boxes_heading, boxes_table
 from tuner.reports.formats import Table, render_paragraph, render_table
+from tuner.reports.groups import NOT_RANKED, group_name, intervals_told, to_decide_cell
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
@@ -25,12 +27,10 @@ from tuner.reports.ranking_cells import (
 )
 from tuner.reports.ranking_data import data_table, render_ranking_json
 from tuner.reports.ranking_words import (
-    behind_told,
     headline,
     level_of,
     noise_found,
     notes,
-    value_ranked_by,
     verdict,
 )
 
@@ -70,9 +70,15 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     return "\n".join(parts)
 
 
+def comparison_told(ranking: Ranking) -> list[str]:
+    """What the intervals of the table are, and how layouts came into their groups, a sentence each."""
+    unit = "items" if ranking.objective == "throughput" else "items per CPU second"
+    return intervals_told(ranking, level_of(ranking), unit, items_cell)
+
+
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
-    told = [verdict(ranking)] if ranking.claim is None else behind_told(ranking)
-    return [*told, *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
+    told = [verdict(ranking)] if ranking.claim is None else []
+    return [*told, *comparison_told(ranking), *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
 
 
 def reading_table(ranking: Ranking) -> Table:
@@ -80,23 +86,32 @@ def reading_table(ranking: Ranking) -> Table:
     per_cpu = ranking.objective != "throughput"
     bound = ["bound by"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"
-    sixth = ["behind by"] if ranking.claim is not None else ["items/10 min"] if per_cpu else [usual]
+    decide = ["to decide"] if any(to_decide_cell(row) != "-" for row in ranking.rows) else []
+    sixth = ["items/10 min"] if per_cpu else [usual]
+    if decide and sixth == ["active"]:
+        sixth = []
     if bound and sixth == ["active"]:
         sixth = []
     headers = [
-        "rank", "layout", "items/CPU s" if per_cpu else "items/10 min", f"{level_of(ranking)} interval",
-        "load (max)", *sixth, "CPU", *bound, "memory", "windows", "void",
+        "layout", "items/CPU s" if per_cpu else "items/10 min", f"{level_of(ranking)} interval",
+        *decide, "load (max)", *sixth, "CPU", *bound, "memory", "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
         headers.append(f"against {ranking.current}")
-    rows = []
+    rows: list[tuple[str, ...]] = []
+    group: Group | None = None
     for row in ranking.rows:
+        if row.group != group and any(one.group is not None for one in ranking.rows):
+            group = row.group
+            name = NOT_RANKED if group is None else group_name(group, ranking.objective)
+            rows.append((f"{name}:", *[""] * (len(headers) - 1)))
+        value = value_beside(row, ranking)
         cells = [
-            number_cell(row.rank, "d"),
             str(row.layout),
-            items_cell(value_ranked_by(row, ranking).mean),
-            interval_cell(value_ranked_by(row, ranking), items_cell),
+            items_cell(value.mean),
+            interval_cell(value, items_cell),
+            *([to_decide_cell(row)] if decide else []),
             load_cell(row),
             *([_sixth(row, ranking)] if sixth else []),
             percent_cell(row.cpu_ratio),
@@ -114,8 +129,6 @@ def reading_table(ranking: Ranking) -> Table:
 
 def _sixth(row: RankedLayout, ranking: Ranking) -> str:
     """The one column that depends on what the ranking is about, as the table should fit a terminal."""
-    if ranking.claim is not None:
-        return "-" if row.behind_ratio is None else f"{100 * row.behind_ratio:.1f} %"
     if ranking.objective != "throughput":
         return items_cell(row.throughput_per_10min.mean)
     return p95_told(row) if ranking.is_latency_known else number_cell(row.n_active_mean, ".2f")

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.core.durations import render_duration
-from tuner.core.figures import counted, named
+from tuner.core.figures import counted
 from tuner.core.interval import Estimate
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_of
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.answer import answer_notes
 from tuner.reports.boxes import boxes_notes
+from tuner.reports.groups import SCATTER, group_name, groups_told
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
 
@@ -58,7 +59,7 @@ def how_told(study: StudyRecord) -> str:
 
 def verdict(ranking: Ranking) -> str:
     """What the ranking says about the best layout, in one sentence."""
-    best = [row for row in ranking.rows if row.rank == 1]
+    best = ranking.of_group("best-or-tied")
     if not best and any(row.is_kept_out for row in ranking.rows):
         return f"No layout is shown to keep {limits_told(ranking)}."
     if not best:
@@ -72,11 +73,13 @@ def verdict(ranking: Ranking) -> str:
 def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
     if sum(row.rank is not None for row in ranking.rows) == 1:
         return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
-    if len(best) == 1:
-        worse = "slower" if ranking.objective == "throughput" else "worse"
-        return f"{best[0].layout} is best: all others are significantly {worse} ({level}, all pairs at once)."
-    others = named([row.layout for row in best[1:]])
-    return f"{best[0].layout} measured best; it cannot be told from {others} ({level}, all pairs at once)."
+    claimed = f"({level}, all pairs at once, {SCATTER})"
+    tied, open_ = best[1:], ranking.of_group("not-ruled-out")
+    if not tied and not open_:
+        worse = group_name("slower", ranking.objective)
+        return f"{best[0].layout} is best: all others are significantly {worse} {claimed}."
+    told = groups_told([row.layout for row in tied], [row.layout for row in open_])
+    return f"{'; '.join([f'{best[0].layout} measured best', *told])} {claimed}."
 
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
@@ -129,14 +132,6 @@ def _not_ranked(ranking: Ranking) -> list[str]:
     ]
 
 
-def behind_told(ranking: Ranking) -> list[str]:
-    """What the column of a claim's ranking says; none where it says nothing."""
-    if ranking.claim is None or all(row.behind_ratio is None for row in ranking.rows):
-        return []
-    first = ranking.claim.answer.layout
-    return [f"Behind by: so much slower than {first}, at least ({level_of(ranking)} intervals)."]
-
-
 def noise_found(ranking: Ranking) -> list[str]:
     """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
     known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
@@ -162,7 +157,5 @@ def level_of(ranking: Ranking) -> str:
 
 
 def value_ranked_by(row: RankedLayout, ranking: Ranking) -> Estimate:
-    """What the ranking is by."""
-    if ranking.objective == "throughput":
-        return row.throughput_per_10min
-    return row.items_per_cpu_s or Estimate(None)
+    """What the ranking is by, with the interval of the layout by itself."""
+    return value_of(row, ranking.objective)

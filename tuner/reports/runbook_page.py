@@ -36,7 +36,7 @@ from tuner.reports.ranking_words import (
 )
 from tuner.reports.runbook_method import connections_told, measured_under
 from tuner.reports.runbook_steps import apply_steps, go_on_steps, next_steps, repeat_steps, roll_back_steps
-from tuner.reports.ties import tied_with_best, ties_told
+from tuner.reports.ties import not_slower, ties_told
 
 REPEAT_AFTER_S = 90 * 86400.0
 _MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
@@ -138,7 +138,7 @@ def _standing(ranking: Ranking) -> list[str]:
     n_others = sum(row.rank is not None for row in ranking.rows) - 1
     if not n_others:
         return ["It alone could be ranked, so it is compared with nothing."]
-    if len(tied_with_best(ranking)):
+    if not_slower(ranking):
         return []
     others = "the other layout" if n_others == 1 else f"each of the {n_others} other layouts"
     more = "more" if ranking.objective == "throughput" else "better"
@@ -168,7 +168,7 @@ def _comparison(
         sentences.append(
             f"{best.layout} does {times_cell(ratio.mean)} times what {current.layout} does{told}."
         )
-        is_tied = current.rank == 1  # told above
+        is_tied = current in not_slower(ranking)  # told above
         if not is_tied and (ratio.low is None or ratio.low <= 1):
             sentences.append("That it does more is not shown.")
     rows = [("items in 10 minutes", *(_items_told(row) for row in (current, best)))]
