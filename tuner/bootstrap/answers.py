@@ -158,6 +158,7 @@ def _ranked(
     """The study, its ranking, and what binds its layouts, or why that is not known."""
     from tuner.core.claim import by_claim
     from tuner.core.ranking import rank
+    from tuner.core.strategy import Comparing
 
     record = store.study()
     layout = measured_layout(current, record, file) if current is not None else None
@@ -192,7 +193,9 @@ def _ranked(
         ranking = replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
     elif is_race:
         known = known or recalled(store)
-        ranking = by_claim(ranking, known.claim(), known.strategy.estimates())
+        strategy = known.strategy
+        beside = strategy.beside(layout) if layout is not None and isinstance(strategy, Comparing) else None
+        ranking = by_claim(ranking, known.claim(), strategy.estimates(), beside)
     return record, ranking, explanation
 
 

@@ -73,7 +73,12 @@ class Claim:
         return () if self.answer.reached else (*self.answer.ties, *self.unseen)
 
 
-def by_claim(ranking: Ranking, claim: Claim, estimates: Mapping[Layout, Estimate]) -> Ranking:
+def by_claim(
+    ranking: Ranking,
+    claim: Claim,
+    estimates: Mapping[Layout, Estimate],
+    beside_current: Mapping[Layout, OfBest] | None = None,
+) -> Ranking:
     """*ranking* with the ranks, values and ratios of an adaptive study.
 
     The answer and what cannot be told from it share rank 1. Any other layout's rank is 1 + the number of
@@ -85,14 +90,21 @@ def by_claim(ranking: Ranking, claim: Claim, estimates: Mapping[Layout, Estimate
         ranking: whose facts (load, memory, windows, reasons) are kept.
         claim: of the same study.
         estimates: of each measured layout, as the strategy gives them.
+        beside_current: each other layout beside the one in use; None: there is none, or nothing is known.
     """
     known = {layout: _finite(estimate) for layout, estimate in estimates.items()}
-    rows = [_row(row, ranking, claim, known) for row in ranking.rows]
+    rows = [_row(row, ranking, claim, known, beside_current or {}) for row in ranking.rows]
     rows.sort(key=lambda row: _order(row, known, claim))
     return replace(ranking, rows=tuple(rows), confidence=claim.confidence, notes=(), claim=claim)
 
 
-def _row(row: RankedLayout, ranking: Ranking, claim: Claim, known: Mapping[Layout, Estimate]) -> RankedLayout:
+def _row(
+    row: RankedLayout,
+    ranking: Ranking,
+    claim: Claim,
+    known: Mapping[Layout, Estimate],
+    beside_current: Mapping[Layout, OfBest],
+) -> RankedLayout:
     own = known.get(row.layout)
     if row.reason is not None or own is None:
         return replace(row, rank=None, group=None, of_best=None, ratio_to_current=None)
@@ -103,7 +115,7 @@ def _row(row: RankedLayout, ranking: Ranking, claim: Claim, known: Mapping[Layou
         rank=1 + _n_better(row.layout, known, claim.answer),
         group=group,
         of_best=of_best,
-        ratio_to_current=None if current is None else _ratio(row, ranking, own, current),
+        ratio_to_current=None if current is None else _ratio(row, ranking, (own, current), beside_current),
         behind_ratio=None if of_best is None or group != "slower" else behind_by(of_best),
     )
     if ranking.objective != "throughput":
@@ -133,15 +145,21 @@ def _finite(estimate: Estimate) -> Estimate:
     )
 
 
-def _ratio(row: RankedLayout, ranking: Ranking, own: Estimate, current: Estimate) -> Estimate | None:
-    """From both intervals: at least as wide as it need be, however their errors go together."""
+def _ratio(
+    row: RankedLayout,
+    ranking: Ranking,
+    values: tuple[Estimate, Estimate],
+    beside_current: Mapping[Layout, OfBest],
+) -> Estimate | None:
+    """To the layout in use, with the interval by which the groups tell layouts apart."""
     if row.layout == ranking.current:
         return Estimate(1.0, 1.0, 1.0)
+    own, current = values
     if own.mean is None or not current.mean:
         return None
-    if own.low is None or own.high is None or not current.low or current.high is None:
-        return Estimate(own.mean / current.mean)
-    return Estimate(own.mean / current.mean, own.low / current.high, own.high / current.low)
+    mean = own.mean / current.mean
+    beside = beside_current.get(row.layout)
+    return Estimate(mean) if beside is None else replace(beside.ratio, mean=mean)
 
 
 def _order(

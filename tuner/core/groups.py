@@ -105,7 +105,7 @@ def bound(chance: Callable[[float], float], level: float, start: float) -> float
     return high
 
 
-def ratio_between(gap: float, low: float | None, high: float | None) -> Estimate:
+def ratio_between(gap: float, low: float | None = None, high: float | None = None) -> Estimate:
     """The share of the best that a layout gives, behind by *gap*, from *low* to *high*: all logarithms."""
     if low is None or high is None or max(abs(low), abs(high)) > BEYOND_NUMBERS:
         return Estimate(exp(-gap))

@@ -128,23 +128,29 @@ class Racing:
         if self._bank().n_replicates < N_REPLICATES:  # the noise is not known yet
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(leader, self._reached(standing), self._goal.kind, ties, guidance=guidance)
-        goal, ties = self._goal, standing.ties(self._allowed)
-        tied = standing.tied(ties, goal.within, goal.confidence)
+        goal, open_ = self._goal, standing.ties(self._allowed)
+        tied = standing.tied(open_, goal.within, goal.confidence)
         return Answer(
             leader,
             self._reached(standing),
             goal.kind,
-            tuple(self._layouts[k] for k in ties),
+            tuple(self._layouts[k] for k in open_),
             min(1.0, standing.doubt / self._threshold),
             guidance,
             tuple(self._layouts[k] for k in tied),
         )
 
-    def of_best(self) -> Mapping[Layout, OfBest]:
-        """Each measured layout beside the leader; none before the noise is known."""
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
+        """Each other measured layout beside *layout*, or the leader; none before the noise is known."""
+        from tuner.core.rivals import standing_beside
+
         standing = self._standing()
         if standing is None or self._bank().n_replicates < N_REPLICATES:
             return {}
+        if layout is not None:
+            if not self._bank().n_of[self._index[layout]]:
+                return {}
+            standing = standing_beside(standing, self._margin, self._index[layout])
         found = standing.of_best(self._allowed, self._goal.within, self._goal.confidence)
         return {self._layouts[k]: one for k, one in found.items()}
 

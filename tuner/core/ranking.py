@@ -31,6 +31,7 @@ from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
 from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
+from tuner.core.others import Others, others_of
 from tuner.core.over_boxes import comparable
 from tuner.core.pareto import Cost, Front, Traded, compared_throughput, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
@@ -126,6 +127,7 @@ class Ranking:
     never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
     within: float = 0.02  #: the margin of what is tied
+    others: Others | None = None  #: what others took of the host; None: no window counts
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -272,6 +274,7 @@ def rank(
         never_settled=settling.count,
         settling_facts=settling.facts,
         within=within,
+        others=others_of(tallies, study.box_cores, within),
     )
 
 

@@ -95,39 +95,44 @@ class Standing:
 
         Of a single launch there is none: what launches of that layout differ by is not known.
         """
-        found, level, df = {}, self._level(doubt), max(float(self.posterior.df), 1.0)
-        ties = self.ties(doubt)
+        level, df, ties = self._level(doubt), self._df, self.ties(doubt)
         open_ = set(ties) - set(self.tied(ties, within, confidence))
-        weight = self.posterior.weight
-        all_pairs = float(np.sqrt(df * (level ** (-2 / df) - 1)))
-        alone = -bound(lambda t: 1 - float(_t_tail(np.array(-t), df)), 1 - confidence, 0.0)
+        reaches = (
+            float(np.sqrt(df * (level ** (-2 / df) - 1))),
+            bound(lambda t: float(_t_tail(np.array(t), df)), 1 - confidence, 0.0),
+        )
+        found = {}
         for k in self.seen_rivals():
-            gap, variance = self.gap[:, k], self.variance[:, k]
-            middle, spread = float(weight @ gap), float(weight @ variance)
-            n_of = self.posterior.n_of[k], self.posterior.n_of[self.leader]
-            ends: tuple[float | None, float | None] = (None, None)
-            least = None
-            if min(n_of) >= LEAST_LAUNCHES:
-                up = bound(lambda y, g=gap, v=variance: _weighed(self.posterior, g + y, v), level, -middle)
-                down = bound(lambda y, g=gap, v=variance: _weighed(self.posterior, y - g, v), level, middle)
-                ends = down, -up
-                worst = bound(
-                    lambda y, g=gap, v=variance: float(weight @ _t_tail((y - g) / np.sqrt(v), df)),
-                    1 - confidence,
-                    middle,
-                )
-                least = float(np.exp(-worst))
-            n_more = None
-            if k in open_:
-                n_more = launches_to_decide(
-                    middle,
-                    n_of=(int(n_of[0]), int(n_of[1])),
-                    launch_variance=spread / (1 / n_of[0] + 1 / n_of[1]),
-                    reaches=(all_pairs, abs(alone)),
-                    within=within,
-                )
-            found[k] = OfBest(ratio_between(middle, *ends), least, n_more)
+            gap = float(self.posterior.weight @ self.gap[:, k])
+            n_of = int(self.posterior.n_of[k]), int(self.posterior.n_of[self.leader])
+            ends, least = self._ends(k, level, 1 - confidence) if min(n_of) >= LEAST_LAUNCHES else ((), None)
+            per_launch = float(self.posterior.weight @ self.variance[:, k]) / (1 / n_of[0] + 1 / n_of[1])
+            n_more = launches_to_decide(
+                gap, n_of=n_of, launch_variance=per_launch, reaches=reaches, within=within
+            )
+            found[k] = OfBest(ratio_between(gap, *ends), least, n_more if k in open_ else None)
         return found
+
+    def _ends(self, k: int, level: float, doubt: float) -> tuple[tuple[float, float], float]:
+        """How far behind a rival is at most and at least, for all pairs; and its least share by itself."""
+        gap, variance, weight = self.gap[:, k], self.variance[:, k], self.posterior.weight
+        middle, df = float(weight @ gap), self._df
+
+        def above(by: float) -> float:
+            return float(weight @ _likely(self.posterior, gap + by, variance))
+
+        def below(by: float) -> float:
+            return float(weight @ _likely(self.posterior, by - gap, variance))
+
+        def alone(by: float) -> float:
+            return float(weight @ _t_tail((by - gap) / np.sqrt(variance), df))
+
+        ends = bound(below, level, middle), -bound(above, level, -middle)
+        return ends, float(np.exp(-bound(alone, doubt, middle)))
+
+    @property
+    def _df(self) -> float:
+        return max(float(self.posterior.df), 1.0)
 
     def _level(self, doubt: float) -> float:
         """The share of *doubt* that each ordered pair has: whoever leads by luck, and whoever trails."""
@@ -165,6 +170,11 @@ def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kin
     return min(found, key=lambda one: one.doubt)
 
 
+def standing_beside(now: Standing, margin: float, layout: int) -> Standing:
+    """The same moment, with all layouts held against *layout* instead of the leader."""
+    return now if layout == now.leader else _against(now.posterior, margin, layout, now.in_race, now.kind)
+
+
 def standing_ahead(now: Standing, ahead: Posterior, margin: float, without: Collection[int]) -> Standing:
     """The same leader as *now*, as *ahead* sees it, where windows under way are taken for seen.
 
@@ -182,10 +192,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     above = gap + margin
     likely = _likely(posterior, above, variance)
     likelihood: Array = posterior.weight @ likely
-    if kind == "strict":
-        shares = likely
-    else:
-        shares = _t_tail(above / np.sqrt(variance), df)
+    shares = likely if kind == "strict" else _t_tail(above / np.sqrt(variance), df)
     if not posterior.doubts_by_filter:  # of all filters together
         shares = (posterior.weight @ shares)[None]
     shares = shares * in_race
@@ -210,11 +217,6 @@ def _t_tail(t: Array, df: float) -> Array:
 def _tails(posterior: Posterior, gap: Array, variance: Array, far: float) -> Array:
     """By each filter, how likely each layout is behind by more than *far*: (filters, layouts)."""
     return _t_tail((far - gap) / np.sqrt(variance), max(float(posterior.df), 1.0))
-
-
-def _weighed(posterior: Posterior, above: Array, variance: Array) -> float:
-    """As `_likelihood`, of one layout: arrays are over filters."""
-    return float(posterior.weight @ _likely(posterior, above, variance))
 
 
 def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:

@@ -120,8 +120,8 @@ class Foreseeing(Protocol):
 class Comparing(Protocol):
     """What a strategy that claims something may offer beside the rest: the intervals its claim rests on."""
 
-    def of_best(self) -> Mapping[Layout, OfBest]:
-        """Each measured layout but the named one, beside that."""
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
+        """Each measured layout beside *layout* (None: the named one); none before the noise is known."""
 
 
 @runtime_checkable

@@ -60,6 +60,8 @@ class LaunchTally:
     n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
     #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
     told: tuple[float | None, ...] | None = None
+    foreign_cpu_s: float = 0.0  #: of other processes
+    steal_s: float = 0.0  #: that the hypervisor gave to others
 
     @property
     def mean_load(self) -> float:
@@ -173,6 +175,8 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
             launch.limited_load += (window.load1_mean if n_active is None else n_active) * length_s
         launch.cpu_s += window.service_cpu_s
         launch.backend_cpu_s += window.backend_cpu_s
+        launch.foreign_cpu_s += window.foreign_cpu_s
+        launch.steal_s += window.steal_s
         pss_bytes = window.pss_bytes
         if pss_bytes is not None:
             launch.pss_bytes += pss_bytes

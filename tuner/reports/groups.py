@@ -27,6 +27,11 @@ def group_name(group: Group, objective: str = "throughput") -> str:
     return "worse" if group == "slower" and objective != "throughput" else NAMES[group]
 
 
+def row_group(row: RankedLayout, objective: str) -> str:
+    """The group of a row in words."""
+    return NOT_RANKED if row.group is None else group_name(row.group, objective)
+
+
 def groups_told(tied: Sequence[Layout], open_: Sequence[Layout], most: int = 10) -> list[str]:
     """Which layouts stand beside the named one, a part of a sentence for each group that has any."""
     return [

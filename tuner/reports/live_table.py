@@ -15,8 +15,8 @@ from tuner.reports.live_words import STATES, place_told, value_told
 _WIDEST_BAR, _NARROWEST_BAR, _WIDEST_STATE = 60, 8, 30
 _MOST_FURTHER = 3  #: lines of a reason, beside the first one, where there is room for them
 _STYLES: dict[State, Style] = {
-    "leads": "good", "tied": "good", "open": "", "behind": "dim", "kept-out": "doubtful", "left-out": "bad", "failed": "bad",
-    "unseen": "dim",
+    "leads": "good", "tied": "good", "open": "", "behind": "dim", "kept-out": "doubtful", "left-out": "bad",
+    "failed": "bad", "unseen": "dim",
 }  # fmt: skip
 
 

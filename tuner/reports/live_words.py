@@ -15,12 +15,14 @@ from tuner.reports.groups import SCATTER, groups_told
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
 
-#: how layouts without a row are counted: in a full grid, and in a race, which measures no more of some
+#: how layouts without a row are counted: in a full grid, and in a race
 STATES: tuple[dict[State, str], dict[State, str]] = (
-    {"leads": "best so far", "tied": "tied", "open": "not ruled out", "behind": "slower", "kept-out": "kept out by a limit",
-     "left-out": "left out by the brake", "failed": "cannot run", "unseen": "not measured yet"},
-    {"leads": "leads", "tied": "tied", "open": "not ruled out", "behind": "slower", "kept-out": "kept out by a limit",
-     "left-out": "left out by the brake", "failed": "cannot run", "unseen": "not measured yet"},
+    {"leads": "best so far", "tied": "tied", "open": "not ruled out", "behind": "slower",
+     "kept-out": "kept out by a limit", "left-out": "left out by the brake",
+     "failed": "cannot run", "unseen": "not measured yet"},
+    {"leads": "leads", "tied": "tied", "open": "not ruled out", "behind": "slower",
+     "kept-out": "kept out by a limit", "left-out": "left out by the brake",
+     "failed": "cannot run", "unseen": "not measured yet"},
 )  # fmt: skip
 _PHASES: dict[Phase, str] = {
     "starting": "starting",

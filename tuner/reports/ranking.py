@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tuner.core.groups import Group
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
-from tuner.core.groups import Group
 from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
@@ -12,7 +12,7 @@ from tuner.reports.answer import answer_sentence
 from tuner.reports.axes import axes_heading, axes_table
 from tuner.reports.boxes import boxes_heading, boxes_table
 from tuner.reports.formats import Table, render_paragraph, render_table
-from tuner.reports.groups import NOT_RANKED, group_name, intervals_told, to_decide_cell
+from tuner.reports.groups import intervals_told, row_group, to_decide_cell
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
@@ -47,7 +47,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
         *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
         render_paragraph(headline(study, ranking), fmt),
-        render_table(reading_table(ranking), fmt),
+        render_table(reading_table(ranking, under_headings=fmt == "simple"), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
     if ranking.boxes is not None:
@@ -78,11 +78,20 @@ def comparison_told(ranking: Ranking) -> list[str]:
 
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
     told = [verdict(ranking)] if ranking.claim is None else []
-    return [*told, *comparison_told(ranking), *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
+    return [
+        *told,
+        *comparison_told(ranking),
+        *limits_sentences(ranking),
+        *noise_found(ranking),
+        *notes(study, ranking),
+    ]
 
 
-def reading_table(ranking: Ranking) -> Table:
-    """One row a layout, best first, as people read it."""
+def reading_table(ranking: Ranking, *, under_headings: bool = False) -> Table:
+    """One row a layout, by group, as people read it.
+
+    *under_headings*: the name of each group has a line, for a terminal; else a column, where rows are sorted.
+    """
     per_cpu = ranking.objective != "throughput"
     bound = ["bound by"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"
@@ -93,8 +102,9 @@ def reading_table(ranking: Ranking) -> Table:
     if bound and sixth == ["active"]:
         sixth = []
     headers = [
-        "layout", "items/CPU s" if per_cpu else "items/10 min", f"{level_of(ranking)} interval",
-        *decide, "load (max)", *sixth, "CPU", *bound, "memory", "windows", "void",
+        *([] if under_headings else ["group"]), "layout", "items/CPU s" if per_cpu else "items/10 min",
+        f"{level_of(ranking)} interval", *decide, "load (max)", *sixth, "CPU", *bound, "memory",
+        "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
@@ -102,12 +112,13 @@ def reading_table(ranking: Ranking) -> Table:
     rows: list[tuple[str, ...]] = []
     group: Group | None = None
     for row in ranking.rows:
-        if row.group != group and any(one.group is not None for one in ranking.rows):
+        name = row_group(row, ranking.objective)
+        if under_headings and row.group != group and ranking.best is not None:
             group = row.group
-            name = NOT_RANKED if group is None else group_name(group, ranking.objective)
             rows.append((f"{name}:", *[""] * (len(headers) - 1)))
         value = value_beside(row, ranking)
         cells = [
+            *([] if under_headings else [name]),
             str(row.layout),
             items_cell(value.mean),
             interval_cell(value, items_cell),
@@ -123,7 +134,8 @@ def reading_table(ranking: Ranking) -> Table:
         if with_current:
             cells.append(_ratio(row, ranking.current))
         rows.append(tuple(cells))
-    numeric = frozenset(place for place, name in enumerate(headers) if name not in ("layout", "bound by"))
+    text = ("group", "layout", "bound by")
+    numeric = frozenset(place for place, name in enumerate(headers) if name not in text)
     return Table(tuple(headers), tuple(rows), numeric)
 
 

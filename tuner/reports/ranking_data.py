@@ -14,6 +14,7 @@ from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.axes import axes_facts
 from tuner.reports.boxes import boxes_facts
+from tuner.reports.evidence import evidence_facts
 from tuner.reports.formats import Table
 from tuner.reports.groups import of_best_facts
 from tuner.reports.latency import latency_columns, latency_facts
@@ -31,6 +32,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
         "simulated": is_simulated(study),
         "study": _study_facts(study, ranking),
         "answer": None if ranking.claim is None else answer_facts(ranking.claim),
+        "evidence": evidence_facts(study, ranking),
         "layouts": [_row_facts(row) for row in ranking.rows],
         **({"axes": axes_facts(ranking)} if ranking.axes else {}),
         **({} if ranking.boxes is None else {"boxes": boxes_facts(ranking.boxes)}),

@@ -14,6 +14,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.answer import answer_notes
 from tuner.reports.boxes import boxes_notes
+from tuner.reports.evidence import no_evidence_told, others_told, weakened_told
 from tuner.reports.groups import SCATTER, group_name, groups_told
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
@@ -84,7 +85,8 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
-    found = [*reservations(study), *memory_assumed(study), *boxes_notes(ranking)]
+    found = [*reservations(study, ranking), *others_told(ranking), *weakened_told(study)]
+    found += [*memory_assumed(study), *boxes_notes(ranking)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
@@ -101,9 +103,9 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     return [*found, *_not_ranked(ranking)]
 
 
-def reservations(study: StudyRecord) -> list[str]:
+def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     """Why nobody should act on the ranking as it is, a sentence each; none for most."""
-    found = []
+    found = no_evidence_told(ranking)
     if study.cores > study.box_cores:
         found.append(
             f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"

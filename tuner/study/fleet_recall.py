@@ -72,9 +72,9 @@ class _AsOne:
         self._strategy, self._boxes = strategy, boxes
         self.answer, self.estimates = strategy.answer, strategy.estimates
 
-    def of_best(self) -> Mapping[Layout, OfBest]:
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
         """As the strategy; none where that claims nothing."""
-        return self._strategy.of_best() if isinstance(self._strategy, Comparing) else {}
+        return self._strategy.beside(layout) if isinstance(self._strategy, Comparing) else {}
 
     def propose(self) -> Sequence[Proposal]:
         """A launch that any of the boxes would make next."""

@@ -54,7 +54,7 @@ class Recalled:
             rest=self.rest,
             has_limits=bool(study.limits),
             n_otherwise=len(self.otherwise),
-            of_best=self.strategy.of_best() if isinstance(self.strategy, Comparing) else {},
+            of_best=self.strategy.beside() if isinstance(self.strategy, Comparing) else {},
         )
 
 

@@ -38,7 +38,7 @@ class _Watched:
     def of_best(self) -> Mapping[Layout, OfBest]:
         """As the other; none where that claims nothing."""
         if self._beside is None:
-            self._beside = self._watched.of_best() if isinstance(self._watched, Comparing) else {}
+            self._beside = self._watched.beside() if isinstance(self._watched, Comparing) else {}
         return self._beside
 
     def verdicts(self) -> Mapping[Layout, Verdict]:
