@@ -1,9 +1,9 @@
 """What other processes took of the host while windows were measured, and whether that can change a result.
 
 Others that use F of C cores take at most F / C of the throughput of a layout that fills the cores, and
-nothing of one that waits. So two layouts may seem as much nearer to each other, or further apart: where F / C is more
-than the margin of the answer, a quiet host may give another answer. Where it is also more than what voids a
-window by default, only an override can have let it in, and the figures are no evidence.
+nothing of one that waits. So two layouts may seem as much nearer to each other, or further apart: where F / C
+is more than the margin of the answer, a quiet host may give another answer. Where it is also more than what
+voids a window by default, only an override can have let it in, and the figures are no evidence.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from tuner.core.ranking import Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.weakened import weakened_by
 
-
 LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
 
 
@@ -33,9 +32,9 @@ def no_evidence_told(ranking: Ranking) -> list[str]:
     if others is None or not others.is_no_evidence:
         return []
     return [
-        f"Not evidence of this service alone: other processes used {others_cores(others)}."
-        f" A layout that fills the cores may give {percent(max(others.share, others.spread))} more on a quiet host, and another"
-        " one may be best there."
+        f"Not evidence of what this service does alone: other processes used {others_cores(others)}."
+        f" They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host, where another layout may"
+        " be best."
     ]
 
 
@@ -47,8 +46,11 @@ def others_told(ranking: Ranking) -> list[str]:
     told = f"Other processes used {others_cores(others)}"
     if not others.can_change_a_result:
         return [f"{told}."]
-    most, within = percent(max(others.share, others.spread)), percent(others.within)
-    return [f"{told}: up to {most} of what a layout gives that fills the cores; the margin is {within}."]
+    within = percent(others.within)
+    return [
+        f"{told}. They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host; the"
+        f" margin of the answer is {within}."
+    ]
 
 
 def doubts_told(study: StudyRecord, ranking: Ranking) -> list[str]:
@@ -62,6 +64,11 @@ def weakened_told(study: StudyRecord) -> list[str]:
     """Which settings are weaker than usual, in a sentence; none where none is."""
     found = weakened_by(study)
     return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
+
+
+def _lost(others: Others) -> str:
+    """The largest error that others can make of a result, in two digits."""
+    return f"{100 * max(others.share, others.spread):.2g} %"
 
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def intervals_told(ranking: Ranking, level: str, unit: str, show: Any) -> list[s
         return []
     own = value_of(best, ranking.objective)
     told = [
-        f"Intervals are of the difference to {best.layout} ({level}, all pairs at once, {SCATTER}):"
-        f" one that ends below its {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
+        f"Intervals ({level}, all pairs at once) are of the difference to {best.layout}: one that ends below"
+        f" its {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
     ]
     if own.low is not None and own.high is not None:
         told.append(f"By itself {best.layout} is at {show(own.low)} to {show(own.high)} ({level}).")

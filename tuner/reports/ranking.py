@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tuner.core.groups import Group
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking import RankedLayout, Ranking, value_beside
@@ -47,7 +46,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
         *([] if ranking.claim is None else [render_paragraph(answer_sentence(ranking.claim), fmt)]),
         render_paragraph(headline(study, ranking), fmt),
-        render_table(reading_table(ranking, under_headings=fmt == "simple"), fmt),
+        _under_headings(ranking) if fmt == "simple" else render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
     if ranking.boxes is not None:
@@ -87,11 +86,20 @@ def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
     ]
 
 
-def reading_table(ranking: Ranking, *, under_headings: bool = False) -> Table:
-    """One row a layout, by group, as people read it.
+def _under_headings(ranking: Ranking) -> str:
+    """The table for a terminal: each group under a line with its name, which takes no room of a column."""
+    head, rule, *lines = render_table(reading_table(ranking, with_group=False), "simple").splitlines()
+    found = [head, rule]
+    groups = [None if ranking.best is None else row_group(row, ranking.objective) for row in ranking.rows]
+    for place, (group, line) in enumerate(zip(groups, lines, strict=True)):
+        if group is not None and (place == 0 or group != groups[place - 1]):
+            found.append(f"{group}:")
+        found.append(line)
+    return "\n".join(found) + "\n"
 
-    *under_headings*: the name of each group has a line, for a terminal; else a column, where rows are sorted.
-    """
+
+def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
+    """One row a layout, by group, as people read it."""
     per_cpu = ranking.objective != "throughput"
     bound = ["bound by"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"
@@ -102,23 +110,18 @@ def reading_table(ranking: Ranking, *, under_headings: bool = False) -> Table:
     if bound and sixth == ["active"]:
         sixth = []
     headers = [
-        *([] if under_headings else ["group"]), "layout", "items/CPU s" if per_cpu else "items/10 min",
+        *(["group"] if with_group else []), "layout", "items/CPU s" if per_cpu else "items/10 min",
         f"{level_of(ranking)} interval", *decide, "load (max)", *sixth, "CPU", *bound, "memory",
         "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
         headers.append(f"against {ranking.current}")
-    rows: list[tuple[str, ...]] = []
-    group: Group | None = None
+    rows = []
     for row in ranking.rows:
-        name = row_group(row, ranking.objective)
-        if under_headings and row.group != group and ranking.best is not None:
-            group = row.group
-            rows.append((f"{name}:", *[""] * (len(headers) - 1)))
         value = value_beside(row, ranking)
         cells = [
-            *([] if under_headings else [name]),
+            *([row_group(row, ranking.objective)] if with_group else []),
             str(row.layout),
             items_cell(value.mean),
             interval_cell(value, items_cell),

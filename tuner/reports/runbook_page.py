@@ -15,7 +15,7 @@ from tuner.core.rollout import Rollout
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
-from tuner.reports.evidence import doubts_told, no_evidence_told
+from tuner.reports.evidence import doubts_told, no_evidence_told, others_told
 from tuner.reports.formats import Table
 from tuner.reports.groups import SCATTER, row_group, to_decide_cell
 from tuner.reports.latency import p95_told
@@ -280,5 +280,5 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """All that limits the ranking and is not told on top."""
-    told = on_top(study, ranking)
+    told = [*on_top(study, ranking), *others_told(ranking)]  # the latter: under what it was measured
     return [note for note in notes(study, ranking) if note not in told]

@@ -8,7 +8,6 @@ from tuner.core.figures import named, percent
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.reports.groups import to_decide_cell
 from tuner.reports.ranking_cells import memory_cell
-from tuner.reports.ranking_words import value_ranked_by
 
 _MOST_TIES = 8
 _CHEAPER = 0.95  #: of the memory: from here on it is worth a word
@@ -40,26 +39,18 @@ def among_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]
         return [f"{ranking.current} is in use: nothing shows that a change pays."]
     if not tied or ranking.current == best.layout:
         return []
-    return _cheapest(best, tied, ranking, within)
+    return _cheapest(best, tied, within)
 
 
-def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], ranking: Ranking, within: float) -> list[str]:
-    """Which of the layouts that measured about the same needs the least memory."""
+def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], within: float) -> list[str]:
+    """Which of the tied layouts, which measured within the margin, needs the least memory."""
     if best.pss_bytes is None:
         return []
-    mean = value_ranked_by(best, ranking).mean or 0.0
-    alike = [
-        row
-        for row in tied
-        if row.pss_bytes is not None
-        and row.pss_bytes < _CHEAPER * best.pss_bytes
-        and (value_ranked_by(row, ranking).mean or 0.0) >= (1 - within) * mean
-    ]
-    if not alike and all((row.pss_bytes or 0.0) >= best.pss_bytes for row in tied):
-        return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."]
-    if not alike:
-        return [f"None that needs less memory measured within {percent(within)} of it."]
-    least = min(alike, key=lambda row: row.pss_bytes or 0.0)
+    cheaper = [row for row in tied if row.pss_bytes is not None and row.pss_bytes < _CHEAPER * best.pss_bytes]
+    if not cheaper:
+        is_least = all((row.pss_bytes or 0.0) >= best.pss_bytes for row in tied)
+        return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."] if is_least else []
+    least = min(cheaper, key=lambda row: row.pss_bytes or 0.0)
     return [
         f"Where memory counts, take {least.layout}: it measured within {percent(within)} of {best.layout},"
         f" and needs {memory_cell(least)} instead of {memory_cell(best)}."
