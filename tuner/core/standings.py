@@ -59,7 +59,7 @@ def standings(
     found = _judged(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
     candidates = [number for number, layout in enumerate(layouts) if layout in may_win]
     n_better = found.comparison.n_better(candidates)
-    groups, of_best = _grouped(found.comparison, candidates, within, confidence)
+    groups, of_best = _grouped(found, candidates, within, confidence)
     reference = layouts.index(current) if current is not None and current in of_layout else None
     return Standings(
         ranks={layouts[number]: 1 + n for number, n in zip(candidates, n_better, strict=True)},
@@ -76,17 +76,17 @@ def standings(
 
 
 def _grouped(
-    comparison: Comparison, candidates: Sequence[int], within: float, confidence: float
+    found: _Judged, candidates: Sequence[int], within: float, confidence: float
 ) -> tuple[dict[int, Group], dict[int, OfBest]]:
     """The group of each candidate, and what it rests on; the best is the one that measured most."""
     groups: dict[int, Group] = {}
     of_best: dict[int, OfBest] = {}
-    best = max(candidates, key=lambda number: comparison.fit.effects[number], default=None)
+    best = max(candidates, key=lambda number: found.values[number].mean or 0.0, default=None)
     for number in candidates:
         if best is None or number == best:
             groups[number] = "best-or-tied"
             continue
-        beside, of_best[number] = comparison.beside(number, best, candidates, within)
+        beside, of_best[number] = found.comparison.beside(number, best, candidates, within)
         groups[number] = group_of(beside, within=within, confidence=confidence)
     return groups, of_best
 

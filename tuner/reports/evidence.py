@@ -33,8 +33,8 @@ def no_evidence_told(ranking: Ranking) -> list[str]:
         return []
     return [
         f"Not evidence of what this service does alone: other processes used {others_cores(others)}."
-        f" They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host, where another layout may"
-        " be best."
+        f" They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host, where"
+        " another layout may be best."
     ]
 
 
@@ -48,8 +48,8 @@ def others_told(ranking: Ranking) -> list[str]:
         return [f"{told}."]
     within = percent(others.within)
     return [
-        f"{told}. They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host; the"
-        f" margin of the answer is {within}."
+        f"{told}. They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet"
+        f" host; the margin of the answer is {within}."
     ]
 
 

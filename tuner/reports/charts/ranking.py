@@ -53,8 +53,8 @@ def ranking_picture(
         parts.append(line(scale(best), top, scale(best), bottom, "guide"))
     for place, row, label in zip(places, shown, labels, strict=True):
         if place - 1 not in places:
-            name = row_group(row, ranking.objective)
-            parts.append(words(name, 6, top + _ROW * (place - 0.5) + 4, class_="s m"))
+            group = row_group(row, ranking.objective)
+            parts.append(words(group, 6, top + _ROW * (place - 0.5) + 4, class_="s m"))
         parts.append(_row(row, ranking, scale, top + _ROW * (place + 0.5), left, width, label))
     signs, end = legend(_legend(shown, ranking), left, bottom + 54, width)
     left_out = len(rows) - len(shown)
