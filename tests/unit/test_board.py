@@ -13,6 +13,7 @@ from tuner.adapters.sqlite import SqliteStore
 from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.bootstrap import overview
 from tuner.core.board import BoardKeeper, board_of
+from tuner.core.groups import OfBest
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
@@ -117,7 +118,9 @@ def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launche
     estimates = {a: Estimate(4.0, 3.9, 4.1), b: Estimate(3.95, 3.8, 4.2), c: Estimate(3.0, 2.9, 3.12)}
     launches = [launch(d, "out of memory"), launch(a, None)]
 
-    board = keeper.board(Answer(a, False, "strict", (b,)), estimates, (d,), lambda: launches)
+    beside = {b: OfBest(Estimate(0.99, 0.95, 1.03)), c: OfBest(Estimate(0.75, 0.7, 0.8))}
+
+    board = keeper.board(Answer(a, False, "strict", (b,)), estimates, (d,), lambda: launches, None, beside)
 
     states = {place.layout: (place.state, place.reason) for place in board.places}
     assert states == {
@@ -126,7 +129,8 @@ def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launche
     }  # fmt: skip
     assert [place.layout for place in board.places] == [a, b, c, d, e]
     assert board.places[0].value == Estimate(2400.0, 3.9 * 600, 4.1 * 600)
-    assert board.places[2].behind_ratio == pytest.approx(1 - 3.12 / 3.9)
+    assert board.places[2].behind_ratio == pytest.approx(1 - 0.8)
+    assert board.places[2].beside == Estimate(0.75 * 2400, 0.7 * 2400, 0.8 * 2400)
     assert (board.n_windows, board.n_void) == (3, 1)
 
 

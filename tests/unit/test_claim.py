@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tuner.core.claim import Claim, Rest, by_claim
+from tuner.core.groups import OfBest
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout, parse_layouts
 from tuner.core.noise import Noise
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import StudyRecord
 from tuner.core.strategy import Answer, Guidance
 from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
@@ -49,12 +50,19 @@ ESTIMATES = {
     L24X1: Estimate(4.15, 3.9, 4.5),  # reaches into the answer's, and is told from it all the same
     L1X24: Estimate(1.8, 1.7, 1.9),
 }
+#: beside the answer; the one of a single launch has no interval
+OF_BEST = {
+    L6X4: OfBest(Estimate(0.989, 0.95, 1.03), 0.97),
+    L8X3: OfBest(Estimate(0.933, 0.9, 0.97), 0.92),
+    L24X1: OfBest(Estimate(0.922, 0.87, 0.99), 0.9),
+    L1X24: OfBest(Estimate(0.4, 0.38, 0.42), 0.39),
+}
 
 
 def claim_of(answer: Answer = ANSWER, **more: Any) -> Claim:
     usual: dict[str, Any] = {
         "asked": tuple(LAYOUTS), "failed": (L48X1,), "unseen": (), "within": 0.02, "confidence": 0.95,
-        "n_windows": 46, "spent_s": 28_200.0,
+        "n_windows": 46, "spent_s": 28_200.0, "of_best": OF_BEST,
     }  # fmt: skip
     return Claim(answer, **{**usual, **more})
 
@@ -102,16 +110,40 @@ def test_a_layout_that_measured_better_than_the_answer_stands_below_it_all_the_s
 def test_others_say_how_far_behind_they_are_at_least_where_their_intervals_say_so() -> None:
     behind = {str(row.layout): row.behind_ratio for row in ranking_of().rows}
 
-    assert behind["4x6"] is behind["6x4"] is behind["24x1"] is behind["48x1"] is None
-    assert behind["8x3"] == pytest.approx(1 - 4.35 / 4.4)
-    assert behind["1x24"] == pytest.approx(1 - 1.9 / 4.4)
+    assert behind["4x6"] is behind["6x4"] is behind["48x1"] is None
+    assert behind["8x3"] == pytest.approx(1 - 0.97)
+    assert behind["24x1"] == pytest.approx(1 - 0.99)
+    assert behind["1x24"] == pytest.approx(1 - 0.42)
 
 
 def test_while_there_is_no_answer_what_is_not_ruled_out_shares_the_first_rank() -> None:
     claim = claim_of(Answer(L4X6, False, "strict", (L8X3, L6X4)))
     ranking = ranking_of(claim)
 
-    assert [str(row.layout) for row in ranking.rows if row.rank == 1] == ["4x6", "8x3", "6x4"]
+    assert [str(row.layout) for row in ranking.rows if row.rank == 1] == ["4x6", "6x4", "8x3"]
+    assert [row.group for row in ranking.rows][:4] == ["best-or-tied", *["not-ruled-out"] * 2, "slower"]
+
+
+def test_rows_stand_in_three_groups_by_throughput_within_each() -> None:
+    answer = replace(ANSWER, ties=(L8X3, L6X4, L24X1), tied=(L8X3,))
+    ranking = ranking_of(claim_of(answer))
+
+    assert [(str(row.layout), row.group) for row in ranking.rows] == [
+        ("4x6", "best-or-tied"), ("8x3", "best-or-tied"), ("6x4", "not-ruled-out"),
+        ("24x1", "not-ruled-out"), ("1x24", "slower"), ("48x1", None),
+    ]  # fmt: skip
+
+
+def test_the_interval_that_is_shown_is_the_one_of_the_difference_to_the_answer() -> None:
+    ranking = ranking_of()
+    shown = {row.layout: value_beside(row, ranking) for row in ranking.rows}
+
+    assert shown[L4X6] == Estimate(2700.0)
+    assert shown[L8X3] == Estimate(2520.0, 0.9 * 2700.0, 0.97 * 2700.0)
+    for row in ranking.rows[1:5]:
+        high = shown[row.layout].high
+        assert high is not None
+        assert (row.group == "slower") == (high < 2700.0)
 
 
 def test_an_interval_that_says_nothing_tells_nothing_apart_and_is_not_shown() -> None:
@@ -123,11 +155,15 @@ def test_an_interval_that_says_nothing_tells_nothing_apart_and_is_not_shown() ->
     assert content["layouts"][0]["throughput_per_10min"] == {"mean": 2700.0, "low": None, "high": None}
 
 
-def test_ratios_to_the_layout_in_use_come_from_both_intervals() -> None:
-    ratios = {row.layout: row.ratio_to_current for row in ranking_of(current=L1X24).rows}
+def test_ratios_to_the_layout_in_use_have_the_interval_that_tells_layouts_apart() -> None:
+    plain = ranking_of(current=L1X24)
+    beside = {L4X6: OfBest(Estimate(2.5, 2.4, 2.6)), L6X4: OfBest(Estimate(2.4))}
+    ratios = {row.layout: row.ratio_to_current for row in by_claim(plain, claim_of(), ESTIMATES, beside).rows}
 
     assert ratios[L1X24] == Estimate(1.0, 1.0, 1.0)
-    assert ratios[L4X6] == Estimate(4.5 / 1.8, 4.4 / 1.9, 4.6 / 1.7)
+    assert ratios[L4X6] == Estimate(4.5 / 1.8, 2.4, 2.6)
+    assert ratios[L6X4] == Estimate(4.45 / 1.8)
+    assert ratios[L8X3] == Estimate(4.2 / 1.8)
     assert ratios[L48X1] is None
 
 

@@ -176,10 +176,47 @@ def test_nothing_is_reached_before_eight_windows_of_layouts_already_seen(kind: K
     for _, windows, answer in blocks:
         counted.update(window.layout for window in windows)
         n_replicates = sum(counted.values()) - len(counted)
-        assert answer.reached == (n_replicates >= 8)
+        assert answer.reached == (n_replicates >= 8 and min(counted.values()) >= 2)
 
-    assert n_replicates == 8
+    assert 8 <= n_replicates <= 10
     assert answer.layout == LAYOUTS[1]
+
+
+# ------------------------------------------------------------------ a single launch
+
+
+@both_kinds
+@pytest.mark.parametrize("seed", range(3))
+def test_no_layout_is_told_apart_nor_ruled_out_by_a_single_launch(kind: Kind, seed: int) -> None:
+    source = suite((1.0, 1000.0, 400.0, 1.0, 600.0), sd=0.001)
+    blocks = led(Race(source.goal(kind), seed), source.box(0, str(seed)))
+    counted: Counter[Layout] = Counter()
+    for _, windows, answer in blocks:
+        counted.update(window.layout for window in windows)
+        once = {layout for layout, n in counted.items() if n == 1}
+        assert once <= {answer.layout, *answer.ties}
+        assert not (once and answer.reached)
+
+    assert answer.reached
+    assert min(counted.values()) == 2
+
+
+@both_kinds
+def test_the_best_layout_wins_though_its_first_launch_was_a_slow_one(kind: Kind) -> None:
+    """Launches of two kinds: one in some is 20 % slower from start to end."""
+    best, source = LAYOUTS[1], suite((900.0, 1000.0, 880.0), sd=0.002, within=0.02)
+    race, box = Race(source.goal(kind), 1), source.box(0, "luck")
+    n_of_best = 0
+    while not race.answer().reached:
+        windows = [window for proposal in race.propose() for window in box.take(proposal)]
+        for place, window in enumerate(windows):
+            n_of_best += window.layout == best
+            if window.layout == best and n_of_best == 1:
+                windows[place] = replace(window, value=0.8 * window.value)
+        race.learn(windows)
+
+    assert n_of_best > 1
+    assert race.answer().layout == best
 
 
 # ------------------------------------------------------------------ what cannot run
@@ -355,7 +392,8 @@ def test_a_layout_not_seen_before_gets_a_short_window_also_later() -> None:
 def test_the_dearer_a_launch_the_longer_its_window() -> None:
     cheap, dear = (chosen_lengths("strict", launch_s, 1.0, 6000.0)[9:] for launch_s in (5.0, 500.0))
 
-    assert min(one for block in dear for one in block) > 2 * max(one for block in cheap for one in block)
+    # losers of the first block are then seen once more, for as short as before
+    assert dear[0][0] > 2 * max(one for block in cheap for one in block)
 
 
 @both_kinds
@@ -424,7 +462,7 @@ def test_a_clear_winner_is_found_within_few_windows(kind: Kind) -> None:
     runs = studies(suite((500.0, 1000.0, 400.0, 600.0, 300.0, 500.0), sd=0.03), kind, 30)
 
     assert all(run.right for run in runs)
-    assert max(run.n_windows for run in runs) <= 6 + 9
+    assert max(run.n_windows for run in runs) <= 6 + 9 + 5  # losers of the first block are seen once more
 
 
 def test_identical_layouts_are_told_apart_at_any_look_in_at_most_5_percent_of_studies() -> None:

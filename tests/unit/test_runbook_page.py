@@ -126,7 +126,7 @@ def test_what_cannot_be_told_apart_but_measured_less_is_not_proposed_for_its_mem
     told = section(page_of(overview(items=noisy, current=None)), "What to run")
 
     assert wording("rank.as-good") in told
-    assert wording("rank.none-needs-less-memory") in told
+    assert "memory" not in told
 
 
 def test_when_what_is_in_use_is_as_good_nothing_has_to_change() -> None:
@@ -195,6 +195,7 @@ def test_it_says_under_what_it_was_measured() -> None:
         wording("export.when"),
         wording("export.how"),
         wording("export.windows-that-count"),
+        wording("export.other-processes"),
         wording("export.input"),
         wording("export.limits-asked-for"),
     ]

@@ -361,7 +361,7 @@ def test_a_snippet_of_the_winner_is_printed_with_where_it_comes_from(
     assert wording("export.comment-of-snippet") in said
     assert "gunicorn-2-cores-busy.tuner.db" in said
     assert re.search(r"2x2@gthread: \d+ items in 10 minutes \(\d+ to \d+, 95 %\)", said)
-    assert wording("rank.cannot-be-told-from") in said
+    assert wording("rank.measured-best-not-ruled-out") in said
 
 
 def test_another_layout_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

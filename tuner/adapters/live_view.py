@@ -123,5 +123,10 @@ class LiveView(Follower):
     def _worked_out(self) -> Board:
         strategy = self._strategy
         return self._keeper.board(
-            strategy.answer(), strategy.estimates(), strategy.failed, self._launches, strategy.verdicts()
+            strategy.answer(),
+            strategy.estimates(),
+            strategy.failed,
+            self._launches,
+            strategy.verdicts(),
+            strategy.of_best(),
         )

@@ -29,6 +29,7 @@ _VOID = ("n_void", "n_short", "void")
 _READ = (*_OF_LAUNCH, *_OWN, *_OTHERS, "is_told", *_VOID, *REQUESTS)
 _FIRST, _LAST = _READ.index("n_windows"), _READ.index("limited_load")
 _FAILED = _READ.index("n_failed")
+_FOREIGN, _STEAL = (_READ.index(name) for name in ("foreign_cpu_s", "steal_s"))
 _IS_TOLD, _N_VOID, _LATENCIES = (_READ.index(name) for name in ("is_told", "n_void", REQUESTS[0]))
 _told_in = itemgetter(*(_READ.index(name, _FIRST) for name in TOLD))
 _LARGEST = 1e15  #: what a file may hold: `sqlite_checks`
@@ -71,6 +72,7 @@ def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
         if row[_FIRST]:
             launch = LaunchTally(layout, (box, block), launch_id, *row[_FIRST : _LAST + 1])
             launch.n_failed = row[_FAILED]
+            launch.foreign_cpu_s, launch.steal_s = row[_FOREIGN], row[_STEAL]
             if row[_IS_TOLD]:
                 launch.told = _told_in(row)
             if row[_LATENCIES] is not None:

@@ -158,6 +158,7 @@ def _ranked(
     """The study, its ranking, and what binds its layouts, or why that is not known."""
     from tuner.core.claim import by_claim
     from tuner.core.ranking import rank
+    from tuner.core.strategy import Comparing
     from tuner.core.wider import wider_than
 
     record = store.study()
@@ -193,10 +194,11 @@ def _ranked(
         ranking = replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
     elif is_race:
         known = known or recalled(store)
-        claim = known.claim()
+        claim, strategy = known.claim(), known.strategy
         if ranking.starved:  # whatever the race found, it found under too small a load
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
-        ranking = by_claim(ranking, claim, known.strategy.estimates())
+        beside = strategy.beside(layout) if layout is not None and isinstance(strategy, Comparing) else None
+        ranking = by_claim(ranking, claim, strategy.estimates(), beside)
     if not isinstance(explanation, str):
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
     return record, ranking, explanation

@@ -132,12 +132,13 @@ def rank(
     without_box: WithoutBoxes = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Rank the measured layouts, best first; none is known to be better than a layout of rank 1.
+    """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 
-    A layout's rank is 1 + the number of layouts that are significantly better: differences are paired by
-    block, their noise is pooled over all layouts, and all pairs are judged at once. Works while a study runs.
+    Slower layouts are told apart from a better one at the confidence of all pairs at once. Differences are
+    paired by block, and their noise is pooled over all layouts, as if layouts scatter alike. A single launch
+    rules no layout out. Works while a study runs.
 
-    With limits only layouts that are shown to keep them have a rank; 5 when there is none.
+    With limits only layouts that are shown to keep them are ranked; 5 when there is none.
 
     A study of several boxes is ranked for boxes like these: what a layout has more on one box than on others
     counts as noise (docs/boxes.md).

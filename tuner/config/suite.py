@@ -134,6 +134,8 @@ def _noise(values: Any) -> SuiteNoise:
         "drift_ar1_per_600s": {"at_least": 0, "at_most": 1},
         "sample_sd_1s": {"at_least": 0, "at_most": 100},
         "student_t_df": {"above": 2},  # else there is no sd to scale to
+        "slow_launch_loss": {"at_least": 0, "at_most": 0.99},  # a launch that gives nothing has no logarithm
+        "noisy_layout_factor": {"at_least": 1, "at_most": 100},
     }
     usual: dict[str, float] = {"at_least": 0, "at_most": 1}
     return SuiteNoise(

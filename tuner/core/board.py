@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from tuner.core.brake import over_limit
+from tuner.core.groups import OfBest, behind_by, of_value
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
 from tuner.core.limits import Verdict
 from tuner.core.overview import Live, Overview
-from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking
+from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking, value_beside
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Answer
 from tuner.core.window import Window
 
-State = Literal["leads", "open", "behind", "kept-out", "left-out", "failed", "unseen"]
+State = Literal["leads", "tied", "open", "behind", "kept-out", "left-out", "failed", "unseen"]
 Stage = Literal["running", "over", "at-rest"]
 
-_ORDER: tuple[State, ...] = ("leads", "open", "behind", "kept-out", "left-out", "failed", "unseen")
+_ORDER: tuple[State, ...] = get_args(State)
 _NAMES_ONE = ("race", "all")  #: strategies that name a layout
 
 
@@ -36,6 +37,7 @@ class Place:
     n_void: int
     reason: str | None = None  #: why it is kept out, left out, cannot be run, or has no window that counts
     verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none, or nobody says yet
+    beside: Estimate | None = None  #: the interval that its state rests on, as *value*; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,11 @@ def board_of(overview: Overview) -> Board:
 
 def _answer_by_rank(study: StudyRecord, ranking: Ranking) -> Answer | None:
     """What a study that claims nothing has measured best, and what cannot be told from it."""
-    first = tuple(row.layout for row in ranking.rows if row.rank == 1)
     if study.strategy not in _NAMES_ONE:
         return None
-    return Answer(first[0] if first else None, False, "none", first[1:])
+    tied = tuple(row.layout for row in ranking.of_group("best-or-tied"))
+    open_ = tuple(row.layout for row in ranking.of_group("not-ruled-out"))
+    return Answer(tied[0] if tied else None, False, "none", (*tied[1:], *open_), tied=tied[1:])
 
 
 def _place(
@@ -115,12 +118,9 @@ def _place(
     if state == "unseen" and not row.n_void:
         reason = None
     value = value or Estimate(None)
-    behind = row.behind_ratio
-    if behind is None and state == "behind" and answer is not None:
-        first = next((other for other in ranking.rows if other.layout == answer.layout), None)
-        if first is not None and ranking.objective == "throughput":
-            behind = _behind(value, first.throughput_per_10min)
-    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason, row.verdict)
+    behind = None if row.of_best is None or state != "behind" else behind_by(row.of_best)
+    beside = value_beside(row, ranking)
+    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason, row.verdict, beside)
 
 
 def _may_still_win(row: RankedLayout, ranking: Ranking) -> bool:
@@ -133,22 +133,16 @@ def _state(layout: Layout, answer: Answer | None) -> State:
         return "open"
     if layout == answer.layout:
         return "leads"
+    if layout in answer.tied:
+        return "tied"
     return "open" if layout in answer.ties else "behind"
 
 
-def _behind(own: Estimate, first: Estimate) -> float | None:
-    """By which share something is slower, at least; None: the intervals do not say."""
-    if own.high is None or first.low is None or not 0 <= own.high < first.low:
-        return None
-    return 1 - own.high / first.low
-
-
 def _in_order(places: Iterable[Place], answer: Answer | None) -> tuple[Place, ...]:
-    top = () if answer is None or answer.layout is None else (answer.layout, *answer.ties)
-    at = {layout: n for n, layout in enumerate(top)}
+    named = None if answer is None else answer.layout
 
-    def order(place: Place) -> tuple[int, int, float]:
-        return _ORDER.index(place.state), at.get(place.layout, len(at)), -(place.value.mean or 0.0)
+    def order(place: Place) -> tuple[int, bool, float]:
+        return _ORDER.index(place.state), place.layout != named, -(place.value.mean or 0.0)
 
     return tuple(sorted(places, key=order))
 
@@ -187,8 +181,10 @@ class BoardKeeper:
         failed: Sequence[Layout],
         launches: Callable[[], Iterable[LaunchRecord]],
         verdicts: Mapping[Layout, Verdict] | None = None,
+        of_best: Mapping[Layout, OfBest] | None = None,
     ) -> Board:
         """As it stands by what the strategy says; *launches* are asked for where a layout *failed*."""
+        compared = of_best or {}
         judged = verdicts or {}
         scale = TEN_MINUTES_S if self._study.objective == "throughput" else 1.0
         errors: dict[Layout, str] = {}
@@ -216,11 +212,14 @@ class BoardKeeper:
                 reason = f"no window counts, {seen.n_void} void" if seen.n_void else None
             elif layout in judged and judged[layout].state == "beyond":
                 state, reason = "kept-out", why_kept_out(judged[layout])
-            elif state == "behind" and own is not None and first is not None:
-                behind = _behind(own, first)
+            elif state == "behind" and layout in compared:
+                behind = behind_by(compared[layout])
             value = self._value(seen, own, scale)
             known = (layout, state, value, behind, seen.n_windows, seen.n_void, reason)
-            places.append(Place(*known, judged.get(layout) if seen.n_windows else None))
+            beside = None
+            if layout in compared and first is not None and first.mean is not None:
+                beside = of_value(compared[layout], first.mean * scale)
+            places.append(Place(*known, judged.get(layout) if seen.n_windows else None, beside))
         return Board(self._study, "running", _in_order(places, answer), answer if knows_all else None)
 
     def _value(self, seen: _Seen, own: Estimate | None, scale: float) -> Estimate:

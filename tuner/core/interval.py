@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tuner.core.additive import AdditiveFit
 from tuner.core.quantiles import student_t_quantile
 
-_BEYOND_NUMBERS = 100.0  #: on the logarithmic scale: an interval that reaches so far says nothing
+BEYOND_NUMBERS = 100.0  #: on the logarithmic scale: an interval that reaches so far says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Estimate:
 
 def ratio_around(gap: float, reach: float | None) -> Estimate:
     """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
-    if reach is None or reach > _BEYOND_NUMBERS:
+    if reach is None or reach > BEYOND_NUMBERS:
         return Estimate(exp(gap))
     return Estimate(exp(gap), exp(gap - reach), exp(gap + reach))
 
@@ -86,7 +86,7 @@ def estimate_with(
         mean = total[layout] / n_of[layout] * exp(effect - log_total[layout] / n_of[layout])
         variance, df = (0.0, 1.0) if spread is None else spread
         reach = student_t_quantile((1 + confidence) / 2, df) * sqrt(variance) if variance else 0.0
-        if spread is None or reach > _BEYOND_NUMBERS:
+        if spread is None or reach > BEYOND_NUMBERS:
             estimates.append(Estimate(mean))
         else:
             estimates.append(Estimate(mean, mean / exp(reach), mean * exp(reach)))

@@ -23,6 +23,7 @@ from math import exp, fsum, log, sqrt
 from typing import Literal, Protocol, get_args
 
 from tuner.core.errors import ConfigError
+from tuner.core.groups import LEAST_LAUNCHES
 from tuner.core.interval import Estimate
 from tuner.core.latency import BUCKET_RATIO
 from tuner.core.layout import Layout
@@ -289,6 +290,8 @@ def _judged(
     state: State = "open"
     if not variance or 2 * student_t_tail(abs(gap) * sqrt(n / variance), df) <= doubt:
         state = "within" if gap >= 0 else "beyond"
+    if state == "beyond" and n < LEAST_LAUNCHES:
+        return Finding(limit, "open", n, exp(mean))  # no layout is ruled out by a single launch
     if state == "within" and limit.name == "memory_bytes" and exp(max(logs)) > limit.at_most * (1 + 1e-12):
         state = "open"  # it was seen to pass: nobody wants it as the winner, whatever the mean
     return Finding(limit, state, n, exp(mean), sqrt(variance), df, doubt)

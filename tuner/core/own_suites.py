@@ -86,6 +86,10 @@ _OPTIONS: dict[str, Callable[[Suite], Suite]] = {
     "fast-drift": lambda suite: _drifting(suite, 0.5),
     "slow-drift": lambda suite: _drifting(suite, 0.995),
     "heavy-tails": lambda suite: replace(suite, noise=replace(suite.noise, student_t_df=3.0)),
+    "low-noise": lambda suite: _noisier(suite, window_sd=0.01, launch_sd=0.005),
+    "rare-slow": lambda suite: _noisier(suite, slow_launch_ratio=1 / 12, slow_launch_loss=0.2),
+    "two-kinds": lambda suite: _noisier(suite, slow_launch_ratio=5 / 12, slow_launch_loss=0.2),
+    "own-noise": lambda suite: _noisier(suite, noisy_layout_ratio=0.5, noisy_layout_factor=3.0),
     "free-length": lambda suite: replace(suite, noise=_SHORT, launch_s=45.0, window_s=None),
 }
 
@@ -125,4 +129,8 @@ def _more_layouts(n: int) -> list[Layout]:
 
 
 def _drifting(suite: Suite, ar1_per_600s: float) -> Suite:
-    return replace(suite, noise=replace(suite.noise, drift_sd=0.06, drift_ar1_per_600s=ar1_per_600s))
+    return _noisier(suite, drift_sd=0.06, drift_ar1_per_600s=ar1_per_600s)
+
+
+def _noisier(suite: Suite, **changes: float) -> Suite:
+    return replace(suite, noise=replace(suite.noise, **changes))

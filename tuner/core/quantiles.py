@@ -29,6 +29,14 @@ def student_t_tail(t: float, df: float) -> float:
     return incomplete_beta(df / (df + squared), squared / (df + squared), df / 2, 0.5) / 2
 
 
+def tail_beyond(gap: float, error: float, df: float) -> float:
+    """The probability that Student's t of scale *error* exceeds *gap*, of either sign."""
+    if not error:
+        return float(gap < 0)
+    t = gap / error
+    return student_t_tail(t, df) if t >= 0 else 1 - student_t_tail(-t, df)
+
+
 @lru_cache(maxsize=4096)
 def student_t_quantile(p: float, df: float) -> float:
     """The *t* that Student's t with *df* degrees of freedom stays below with probability *p*, 0 < p < 1.

@@ -20,6 +20,7 @@ from tuner.core.strategy import Answer, Goal, Observed, Proposal
 
 if TYPE_CHECKING:
     from tuner.core.drawn_world import DrawnWorld
+    from tuner.core.groups import OfBest
     from tuner.core.model.guide import Guide
     from tuner.core.posterior import Posterior
     from tuner.core.rivals import Standing
@@ -73,10 +74,16 @@ class Racing:
             k = standing.to_repeat(1.5 * self._margin)
             return Proposal(self._layouts[k], self._best_window_s())
         leader = self._layouts[standing.leader]
+        if standing.doubt <= self._allowed and (left := standing.to_confirm()):
+            return self._confirming(left[0])
         if standing.doubt <= self._allowed and self._state(leader) == "open":  # does it keep the limits?
             return Proposal(leader, self._best_window_s())
         k = standing.to_measure(self._best_window_s())
         return Proposal(self._layouts[k], self._window_s(k))
+
+    def _confirming(self, k: int) -> Proposal:
+        """One more launch of a layout that would else be ruled out, or named, by a single one."""
+        return Proposal(self._layouts[k], min(self._best_window_s(), self._first_window_s()))
 
     def _take_in(self, windows: Sequence[Observed], failed: Sequence[Layout], box: str = "") -> None:
         """Take note of launches on one box."""
@@ -121,9 +128,31 @@ class Racing:
         if self._bank().n_replicates < N_REPLICATES:  # the noise is not known yet
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
             return Answer(leader, self._reached(standing), self._goal.kind, ties, guidance=guidance)
-        ties = tuple(self._layouts[k] for k in standing.ties(self._allowed))
-        doubt = min(1.0, standing.doubt / self._threshold)
-        return Answer(leader, self._reached(standing), self._goal.kind, ties, doubt, guidance)
+        goal, open_ = self._goal, standing.ties(self._allowed)
+        tied = standing.tied(open_, goal.within, goal.confidence)
+        return Answer(
+            leader,
+            self._reached(standing),
+            goal.kind,
+            tuple(self._layouts[k] for k in open_),
+            min(1.0, standing.doubt / self._threshold),
+            guidance,
+            tuple(self._layouts[k] for k in tied),
+        )
+
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
+        """Each other measured layout beside *layout*, or the leader; none before the noise is known."""
+        from tuner.core.rivals import standing_beside
+
+        standing = self._standing()
+        if standing is None or self._bank().n_replicates < N_REPLICATES:
+            return {}
+        if layout is not None:
+            if not self._bank().n_of[self._index[layout]]:
+                return {}
+            standing = standing_beside(standing, self._margin, self._index[layout])
+        found = standing.of_best(self._allowed, self._goal.within, self._goal.confidence)
+        return {self._layouts[k]: one for k, one in found.items()}
 
     def _longest_rest(self) -> Sequence[Proposal] | None:
         """At most these launches on one box, in nine races of ten; None: nobody can tell.
@@ -252,6 +281,7 @@ class Racing:
         return (
             self._bank().n_replicates >= N_REPLICATES
             and standing.doubt <= self._allowed
+            and not standing.to_confirm()
             and self._state(self._layouts[standing.leader]) == "within"
         )
 

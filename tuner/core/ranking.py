@@ -8,6 +8,7 @@ What is claimed, and on what grounds: `docs/ranking.md` has the reasons and the 
   (Tukey-Kramer with each pair's own standard error; one variance for all layouts). Where nothing differs, a
   study calls any difference at all in at most ``1 - confidence`` of cases.
 - A layout's rank is 1 + the number of layouts that are better; none is known to beat those of rank 1.
+- Its group says what that is worth: `tuner.core.groups`. Rows are in the order of groups.
 """
 
 from __future__ import annotations
@@ -26,11 +27,13 @@ from tuner.core.brake import over_limit
 from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.failures import failures_told
 from tuner.core.fleet import is_fleet
+from tuner.core.groups import GROUPS, Group, OfBest, of_value
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
 from tuner.core.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.noise import Noise
+from tuner.core.others import Others, others_of
 from tuner.core.over_boxes import comparable
 from tuner.core.pareto import Cost, Front, Traded, compared_throughput, pareto_front
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
@@ -87,6 +90,8 @@ class RankedLayout:
     pss_bytes: float | None  #: mean over windows
     n_windows: int  #: windows that count
     n_void: int
+    group: Group | None = None  #: beside the best one; None: not ranked
+    of_best: OfBest | None = None  #: what the group rests on; None: it is the best, or is not ranked
     ratio_to_current: Estimate | None = (
         None  #: throughput / the current layout's; the interval is Tukey's, as the rank
     )
@@ -128,11 +133,23 @@ class Ranking:
     wider: Wider | None = None  #: that larger layouts give more than the answer; None: nothing shows it
     never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
+    within: float = 0.02  #: the margin of what is tied
+    others: Others | None = None  #: what others took of the host; None: no window counts
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
         """Whether each layout keeps the limits; None: there are none."""
         return {row.layout: row.verdict for row in self.rows}
+
+    @property
+    def best(self) -> RankedLayout | None:
+        """The row that all others are grouped beside: the answer, or what measured best; None: none."""
+        first = next(iter(self.rows), None)
+        return first if first is not None and first.group is not None else None
+
+    def of_group(self, group: Group) -> tuple[RankedLayout, ...]:
+        """The rows of *group*, the fastest first."""
+        return tuple(row for row in self.rows if row.group == group)
 
     @property
     def is_bound_known(self) -> bool:
@@ -153,6 +170,28 @@ class Ranking:
         """The same, saying what binds each layout, or why that is not known."""
         rows = tuple(replace(row, bound_by=bound_by.get(row.layout, ())) for row in self.rows)
         return replace(self, rows=rows, unbound=unbound)
+
+
+def value_of(row: RankedLayout, objective: str) -> Estimate:
+    """What a ranking by *objective* is by, with the interval of the layout by itself."""
+    if objective == "throughput":
+        return row.throughput_per_10min
+    return row.items_per_cpu_s or Estimate(None)
+
+
+def value_beside(row: RankedLayout, ranking: Ranking) -> Estimate:
+    """What a row gives, with the interval that its group rests on: of the difference to the best one.
+
+    The best one has none, nor has a layout that is not ranked; a layout that is compared with nothing has the
+    interval that it has by itself.
+    """
+    own, best = value_of(row, ranking.objective), ranking.best
+    if best is None or sum(one.group is not None for one in ranking.rows) < 2:
+        return own
+    first = value_of(best, ranking.objective).mean
+    if row.of_best is None or first is None:
+        return Estimate(own.mean)
+    return replace(of_value(row.of_best, first), mean=own.mean)
 
 
 def rank(
@@ -178,7 +217,7 @@ def rank(
         objective: what is to be large; ranks and ratios follow it.
         limits: what may win: only layouts that are shown to keep them have a rank.
         costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
-        within: the margin within which two layouts match on a front, and on two boxes.
+        within: the margin within which two layouts are tied, match on a front, and on two boxes.
 
     Raises:
         ConfigError: no window tells what a limit limits.
@@ -221,6 +260,8 @@ def rank(
             cores=min(study.cores, study.box_cores),
             n_void=void[layout].total_windows,
             rank_=found.ranks.get(layout),
+            group=found.groups.get(layout),
+            of_best=found.of_best.get(layout),
             per_10min=_scaled(of_throughput.values.get(layout, _plain_mean(own)), TEN_MINUTES_S),
             per_cpu_s=found.values.get(layout) if objective != "throughput" else None,
             ratio=found.ratios.get(layout),
@@ -244,6 +285,8 @@ def rank(
         boxes=found.boxes,
         never_settled=settling.count,
         settling_facts=settling.facts,
+        within=within,
+        others=others_of(tallies, study.box_cores, within),
     )
 
 
@@ -343,6 +386,8 @@ def _row(
     cores: float,
     n_void: int,
     rank_: int | None,
+    group: Group | None,
+    of_best: OfBest | None,
     per_10min: Estimate,
     per_cpu_s: Estimate | None,
     ratio: Estimate | None,
@@ -356,6 +401,8 @@ def _row(
     return RankedLayout(
         layout=layout,
         rank=rank_,
+        group=group,
+        of_best=of_best,
         throughput_per_10min=per_10min,
         load1_mean=load / length_s if own else None,
         load1_max=max((one.load_max for one in own), default=None),
@@ -408,10 +455,12 @@ def _geometric_mean(values: Sequence[float | None]) -> float | None:
     return None if mean is None else exp(mean)
 
 
-def _order(row: RankedLayout, objective: str) -> tuple[bool, bool, int, float, Layout]:
-    value = row.throughput_per_10min if objective == "throughput" else row.items_per_cpu_s
-    mean = value.mean if value is not None and value.mean is not None else 0.0
-    return (row.rank is None, not row.is_kept_out, row.rank or 0, -mean, row.layout)
+def _order(row: RankedLayout, objective: str) -> tuple[int, bool, bool, float, Layout]:
+    """By group, the best first, and by value within each; those without a rank last."""
+    mean = value_of(row, objective).mean or 0.0
+    place = len(GROUPS) if row.group is None else GROUPS.index(row.group)
+    is_best = row.group is not None and row.of_best is None
+    return (place, not is_best, not row.is_kept_out, -mean, row.layout)
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:

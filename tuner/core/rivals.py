@@ -8,11 +8,20 @@ from random import Random
 
 import numpy as np
 
+from tuner.core.groups import (
+    LEAST_LAUNCHES,
+    Beside,
+    OfBest,
+    bound,
+    far_gap,
+    group_of,
+    launches_to_decide,
+    ratio_between,
+)
 from tuner.core.posterior import LENGTH_REF_S, Array, Posterior
 from tuner.core.strategy import Kind
 
 N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
-N_OF_LEADER = 2  #: windows that one of them needs to be claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +64,83 @@ class Standing:
     def ties(self, doubt: float) -> list[int]:
         """Rivals whose being as good as the leader, or better, is not ruled out; best first.
 
-        *doubt* is for all ordered pairs of layouts together: each has its equal share.
+        *doubt* is for all ordered pairs of layouts together: each has its equal share. A layout of a single
+        launch is not told apart.
         """
         share = _likelihood(self.posterior, self.gap, self.variance)
-        n_pairs = max(self.n_left * (self.n_left - 1), 1)  # whoever leads by luck, and whoever trails
-        return [k for k in self.seen_rivals() if share[k] * n_pairs > doubt]
+        level = self._level(doubt)
+        return [k for k in self.seen_rivals() if share[k] > level or self._n_launches(k) < LEAST_LAUNCHES]
+
+    def to_confirm(self) -> list[int]:
+        """Layouts of the race with fewer launches than may rule one out or name one; best first.
+
+        Those without any are not among them: what is said of them is the prior's.
+        """
+        seen = [self.leader, *self.seen_rivals()]
+        return [k for k in seen if self.posterior.n_of[k] < LEAST_LAUNCHES]
+
+    def tied(self, ties: Sequence[int], within: float, confidence: float) -> list[int]:
+        """Those of *ties* that are known to be near the leader, by the rule of `tuner.core.groups`."""
+        far = self.posterior.weight @ _tails(self.posterior, self.gap, self.variance, far_gap(within))
+        gap = self.posterior.weight @ self.gap
+        found = []
+        for k in ties:
+            beside = Beside(self._n_launches(k), False, float(np.exp(-gap[k])), float(far[k]))
+            if group_of(beside, within=within, confidence=confidence) == "best-or-tied":
+                found.append(k)
+        return found
+
+    def of_best(self, doubt: float, within: float, confidence: float) -> dict[int, OfBest]:
+        """The intervals that `ties` and `tied` rest on, of each rival that was measured.
+
+        Of a single launch there is none: what launches of that layout differ by is not known.
+        """
+        level, df, ties = self._level(doubt), self._df, self.ties(doubt)
+        open_ = set(ties) - set(self.tied(ties, within, confidence))
+        reaches = (
+            float(np.sqrt(df * (level ** (-2 / df) - 1))),
+            bound(lambda t: float(_t_tail(np.array(t), df)), 1 - confidence, 0.0),
+        )
+        found = {}
+        for k in self.seen_rivals():
+            gap = float(self.posterior.weight @ self.gap[:, k])
+            n_of = int(self.posterior.n_of[k]), int(self.posterior.n_of[self.leader])
+            ends, least = self._ends(k, level, 1 - confidence) if min(n_of) >= LEAST_LAUNCHES else ((), None)
+            per_launch = float(self.posterior.weight @ self.variance[:, k]) / (1 / n_of[0] + 1 / n_of[1])
+            n_more = launches_to_decide(
+                gap, n_of=n_of, launch_variance=per_launch, reaches=reaches, within=within
+            )
+            found[k] = OfBest(ratio_between(gap, *ends), least, n_more if k in open_ else None)
+        return found
+
+    def _ends(self, k: int, level: float, doubt: float) -> tuple[tuple[float, float], float]:
+        """How far behind a rival is at most and at least, for all pairs; and its least share by itself."""
+        gap, variance, weight = self.gap[:, k], self.variance[:, k], self.posterior.weight
+        middle, df = float(weight @ gap), self._df
+
+        def above(by: float) -> float:
+            return float(weight @ _likely(self.posterior, gap + by, variance))
+
+        def below(by: float) -> float:
+            return float(weight @ _likely(self.posterior, by - gap, variance))
+
+        def alone(by: float) -> float:
+            return float(weight @ _t_tail((by - gap) / np.sqrt(variance), df))
+
+        ends = bound(below, level, middle), -bound(above, level, -middle)
+        return ends, float(np.exp(-bound(alone, doubt, middle)))
+
+    @property
+    def _df(self) -> float:
+        return max(float(self.posterior.df), 1.0)
+
+    def _level(self, doubt: float) -> float:
+        """The share of *doubt* that each ordered pair has: whoever leads by luck, and whoever trails."""
+        return doubt / max(self.n_left * (self.n_left - 1), 1)
+
+    def _n_launches(self, k: int) -> int:
+        """Of a rival, or of the leader where those are fewer."""
+        return int(min(self.posterior.n_of[k], self.posterior.n_of[self.leader]))
 
     def seen_rivals(self) -> list[int]:
         """The rivals that have a window, best first."""
@@ -82,11 +163,16 @@ def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kin
     if kind == "strict":
         return _against(posterior, margin, int(np.argmax(means)), in_race, kind)
     order = [int(k) for k in np.argsort(-means, kind="stable")[:N_CANDIDATES] if seen[k]]
-    known = [k for k in order if posterior.n_of[k] >= N_OF_LEADER]
+    known = [k for k in order if posterior.n_of[k] >= LEAST_LAUNCHES]
     found = [_against(posterior, margin, k, in_race, kind) for k in known]
     if not found:
         return replace(_against(posterior, margin, order[0], in_race, kind), doubt=1.0)
     return min(found, key=lambda one: one.doubt)
+
+
+def standing_beside(now: Standing, margin: float, layout: int) -> Standing:
+    """The same moment, with all layouts held against *layout* instead of the leader."""
+    return now if layout == now.leader else _against(now.posterior, margin, layout, now.in_race, now.kind)
 
 
 def standing_ahead(now: Standing, ahead: Posterior, margin: float, without: Collection[int]) -> Standing:
@@ -106,12 +192,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     above = gap + margin
     likely = _likely(posterior, above, variance)
     likelihood: Array = posterior.weight @ likely
-    if kind == "strict":
-        shares = likely
-    else:
-        # Wallace's normal deviate of a Student t
-        deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(above**2 / variance / df))
-        shares = _upper_tail(np.where(above > 0, deviate, -deviate))
+    shares = likely if kind == "strict" else _t_tail(above / np.sqrt(variance), df)
     if not posterior.doubts_by_filter:  # of all filters together
         shares = (posterior.weight @ shares)[None]
     shares = shares * in_race
@@ -125,6 +206,17 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
     urgency[leader] = -1.0
     return Standing(posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+
+
+def _t_tail(t: Array, df: float) -> Array:
+    """P(T > t) of a Student t, by Wallace's normal deviate."""
+    deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
+    return _upper_tail(np.where(t > 0, deviate, -deviate))
+
+
+def _tails(posterior: Posterior, gap: Array, variance: Array, far: float) -> Array:
+    """By each filter, how likely each layout is behind by more than *far*: (filters, layouts)."""
+    return _t_tail((far - gap) / np.sqrt(variance), max(float(posterior.df), 1.0))
 
 
 def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:

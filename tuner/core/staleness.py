@@ -13,12 +13,14 @@ every block is wrong no more often than whoever looks once.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log, log1p, sqrt
 from typing import Literal
 
 from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.groups import LEAST_LAUNCHES
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile, student_t_tail
 from tuner.core.strategy import Kind
@@ -198,14 +200,17 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
                     ),
                 )
             )
+    n_of = Counter(one.layout for one in launches)
+    can_tell = n_of[asked.winner] >= LEAST_LAUNCHES  # a single launch decides nothing
+    decided = {layout for layout in layouts if can_tell and n_of[layout] >= LEAST_LAUNCHES}
     better = max(
-        (one for one in against if 1 - one.above(margin) <= one.level_low),
+        (one for one in against if one.other in decided and 1 - one.above(margin) <= one.level_low),
         key=lambda one: one.gap,
         default=None,
     )
     # One of which no window counts yet may be the better one.
     is_right = len(against) == len(asked.others) and all(
-        one.above(margin) <= one.level_high for one in against
+        one.other in decided and one.above(margin) <= one.level_high for one in against
     )
     state: State = "open"
     if n_blocks >= LEAST_BLOCKS:

@@ -10,6 +10,7 @@ from math import log
 from tuner.core.additive import AdditiveFit, Observation
 from tuner.core.boxes import Boxes, what_boxes_do
 from tuner.core.comparison import Comparison, compare
+from tuner.core.groups import Group, OfBest, group_of
 from tuner.core.interval import Estimate, LaunchMean, estimate_throughputs
 from tuner.core.layout import Layout
 from tuner.core.noise import Noise, estimate_noise
@@ -25,6 +26,8 @@ class Standings:
     """Per layout that can be compared."""
 
     ranks: Mapping[Layout, int]  #: of those that may win
+    groups: Mapping[Layout, Group]  #: likewise
+    of_best: Mapping[Layout, OfBest]  #: likewise, without the best one: its group rests on nothing
     values: Mapping[Layout, Estimate]  #: of the objective: items per second, or per CPU second
     ratios: Mapping[Layout, Estimate | None]  #: to the current layout's value
     noise: Noise
@@ -50,15 +53,18 @@ def standings(
     like these; else a box that took the place of another one has blocks of its own, and that is all.
     """
     if not of_layout:
-        return Standings({}, {}, {}, Noise(None, None, None))
+        return Standings({}, {}, {}, {}, {}, Noise(None, None, None))
     layouts = list(of_layout)
     launches = _launch_means(of_layout, objective, block_of)
     found = _judged(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
     candidates = [number for number, layout in enumerate(layouts) if layout in may_win]
     n_better = found.comparison.n_better(candidates)
+    groups, of_best = _grouped(found, candidates, within, confidence)
     reference = layouts.index(current) if current is not None and current in of_layout else None
     return Standings(
         ranks={layouts[number]: 1 + n for number, n in zip(candidates, n_better, strict=True)},
+        groups={layouts[number]: group for number, group in groups.items()},
+        of_best={layouts[number]: one for number, one in of_best.items()},
         values=dict(zip(layouts, found.values, strict=True)),
         ratios={}
         if reference is None
@@ -67,6 +73,22 @@ def standings(
         notes=found.notes,
         boxes=found.boxes,
     )
+
+
+def _grouped(
+    found: _Judged, candidates: Sequence[int], within: float, confidence: float
+) -> tuple[dict[int, Group], dict[int, OfBest]]:
+    """The group of each candidate, and what it rests on; the best is the one that measured most."""
+    groups: dict[int, Group] = {}
+    of_best: dict[int, OfBest] = {}
+    best = max(candidates, key=lambda number: found.values[number].mean or 0.0, default=None)
+    for number in candidates:
+        if best is None or number == best:
+            groups[number] = "best-or-tied"
+            continue
+        beside, of_best[number] = found.comparison.beside(number, best, candidates, within)
+        groups[number] = group_of(beside, within=within, confidence=confidence)
+    return groups, of_best
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,8 @@ def _judged(
             _notes(comparison.fit, len({one.block for one in launches})),
         )
     table = box_table(seen, boxes_of_blocks(tallies, block_of), len(of_layout))
-    over = compare(table.observations, len(of_layout), confidence)
+    n_launches = [len(own) for own in of_layout.values()]
+    over = compare(table.observations, len(of_layout), confidence, n_launches)
     knows_boxes = len(of_layout) == 1 or over.fit.residual_df > 0
     comparison = over if knows_boxes else compare(seen, len(of_layout), confidence)
     notes = _notes(comparison.fit, len({one.block for one in launches}))

@@ -16,6 +16,7 @@ from tuner.core.layout import Layout
 from tuner.core.requests import Requests
 
 if TYPE_CHECKING:
+    from tuner.core.groups import OfBest
     from tuner.core.limits import Verdict
 
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
@@ -84,6 +85,7 @@ class Answer:
     ties: tuple[Layout, ...] = ()  #: cannot be told from *layout*, best first; it is not among them
     doubt: float | None = None  #: upper bound of the probability that the claim is wrong; None: not known
     guidance: Guidance | None = None  #: None: there was no model
+    tied: tuple[Layout, ...] = ()  #: those of *ties* that are known to be near: see `tuner.core.groups`
 
 
 class Strategy(Protocol):
@@ -112,6 +114,14 @@ class Foreseeing(Protocol):
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """The launches still to be expected, those already proposed left out; None: it cannot tell."""
+
+
+@runtime_checkable
+class Comparing(Protocol):
+    """What a strategy that claims something may offer beside the rest: the intervals its claim rests on."""
+
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
+        """Each measured layout beside *layout* (None: the named one); none before the noise is known."""
 
 
 @runtime_checkable

@@ -24,6 +24,10 @@ class SuiteNoise:
     drift_ar1_per_600s: float = 0.0  #: correlation of the drift with itself 600 s later, 0..1
     sample_sd_1s: float = 0.0  #: of one second: adds sample_sd_1s / sqrt(length in s) to a window
     student_t_df: float | None = None  #: window noise with heavy tails, scaled to window_sd; None: normal
+    slow_launch_ratio: float = 0.0  #: share of launches that are slow from start to end, 0..1
+    slow_launch_loss: float = 0.0  #: by which share a slow launch is slower, 0..1
+    noisy_layout_ratio: float = 0.0  #: share of layouts whose windows and launches are noisier, 0..1
+    noisy_layout_factor: float = 1.0  #: by how much their standard deviations are larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class SimulatedBox:
     n_launches: int = 0
     _truth: dict[Layout, float] = field(default_factory=dict)
     _random: dict[Layout, Random] = field(default_factory=dict)
+    _factor: dict[Layout, float] = field(default_factory=dict)
     _drift: Drift | None = None
 
     def __post_init__(self) -> None:
@@ -104,13 +109,17 @@ class SimulatedBox:
         random = self._random.get(layout)
         if random is None:
             random = self._random[layout] = Random(f"{self.stream}/{layout}")
+            self._factor[layout] = self._noise_factor(layout)
+        factor = self._factor[layout]
         began_s = self.now_s
-        level = log(self._truth[layout]) + noise.launch_sd * random.gauss()
+        level = log(self._truth[layout]) + factor * noise.launch_sd * random.gauss()
+        if noise.slow_launch_ratio and random.random() < noise.slow_launch_ratio:
+            level += log(1 - noise.slow_launch_loss)
         sample_sd = noise.sample_sd_1s / sqrt(length_s)
         self.now_s += self.suite.launch_s
         windows = []
         for _ in range(proposal.n_windows):
-            value = level + noise.window_sd * _standard(noise.student_t_df, random)
+            value = level + factor * noise.window_sd * _standard(noise.student_t_df, random)
             if sample_sd:
                 value += sample_sd * random.gauss()
             if self._drift is not None:
@@ -130,6 +139,14 @@ class SimulatedBox:
         self.n_windows += proposal.n_windows
         self.n_launches += 1
         return windows
+
+    def _noise_factor(self, layout: Layout) -> float:
+        """How many times the suite's noise *layout* has; from a stream of its own."""
+        noise = self.suite.noise
+        is_noisy = noise.noisy_layout_ratio and (
+            Random(f"{self.stream}/{layout}/noise").random() < noise.noisy_layout_ratio
+        )
+        return noise.noisy_layout_factor if is_noisy else 1.0
 
 
 class Drift:

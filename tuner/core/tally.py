@@ -62,6 +62,8 @@ class LaunchTally:
     #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
     told: tuple[float | None, ...] | None = None
     n_failed: int = 0
+    foreign_cpu_s: float = 0.0  #: of other processes
+    steal_s: float = 0.0  #: that the hypervisor gave to others
 
     @property
     def mean_load(self) -> float:
@@ -176,6 +178,8 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
             launch.limited_load += (window.load1_mean if n_active is None else n_active) * length_s
         launch.cpu_s += window.service_cpu_s
         launch.backend_cpu_s += window.backend_cpu_s
+        launch.foreign_cpu_s += window.foreign_cpu_s
+        launch.steal_s += window.steal_s
         pss_bytes = window.pss_bytes
         if pss_bytes is not None:
             launch.pss_bytes += pss_bytes

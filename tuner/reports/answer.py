@@ -9,6 +9,7 @@ from tuner.core.claim import Claim
 from tuner.core.durations import render_rest
 from tuner.core.figures import counted, named, percent
 from tuner.core.strategy import Guidance
+from tuner.reports.groups import SCATTER, groups_told
 
 
 def answer_sentence(claim: Claim) -> str:
@@ -21,14 +22,12 @@ def answer_sentence(claim: Claim) -> str:
     elif answer.reached:
         parts.append(
             f"{answer.layout} is within {percent(claim.within)} of the best of"
-            f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {cost}"
+            f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {SCATTER}, {cost}"
         )
-        if answer.ties:
-            parts.append(f"cannot be told from {named(answer.ties)}")
+        parts += groups_told(answer.tied, claim.open_ties)
     else:
         parts.append(f"No answer yet: {answer.layout} leads")
-        if claim.not_ruled_out:
-            parts.append(f"not yet ruled out: {named(claim.not_ruled_out)}")
+        parts += groups_told(answer.tied, [*claim.open_ties, *claim.unseen])
         parts.append(cost)
     if claim.failed:
         parts.append(f"{named(claim.failed)} could not be measured")
@@ -72,6 +71,7 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
         "within": claim.within,
         "confidence": claim.confidence,
         "ties": [str(layout) for layout in answer.ties],
+        "tied": [str(layout) for layout in answer.tied],
         "not_ruled_out": [str(layout) for layout in claim.not_ruled_out],
         "not_measured": [str(layout) for layout in claim.failed],
         "n_layouts": claim.n_layouts,

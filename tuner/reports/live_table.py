@@ -15,8 +15,8 @@ from tuner.reports.live_words import STATES, place_told, value_told
 _WIDEST_BAR, _NARROWEST_BAR, _WIDEST_STATE = 60, 8, 30
 _MOST_FURTHER = 3  #: lines of a reason, beside the first one, where there is room for them
 _STYLES: dict[State, Style] = {
-    "leads": "good", "open": "", "behind": "dim", "kept-out": "doubtful", "left-out": "bad", "failed": "bad",
-    "unseen": "dim",
+    "leads": "good", "tied": "good", "open": "", "behind": "dim", "kept-out": "doubtful", "left-out": "bad",
+    "failed": "bad", "unseen": "dim",
 }  # fmt: skip
 
 
@@ -128,7 +128,7 @@ class _Columns:
         value = padded(value_told(place.value.mean, board), self.value, right=True)
         bar: Line = []
         if self.bar:
-            drawn = _bar(place.value, self.low, self.high, self.bar, unicode=self.unicode)
+            drawn = _bar(place.beside or place.value, self.low, self.high, self.bar, unicode=self.unicode)
             bar = [("  ", ""), (drawn, style)]
         own = [
             (mark, "bold"), (f"{name} ", style or "bold"), (value, style), *bar, (f"  {windows}  ", style),
@@ -156,9 +156,10 @@ def _scale(places: Sequence[Place]) -> tuple[float, float] | None:
     low, high = min(means), max(means)
     reach = max(high - low, 0.05 * abs(high)) or 1.0
     for place in places:
-        if place.value.low is not None and place.value.high is not None:
-            low = min(low, max(place.value.low, min(means) - reach / 2))
-            high = max(high, min(place.value.high, max(means) + reach / 2))
+        drawn = place.beside or place.value
+        if drawn.low is not None and drawn.high is not None:
+            low = min(low, max(drawn.low, min(means) - reach / 2))
+            high = max(high, min(drawn.high, max(means) + reach / 2))
     if high - low < 1e-9 * max(abs(high), 1e-300):
         low, high = low - reach / 2, high + reach / 2
     return max(0.0, low), high

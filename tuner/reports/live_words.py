@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from tuner.core.board import Board, Place, State
 from tuner.core.durations import render_duration, render_rest, until
-from tuner.core.figures import block_told, counted, named, percent
+from tuner.core.figures import block_told, counted, percent
 from tuner.core.limit_text import WORDS, render_amount, render_limit
 from tuner.core.limits import Verdict, limits_from
 from tuner.core.overview import BoxLive, Live, Phase
 from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.cells import printable
+from tuner.reports.groups import SCATTER, groups_told
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
 
-#: how layouts without a row are counted: in a full grid, and in a race, which measures no more of some
+#: how layouts without a row are counted: in a full grid, and in a race
 STATES: tuple[dict[State, str], dict[State, str]] = (
-    {"leads": "best so far", "open": "may be as good", "behind": "slower", "kept-out": "kept out by a limit",
-     "left-out": "left out by the brake", "failed": "cannot run", "unseen": "not measured yet"},
-    {"leads": "leads", "open": "may be best", "behind": "out", "kept-out": "kept out by a limit",
-     "left-out": "left out by the brake", "failed": "cannot run", "unseen": "not measured yet"},
+    {"leads": "best so far", "tied": "tied", "open": "not ruled out", "behind": "slower",
+     "kept-out": "kept out by a limit", "left-out": "left out by the brake",
+     "failed": "cannot run", "unseen": "not measured yet"},
+    {"leads": "leads", "tied": "tied", "open": "not ruled out", "behind": "slower",
+     "kept-out": "kept out by a limit", "left-out": "left out by the brake",
+     "failed": "cannot run", "unseen": "not measured yet"},
 )  # fmt: skip
 _PHASES: dict[Phase, str] = {
     "starting": "starting",
@@ -70,11 +73,13 @@ def place_told(place: Place, board: Board) -> str:
     if place.state == "open":
         if board.answer is None or board.answer.layout is None:
             return ""
-        return _with_open("may be best" if is_race and not reached else "may be as good", place)
+        return _with_open(STATES[is_race]["open"], place)
+    if place.state == "tied":
+        return _with_open(STATES[is_race]["tied"], place)
     if place.state == "behind":
         worse = "slower" if board.study.objective == "throughput" else "worse"
         known = "" if place.behind_ratio is None else f"at least {_share(place.behind_ratio)} {worse}"
-        return known or ("out" if is_race else worse)
+        return known or worse
     if place.state == "kept-out" and place.verdict is not None:
         return _kept_out_told(place.verdict)
     reason = "" if place.reason is None else printable(place.reason)
@@ -128,24 +133,23 @@ def standing_told(board: Board) -> str:
         if board.n_void and not board.n_windows:
             return _all_void_told(board)
         return "Nothing can be compared before the first block is whole." if board.n_windows else ""
-    ties = answer.ties
-    others = named(ties, _MOST_NAMED)
+    others = groups_told(answer.tied, [x for x in answer.ties if x not in answer.tied], _MOST_NAMED)
     if answer.reached:
         keeps = f" that keeps {_limits_told(study)}" if study.limits else ""
-        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}"
-        return f"{told}; cannot be told from {others}." if ties else f"{told}."
+        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}, {SCATTER}"
+        return f"{'; '.join([told, *others])}."
     unseen = sum(place.state == "unseen" for place in board.places)
     if study.strategy == "race":
         parts = [f"{answer.layout} leads"]
         leader = next((place for place in board.places if place.layout == answer.layout), None)
         limits = "" if leader is None or leader.verdict is None else _open_told(leader.verdict)
         parts += [f"not yet shown to keep {limits}"] * bool(limits)
-        parts += [f"not ruled out: {others}"] * bool(ties) + [f"{unseen} not measured yet"] * bool(unseen)
+        parts += [*others, *[f"{unseen} not measured yet"] * bool(unseen)]
         if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
             parts.append(f"to take it now is wrong with a probability of {percent(answer.doubt)} at most")
         return f"{'; '.join(parts)}."
     told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
-    return f"{told}; cannot be told from {others}." if ties else f"{told}."
+    return f"{'; '.join([told, *others])}."
 
 
 def _all_void_told(board: Board) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.axes import axes_heading, axes_table
 from tuner.reports.boxes import boxes_heading, boxes_table
 from tuner.reports.formats import Table, render_paragraph, render_table
+from tuner.reports.groups import intervals_told, row_group, to_decide_cell
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
@@ -25,12 +26,10 @@ from tuner.reports.ranking_cells import (
 )
 from tuner.reports.ranking_data import data_table, render_ranking_json
 from tuner.reports.ranking_words import (
-    behind_told,
     headline,
     level_of,
     noise_found,
     notes,
-    value_ranked_by,
     verdict,
 )
 from tuner.reports.wider import wider_told
@@ -48,7 +47,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
         *(render_paragraph(sentence, fmt) for sentence in _claimed(study, ranking)),
         render_paragraph(headline(study, ranking), fmt),
-        render_table(reading_table(ranking), fmt),
+        _under_headings(ranking) if fmt == "simple" else render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
     ]
     if ranking.boxes is not None:
@@ -77,35 +76,63 @@ def _claimed(study: StudyRecord, ranking: Ranking) -> list[str]:
     return [answer_sentence(ranking.claim), *wider_told(study, ranking)]
 
 
+def comparison_told(ranking: Ranking) -> list[str]:
+    """What the intervals of the table are, and how layouts came into their groups, a sentence each."""
+    unit = "items" if ranking.objective == "throughput" else "items per CPU second"
+    return intervals_told(ranking, level_of(ranking), unit, items_cell)
+
+
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
-    told = behind_told(ranking)
-    if ranking.claim is None:
-        told = [verdict(ranking), *wider_told(study, ranking)]
-    return [*told, *limits_sentences(ranking), *noise_found(ranking), *notes(study, ranking)]
+    told = [verdict(ranking), *wider_told(study, ranking)] if ranking.claim is None else []
+    return [
+        *told,
+        *comparison_told(ranking),
+        *limits_sentences(ranking),
+        *noise_found(ranking),
+        *notes(study, ranking),
+    ]
 
 
-def reading_table(ranking: Ranking) -> Table:
-    """One row a layout, best first, as people read it."""
+def _under_headings(ranking: Ranking) -> str:
+    """The table for a terminal: each group under a line with its name, which takes no room of a column."""
+    head, rule, *lines = render_table(reading_table(ranking, with_group=False), "simple").splitlines()
+    found = [head, rule]
+    groups = [None if ranking.best is None else row_group(row, ranking.objective) for row in ranking.rows]
+    for place, (group, line) in enumerate(zip(groups, lines, strict=True)):
+        if group is not None and (place == 0 or group != groups[place - 1]):
+            found.append(f"{group}:")
+        found.append(line)
+    return "\n".join(found) + "\n"
+
+
+def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
+    """One row a layout, by group, as people read it."""
     per_cpu = ranking.objective != "throughput"
     bound = ["bound by"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"
-    sixth = ["behind by"] if ranking.claim is not None else ["items/10 min"] if per_cpu else [usual]
+    decide = ["to decide"] if any(to_decide_cell(row) != "-" for row in ranking.rows) else []
+    sixth = ["items/10 min"] if per_cpu else [usual]
+    if decide and sixth == ["active"]:
+        sixth = []
     if bound and sixth == ["active"]:
         sixth = []
     headers = [
-        "rank", "layout", "items/CPU s" if per_cpu else "items/10 min", f"{level_of(ranking)} interval",
-        "load (max)", *sixth, "CPU", *bound, "memory", "windows", "void",
+        *(["group"] if with_group else []), "layout", "items/CPU s" if per_cpu else "items/10 min",
+        f"{level_of(ranking)} interval", *decide, "load (max)", *sixth, "CPU", *bound, "memory",
+        "windows", "void",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:
         headers.append(f"against {ranking.current}")
     rows = []
     for row in ranking.rows:
+        value = value_beside(row, ranking)
         cells = [
-            number_cell(row.rank, "d"),
+            *([row_group(row, ranking.objective)] if with_group else []),
             str(row.layout),
-            items_cell(value_ranked_by(row, ranking).mean),
-            interval_cell(value_ranked_by(row, ranking), items_cell),
+            items_cell(value.mean),
+            interval_cell(value, items_cell),
+            *([to_decide_cell(row)] if decide else []),
             load_cell(row),
             *([_sixth(row, ranking)] if sixth else []),
             percent_cell(row.cpu_ratio),
@@ -117,14 +144,13 @@ def reading_table(ranking: Ranking) -> Table:
         if with_current:
             cells.append(_ratio(row, ranking.current))
         rows.append(tuple(cells))
-    numeric = frozenset(place for place, name in enumerate(headers) if name not in ("layout", "bound by"))
+    text = ("group", "layout", "bound by")
+    numeric = frozenset(place for place, name in enumerate(headers) if name not in text)
     return Table(tuple(headers), tuple(rows), numeric)
 
 
 def _sixth(row: RankedLayout, ranking: Ranking) -> str:
     """The one column that depends on what the ranking is about, as the table should fit a terminal."""
-    if ranking.claim is not None:
-        return "-" if row.behind_ratio is None else f"{100 * row.behind_ratio:.1f} %"
     if ranking.objective != "throughput":
         return items_cell(row.throughput_per_10min.mean)
     return p95_told(row) if ranking.is_latency_known else number_cell(row.n_active_mean, ".2f")

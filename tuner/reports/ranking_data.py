@@ -14,7 +14,9 @@ from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.axes import axes_facts
 from tuner.reports.boxes import boxes_facts
+from tuner.reports.evidence import evidence_facts
 from tuner.reports.formats import Table
+from tuner.reports.groups import of_best_facts
 from tuner.reports.latency import latency_columns, latency_facts
 from tuner.reports.limits import limits_columns, limits_facts
 from tuner.reports.pareto import front_columns, front_facts
@@ -32,6 +34,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
         "study": _study_facts(study, ranking),
         "answer": None if ranking.claim is None else answer_facts(ranking.claim),
         "wider": wider_facts(study, ranking),
+        "evidence": evidence_facts(study, ranking),
         "layouts": [_row_facts(row) for row in ranking.rows],
         **({"axes": axes_facts(ranking)} if ranking.axes else {}),
         **({} if ranking.boxes is None else {"boxes": boxes_facts(ranking.boxes)}),
@@ -44,8 +47,9 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
     """One row a layout and nothing else, in plain numbers."""
     asked = _asked_columns(ranking)
     headers = (
-        "service", "cores", "box_cores", "rank", "layout", "processes", "threads", "variant",
+        "service", "cores", "box_cores", "rank", "group", "layout", "processes", "threads", "variant",
         "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
+        "of_best", "of_best_low", "of_best_high", "launches_to_decide",
         "load1_mean", "load1_max", "active_mean", "active_from_load1", "cpu_ratio", "pss_bytes",
         "n_windows", "n_void", "ratio_to_current", "ratio_to_current_low", "ratio_to_current_high",
         "bound_by", *asked, "note",
@@ -56,9 +60,10 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         (
             study.service, str(study.cores), f"{study.box_cores:g}",
             *(_data(value) for value in (
-                row.rank, str(row.layout), row.layout.processes,
+                row.rank, row.group, str(row.layout), row.layout.processes,
                 row.layout.threads if row.layout.has_threads else "-", row.layout.variant,
                 row.throughput_per_10min.mean, row.throughput_per_10min.low, row.throughput_per_10min.high,
+                *_of_best_cells(row),
                 row.load1_mean, row.load1_max, row.n_active_mean, row.n_active_from_load1,
                 row.cpu_ratio, row.pss_bytes, row.n_windows, row.n_void,
                 *dataclasses.astuple(row.ratio_to_current or Estimate(None, None, None)),
@@ -69,7 +74,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         )
         for row in ranking.rows
     )  # fmt: skip
-    words = ("service", "layout", "variant", "note", "may_win", "bound_by")
+    words = ("service", "group", "layout", "variant", "note", "may_win", "bound_by")
     text = {place for place, name in enumerate(headers) if name in words or name.startswith("on_")}
     return Table(headers, rows, frozenset(range(len(headers))) - text)
 
@@ -135,6 +140,8 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "threads": row.layout.threads if row.layout.has_threads else None,
         "variant": row.layout.variant,
         "rank": row.rank,
+        "group": row.group,
+        "of_best": of_best_facts(row.of_best),
         "throughput_per_10min": dataclasses.asdict(row.throughput_per_10min),
         "load1": {"mean": row.load1_mean, "max": row.load1_max},
         "active": {"mean": row.n_active_mean, "from_load1": row.n_active_from_load1},
@@ -152,6 +159,12 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "bound_by": list(row.bound_by) or None,
         "note": row.reason,
     }
+
+
+def _of_best_cells(row: RankedLayout) -> tuple[float | None, ...]:
+    if row.of_best is None:
+        return (None,) * 4
+    return (*dataclasses.astuple(row.of_best.ratio), row.of_best.n_to_decide)
 
 
 def _data(value: object) -> str:

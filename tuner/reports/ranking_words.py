@@ -9,11 +9,13 @@ from datetime import UTC, datetime
 from tuner.core.durations import render_duration
 from tuner.core.figures import counted, named
 from tuner.core.interval import Estimate
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_of
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.answer import answer_notes
 from tuner.reports.boxes import boxes_notes
+from tuner.reports.evidence import no_evidence_told, others_told, weakened_told
+from tuner.reports.groups import SCATTER, group_name, groups_told
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
 from tuner.reports.wider import grown_sentences
@@ -59,7 +61,7 @@ def how_told(study: StudyRecord) -> str:
 
 def verdict(ranking: Ranking) -> str:
     """What the ranking says about the best layout, in one sentence."""
-    best = [row for row in ranking.rows if row.rank == 1]
+    best = ranking.of_group("best-or-tied")
     if best and ranking.starved:
         return (
             f"No layout can be called best: {best[0].layout} measured best, under a load that was too small."
@@ -77,17 +79,19 @@ def verdict(ranking: Ranking) -> str:
 def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
     if sum(row.rank is not None for row in ranking.rows) == 1:
         return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
-    if len(best) == 1:
-        worse = "slower" if ranking.objective == "throughput" else "worse"
-        return f"{best[0].layout} is best: all others are significantly {worse} ({level}, all pairs at once)."
-    others = named([row.layout for row in best[1:]])
-    return f"{best[0].layout} measured best; it cannot be told from {others} ({level}, all pairs at once)."
+    claimed = f"({level}, all pairs at once, {SCATTER})"
+    tied, open_ = best[1:], ranking.of_group("not-ruled-out")
+    if not tied and not open_:
+        worse = group_name("slower", ranking.objective)
+        return f"{best[0].layout} is best: all others are significantly {worse} {claimed}."
+    told = groups_told([row.layout for row in tied], [row.layout for row in open_])
+    return f"{'; '.join([f'{best[0].layout} measured best', *told])} {claimed}."
 
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
-    found = [*reservations(study, ranking), *memory_assumed(study), *boxes_notes(ranking)]
-    found += grown_sentences(study)
+    found = [*reservations(study, ranking), *others_told(ranking), *weakened_told(study)]
+    found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
     in_pairs = 2 if study.strategy == "aa" else 1
@@ -106,7 +110,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     """Why nobody should act on the ranking as it is, a sentence each; none for most."""
-    found = []
+    found = no_evidence_told(ranking)
     if ranking.starved:
         found.append(
             f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
@@ -141,14 +145,6 @@ def _not_ranked(ranking: Ranking) -> list[str]:
     ]
 
 
-def behind_told(ranking: Ranking) -> list[str]:
-    """What the column of a claim's ranking says; none where it says nothing."""
-    if ranking.claim is None or all(row.behind_ratio is None for row in ranking.rows):
-        return []
-    first = ranking.claim.answer.layout
-    return [f"Behind by: so much slower than {first}, at least ({level_of(ranking)} intervals)."]
-
-
 def noise_found(ranking: Ranking) -> list[str]:
     """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
     known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
@@ -174,7 +170,5 @@ def level_of(ranking: Ranking) -> str:
 
 
 def value_ranked_by(row: RankedLayout, ranking: Ranking) -> Estimate:
-    """What the ranking is by."""
-    if ranking.objective == "throughput":
-        return row.throughput_per_10min
-    return row.items_per_cpu_s or Estimate(None)
+    """What the ranking is by, with the interval of the layout by itself."""
+    return value_of(row, ranking.objective)

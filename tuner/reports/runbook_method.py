@@ -17,6 +17,7 @@ from tuner.core.service import connections_of
 from tuner.core.simulated import SIMULATED, is_simulated
 from tuner.core.worker_facts import fact_of, facts_by_variant
 from tuner.reports.documents.plain import shell_line
+from tuner.reports.evidence import others_cores
 from tuner.reports.limits import limits_told
 from tuner.reports.ranking_words import how_told
 
@@ -38,6 +39,8 @@ def measured_under(overview: Overview) -> Iterator[str]:
     layouts = counted(len(study.layouts), "layout")
     yield f"How: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
     yield f"Windows: {_windows(overview)}."
+    if ranking.others is not None:
+        yield f"Other processes on the host: {others_cores(ranking.others)}."
     yield f"Input: {_input(study)}."
     if ranking.limits:
         yield f"Limits asked for: {limits_told(ranking)}."

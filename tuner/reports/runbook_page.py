@@ -9,16 +9,19 @@ from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
 from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import StudyRecord
 from tuner.core.rollout import Rollout
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
+from tuner.reports.evidence import doubts_told, no_evidence_told, others_told
 from tuner.reports.formats import Table
+from tuner.reports.groups import SCATTER, row_group, to_decide_cell
 from tuner.reports.latency import p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table, limits_told
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
+from tuner.reports.ranking import comparison_told
 from tuner.reports.ranking_cells import (
     interval_cell,
     items_cell,
@@ -36,7 +39,7 @@ from tuner.reports.ranking_words import (
 )
 from tuner.reports.runbook_method import connections_told, measured_under
 from tuner.reports.runbook_steps import apply_steps, go_on_steps, next_steps, repeat_steps, roll_back_steps
-from tuner.reports.ties import tied_with_best, ties_told
+from tuner.reports.ties import not_slower, ties_told
 from tuner.reports.wider import wider_told
 
 REPEAT_AFTER_S = 90 * 86400.0
@@ -54,7 +57,7 @@ class Starts:
 
 def chosen(ranking: Ranking) -> Layout | None:
     """The layout that a runbook proposes: the answer, or the best; None: nothing could be ranked."""
-    return next((row.layout for row in ranking.rows if row.rank == 1), None)
+    return None if ranking.best is None else ranking.best.layout
 
 
 def runbook_title(study: StudyRecord) -> str:
@@ -79,7 +82,7 @@ def runbook_page(
     is_answered = not ranking.starved and (ranking.claim is None or ranking.claim.answer.reached)
     page: list[Block] = [
         *(Paragraph(sentence) for sentence in simulated_told(study)),
-        *(Note(sentence) for sentence in reservations(study, ranking)),
+        *(Note(sentence) for sentence in on_top(study, ranking)),
         Heading("What to run"),
     ]
     if best is None:
@@ -110,6 +113,11 @@ def runbook_page(
     return page
 
 
+def on_top(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What weakens all that follows, a sentence each."""
+    return [*reservations(study, ranking), *doubts_told(study, ranking)]
+
+
 def layout_words(layout: Layout) -> str:
     """``4 processes x 6 threads``; with its variant, where it has one."""
     words = counted(layout.processes, "process")
@@ -137,15 +145,15 @@ def _standing(ranking: Ranking) -> list[str]:
         if claim.answer.kind == "none":
             return [f"It is said to be {within}, without a guarantee."]
         over = ", on average over studies" if claim.answer.kind == "calibrated" else ""
-        return [f"It is {within}, with {percent(claim.confidence)} confidence{over}."]
+        return [f"It is {within}, with {percent(claim.confidence)} confidence{over}, {SCATTER}."]
     n_others = sum(row.rank is not None for row in ranking.rows) - 1
     if not n_others:
         return ["It alone could be ranked, so it is compared with nothing."]
-    if len(tied_with_best(ranking)):
+    if not_slower(ranking):
         return []
     others = "the other layout" if n_others == 1 else f"each of the {n_others} other layouts"
     more = "more" if ranking.objective == "throughput" else "better"
-    return [f"It did {more} than {others} ({level_of(ranking)}, all pairs at once)."]
+    return [f"It did {more} than {others} ({level_of(ranking)}, all pairs at once, {SCATTER})."]
 
 
 def _kept(ranking: Ranking) -> list[str]:
@@ -171,7 +179,7 @@ def _comparison(
         sentences.append(
             f"{best.layout} does {times_cell(ratio.mean)} times what {current.layout} does{told}."
         )
-        is_tied = current.rank == 1  # told above
+        is_tied = current in not_slower(ranking)  # told above
         if not is_tied and (ratio.low is None or ratio.low <= 1):
             sentences.append("That it does more is not shown.")
     rows = [("items in 10 minutes", *(_items_told(row) for row in (current, best)))]
@@ -204,9 +212,16 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
         return []
     rows = [row for row in ranking.rows if row.n_windows]
     shown = [row for place, row in enumerate(rows) if place < _MOST_ROWS or row.layout == ranking.current]
-    found: list[Block] = [Heading("Evidence"), _table(ranking, shown)]
+    heading = "Figures, not evidence" if no_evidence_told(ranking) else "Evidence"
+    found: list[Block] = [
+        Heading(heading),
+        *map(Paragraph, no_evidence_told(ranking)),
+        _table(ranking, shown),
+    ]
     if left := len(rows) - len(shown):
         found.append(Paragraph(f"{left} more: tuner rank shows them."))
+    if told := comparison_told(ranking):
+        found.append(Paragraph(" ".join(told)))
     if ranking.claim is not None:
         found.append(Paragraph(answer_sentence(ranking.claim)))
     if ranking.limits:
@@ -238,20 +253,22 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
     bound = ["bound by"] if ranking.is_bound_known else []
     current = ranking.current
     against = [] if current is None else [f"against {current}"]
+    decide = ["to decide"] if any(to_decide_cell(row) != "-" for row in shown) else []
     headers = (
-        "rank", "layout", unit, f"{level_of(ranking)} interval",
-        "load (max)", *bound, "memory", *latency, *against,
+        "group", "layout", unit, f"{level_of(ranking)} interval",
+        *decide, "load (max)", *bound, "memory", *latency, *against,
     )  # fmt: skip
     rows = []
     for row in shown:
-        value = value_ranked_by(row, ranking)
+        value = value_beside(row, ranking)
         ratio = None if row.ratio_to_current is None else row.ratio_to_current.mean
         rows.append(
             (
-                "-" if row.rank is None else str(row.rank),
+                row_group(row, ranking.objective),
                 str(row.layout),
                 items_cell(value.mean),
                 interval_cell(value, items_cell),
+                *([to_decide_cell(row)] if decide else []),
                 load_cell(row),
                 *([short(row.bound_by) or "-"] if bound else []),
                 memory_cell(row),
@@ -259,11 +276,12 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
                 *(["in use" if row.layout == current else times_cell(ratio)] if against else []),
             )
         )
-    numeric = frozenset(place for place, name in enumerate(headers) if name not in ("layout", "bound by"))
+    text = ("group", "layout", "bound by")
+    numeric = frozenset(place for place, name in enumerate(headers) if name not in text)
     return Table(headers, tuple(rows), numeric)
 
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """All that limits the ranking and is not told on top."""
-    told = reservations(study, ranking)
+    told = [*on_top(study, ranking), *others_told(ranking)]  # the latter: under what it was measured
     return [note for note in notes(study, ranking) if note not in told]

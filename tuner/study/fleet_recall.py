@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tuner.core.claim import Rest
 from tuner.core.fleet import Done, Place
+from tuner.core.groups import OfBest
 from tuner.core.layout import Layout
 from tuner.core.spreading import SpreadingStrategy
-from tuner.core.strategy import Proposal
+from tuner.core.strategy import Comparing, Proposal
 from tuner.ports import Store
 from tuner.study.cells import Cell
 from tuner.study.failing import Failing
@@ -70,6 +71,10 @@ class _AsOne:
     def __init__(self, strategy: SpreadingStrategy, boxes: Sequence[str]) -> None:
         self._strategy, self._boxes = strategy, boxes
         self.answer, self.estimates = strategy.answer, strategy.estimates
+
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
+        """As the strategy; none where that claims nothing."""
+        return self._strategy.beside(layout) if isinstance(self._strategy, Comparing) else {}
 
     def propose(self) -> Sequence[Proposal]:
         """A launch that any of the boxes would make next."""

@@ -8,7 +8,7 @@ from tuner.core.claim import Claim, Rest
 from tuner.core.layout import Layout
 from tuner.core.overview import Ending
 from tuner.core.records import StudyRecord
-from tuner.core.strategy import Proposal, Strategy
+from tuner.core.strategy import Comparing, Proposal, Strategy
 from tuner.ports import Store
 from tuner.study.course import Course
 from tuner.study.history import History
@@ -54,6 +54,7 @@ class Recalled:
             rest=self.rest,
             has_limits=bool(study.limits),
             n_otherwise=len(self.otherwise),
+            of_best=self.strategy.beside() if isinstance(self.strategy, Comparing) else {},
         )
 
 

@@ -231,7 +231,7 @@ class _Families:
             return
         yield self._gauge(
             "tuner_tied",
-            "1 for layouts that cannot be told from the best.",
+            "1 for layouts that are not told apart from the best.",
             [({"layout": str(layout)}, 1.0) for layout in answer.ties],
         )
         yield self._one(

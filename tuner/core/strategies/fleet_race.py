@@ -205,6 +205,10 @@ class FleetRace(Racing):
         bank, leader = self._posterior, standing.leader
         if not isinstance(bank, FleetPosterior):
             return self._decided()
+        at_work = {self._index[place.asked.layout] for place in under_way}
+        left = [k for k in standing.to_confirm() if k not in at_work]
+        if standing.doubt <= self._allowed and left:
+            return self._confirming(left[0])
         if standing.doubt <= self._allowed and self._state(self._layouts[leader]) == "open":
             return Proposal(self._layouts[leader], self._best_window_s())  # does it keep the limits?
         if self._is_left_to_boxes(bank, standing, len({*boxes, *self._tried})):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tuner.core.fleet import Done, Place
+from tuner.core.groups import OfBest
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limits import Verdict
 from tuner.core.spreading import SpreadingStrategy
-from tuner.core.strategy import Answer, Foreseeing, Judging, Observed, Proposal, Strategy
+from tuner.core.strategy import Answer, Comparing, Foreseeing, Judging, Observed, Proposal, Strategy
 
 
 class _Watched:
@@ -19,6 +20,7 @@ class _Watched:
         self._watched = strategy
         self._failed: list[Layout] = []
         self._known: tuple[Answer, Mapping[Layout, Estimate]] | None = None  #: since it last learnt something
+        self._beside: Mapping[Layout, OfBest] | None = None  #: likewise
 
     @property
     def failed(self) -> tuple[Layout, ...]:
@@ -33,6 +35,12 @@ class _Watched:
         """As the other."""
         return self._asked()[1]
 
+    def of_best(self) -> Mapping[Layout, OfBest]:
+        """As the other; none where that claims nothing."""
+        if self._beside is None:
+            self._beside = self._watched.beside() if isinstance(self._watched, Comparing) else {}
+        return self._beside
+
     def verdicts(self) -> Mapping[Layout, Verdict]:
         """As the other; none where that heeds no limits."""
         return self._watched.verdicts() if isinstance(self._watched, Judging) else {}
@@ -43,7 +51,7 @@ class _Watched:
         return self._known
 
     def _learns(self, failed: Sequence[Layout]) -> None:
-        self._known = None
+        self._known = self._beside = None
         self._failed += failed
 
 

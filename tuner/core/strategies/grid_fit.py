@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import fsum, inf, log, sqrt
+from math import exp, fsum, inf, log, sqrt
 
+from tuner.core.groups import Beside, far_gap, group_of
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.plan import blocks
-from tuner.core.quantiles import student_t_quantile, studentized_range_quantile
+from tuner.core.quantiles import student_t_quantile, studentized_range_quantile, tail_beyond
 from tuner.core.strategies.launches import Launches, launch_value
 from tuner.core.strategy import Answer, Goal, Observed
 
@@ -39,6 +40,7 @@ class Seen:
     effects: Mapping[Layout, float]
     variance: float | None  #: of one launch around layout + block; None: nothing is left over to tell it
     df: float
+    n_launches: Callable[[Layout], int]  #: of a layout
     difference_variance: Callable[[Layout, Layout], float]  #: of two effects, per unit of *variance*
 
 
@@ -68,13 +70,14 @@ class GridFit:
         if self._table.is_whole and self._table.n_blocks:
             return self._table.seen()
         if not len(self._launches):
-            return Seen({}, None, 0.0, lambda _, __: 0.0)
+            return Seen({}, None, 0.0, lambda _: 0, lambda _, __: 0.0)
         fitted, layouts = self._launches.fitted()
         number = {layout: index for index, layout in enumerate(layouts)}
         return Seen(
             dict(zip(layouts, fitted.effects, strict=True)),
             fitted.residual_variance,
             float(fitted.residual_df),
+            self._launches.n_of,
             lambda one, other: fitted.difference_variance(number[one], number[other]) or inf,
         )
 
@@ -87,14 +90,25 @@ class GridFit:
         best, others = ranked[0], ranked[1:]
         if seen.variance is None or not others:
             return Answer(best, False, "none", tuple(others))
+        beside = {other: self._beside(seen, best, other) for other in others}
+        within, confidence = self._goal.within, self._goal.confidence
+        groups = {x: group_of(one, within=within, confidence=confidence) for x, one in beside.items()}
+        ties = tuple(other for other in others if groups[other] != "slower")
+        tied = tuple(other for other in ties if groups[other] == "best-or-tied")
+        return Answer(best, False, "none", ties, tied=tied)
+
+    def _beside(self, seen: Seen, best: Layout, other: Layout) -> Beside:
+        """What *other* is beside the *best* mean, by Tukey's limit for all pairs."""
+        assert seen.variance is not None
+        gap = seen.effects[best] - seen.effects[other]
+        n_launches = min(seen.n_launches(best), seen.n_launches(other))
+        per_unit = seen.difference_variance(best, other)
+        if per_unit == inf:
+            return Beside(n_launches, False, exp(-gap), None)
+        error = sqrt(seen.variance * per_unit)
         limit = studentized_range_quantile(self._goal.confidence, len(seen.effects), seen.df) / sqrt(2)
-        ties = [
-            other
-            for other in others
-            if (per_unit := seen.difference_variance(best, other)) == inf
-            or seen.effects[best] - seen.effects[other] <= limit * sqrt(seen.variance * per_unit)
-        ]
-        return Answer(best, False, "none", tuple(ties))
+        far = far_gap(self._goal.within) - gap
+        return Beside(n_launches, gap > limit * error, exp(-gap), tail_beyond(far, error, seen.df))
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Each launched layout's value, drift between blocks taken out."""
@@ -155,7 +169,7 @@ class _Table:
             residual += fsum(self._totals.values()) ** 2 / (n * size) - self._block_squares / size
             variance = max(0.0, residual) / df
         effects = {layout: self._centre + total / n for layout, total in self._totals.items()}
-        return Seen(effects, variance, float(df), lambda _, __: 2 / n)
+        return Seen(effects, variance, float(df), lambda _: n, lambda _, __: 2 / n)
 
     def _close(self, values: Mapping[Layout, float]) -> None:
         for layout, value in values.items():

@@ -28,6 +28,10 @@ class Launches:
         self._block.setdefault(windows[0].launch, block)
         self._fit = None
 
+    def n_of(self, layout: Layout) -> int:
+        """Launches of *layout*."""
+        return sum(windows[0].layout == layout for windows in self._windows.values())
+
     def fitted(self) -> tuple[AdditiveFit, tuple[Layout, ...]]:
         """Layout + block, by least squares on logarithms, and the layouts in the order of its effects.
 

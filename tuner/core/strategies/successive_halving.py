@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, fsum, log, log2
 from random import Random
 
+from tuner.core.groups import LEAST_LAUNCHES
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.strategies.launches import Launches, by_launch, launch_value
@@ -18,6 +19,9 @@ WINDOWS_PER_LAYOUT = 10  #: the budget when none is given
 class SuccessiveHalving:
     """Rounds of equal cost, after each of which the worse half is dropped; it promises nothing.
 
+    A layout is dropped only once it was launched `tuner.core.groups.LEAST_LAUNCHES` times: a first round has
+    that many blocks, though the budget then ends with more layouts left.
+
     Within a round the layouts run in randomised blocks, and means are over all windows so far, which all
     survivors have equally many of: drift between blocks cancels.
 
@@ -28,10 +32,10 @@ class SuccessiveHalving:
         self._goal, self._random = goal, Random(seed)
         self._left = n_windows if n_windows is not None else WINDOWS_PER_LAYOUT * len(goal.layouts)
         self._survivors = list(goal.layouts)
+        self._n_blocks = 0
         self._blocks_left = self._blocks_of_round()
         self._values: dict[Layout, list[float]] = defaultdict(list)
         self._launches = Launches()
-        self._n_blocks = 0
 
     def propose(self) -> Sequence[Proposal]:
         """The next block of the layouts that are left."""
@@ -51,7 +55,12 @@ class SuccessiveHalving:
         self._survivors = [layout for layout in self._survivors if layout not in failed]
         self._blocks_left -= 1
         if not self._blocks_left and self._survivors:
-            self._survivors = self._ranked()[: ceil(len(self._survivors) / 2)]
+            better = self._ranked()[: ceil(len(self._survivors) / 2)]
+            self._survivors = [
+                layout
+                for layout in self._survivors
+                if layout in better or len(self._values.get(layout, ())) < LEAST_LAUNCHES
+            ]
             self._blocks_left = self._blocks_of_round()
 
     def answer(self) -> Answer:
@@ -66,7 +75,7 @@ class SuccessiveHalving:
     def _blocks_of_round(self) -> int:
         n = len(self._survivors)
         n_rounds = max(1, ceil(log2(n)))
-        return max(1, self._left // (n_rounds * n))
+        return max(1, LEAST_LAUNCHES - self._n_blocks, self._left // (n_rounds * n))
 
     def _ranked(self) -> list[Layout]:
         means = {x: fsum(values) / len(values) for x, values in self._values.items() if values}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.reports.charts.colours import amount_colour, ink_on
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, tick_texts
 from tuner.reports.charts.svg import element, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.values import told, unit_of
+from tuner.reports.groups import NAMES
 from tuner.reports.model import items
 from tuner.reports.ranking_words import level_of, value_ranked_by
 
@@ -93,7 +94,7 @@ def _cell(
 ) -> str:
     """*box*: its left, top, width and height."""
     x, y, wide, high = box
-    value = value_ranked_by(row, ranking)
+    value = value_beside(row, ranking)
     if value.mean is None:
         fill = f"url(#{name}-h)" if row.n_void or row.reason else "none"
         return tipped(tip, rectangle(x + 1, y + 1, wide - 2, high - 2, fill=fill, class_="none"))
@@ -113,7 +114,7 @@ def _cell(
         marks.append(words(interval, middle, y + high / 2 + 13, class_=f"c s {ink}"))
     elif width_of(text.replace("1", "0"), 11) + 3 <= wide and high >= 14:  # alike for all digits
         marks.append(words(text, middle, y + high / 2 + 4, class_=f"c s {ink}"))
-    if row.rank == 1:
+    if row.group == "best-or-tied":
         inset = min(3.0, wide / 6)
         frame = f"frame {ink}f"
         marks.append(rectangle(x + inset, y + inset, wide - 2 * inset, high - 2 * inset, class_=frame))
@@ -136,7 +137,7 @@ def _colours(low: float, high: float, y: float, width: float, title: str) -> str
         words(text, _LEFT + long * (tick - low) / span, y + _BAR + 14, class_="s m c")
         for tick, text in zip(ticks, tick_texts(ticks), strict=True)
     ]
-    framed = words("framed: best, or not to be told from it", _LEFT, y + _BAR + 48, class_="s m")
+    framed = words(f"framed: {NAMES['best-or-tied']}", _LEFT, y + _BAR + 48, class_="s m")
     return "".join([*boxes, *marks, words(title, _LEFT, y + _BAR + 31, class_="s m"), framed])
 
 
@@ -154,6 +155,6 @@ def _summary(cells: Mapping[tuple[int, int], RankedLayout], ranking: Ranking) ->
     worst = min(rows, key=lambda row: value_ranked_by(row, ranking).mean or 0.0)
     high, low = value_ranked_by(best, ranking).mean or 0.0, value_ranked_by(worst, ranking).mean or 0.0
     return (
-        f"A cell for each layout with its {level_of(ranking)} interval: from {items(low)} ({worst.layout}) to"
-        f" {items(high)} ({best.layout}) {unit_of(ranking)}."
+        f"A cell for each layout with the {level_of(ranking)} interval of its difference to the best:"
+        f" from {items(low)} ({worst.layout}) to {items(high)} ({best.layout}) {unit_of(ranking)}."
     )

@@ -132,7 +132,7 @@ def nothing_counts(overview: Overview) -> str:
 
 def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
     """All windows in time order, at most *most* moments of as many windows each."""
-    best = {row.layout for row in overview.ranking.rows if row.rank == 1}
+    best = {row.layout for row in overview.ranking.of_group("best-or-tied")}
     n_each = max(1, ceil(len(seen.course.windows) / most))
     of_box = seen.course.by_box(seen.boxes)
     return [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
+from tuner.reports.groups import row_group
 from tuner.reports.model import interval, items
 
 #: at least so much of the largest upper end is shown; an interval that reaches further ends in an arrow
@@ -15,12 +16,12 @@ def unit_of(ranking: Ranking) -> str:
 
 
 def told(row: RankedLayout, ranking: Ranking) -> str:
-    """Layout, value, interval, rank: what is told of a mark that is pointed at."""
-    from tuner.reports.ranking_words import level_of, value_ranked_by
+    """Layout, value, interval, group: what is told of a mark that is pointed at."""
+    from tuner.reports.ranking_words import level_of
 
-    value = value_ranked_by(row, ranking)
+    value = value_beside(row, ranking)
     if value.mean is None:
         return f"{row.layout}: {row.reason or 'not measured'}"
     ends = "" if value.low is None else f" ({interval(value, items)}, {level_of(ranking)})"
-    rank = "not ranked" if row.rank is None else f"rank {row.rank}"
-    return f"{row.layout}: {items(value.mean)} {unit_of(ranking)}{ends}, {rank}"
+    group = row_group(row, ranking.objective)
+    return f"{row.layout}: {items(value.mean)} {unit_of(ranking)}{ends}, {group}"

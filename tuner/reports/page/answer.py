@@ -7,12 +7,14 @@ from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
+from tuner.reports.evidence import doubts_told
+from tuner.reports.groups import SCATTER
 from tuner.reports.limits import limits_told
 from tuner.reports.model import interval, items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 from tuner.reports.page.to_do import to_do
 from tuner.reports.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
-from tuner.reports.ties import tied_with_best
+from tuner.reports.ties import not_slower
 from tuner.reports.wider import wider_told
 
 
@@ -22,7 +24,7 @@ def answer_section(overview: Overview) -> Section:
     answer = verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)
     blocks: list[Block] = [Text([answer], "answer")]
     blocks += [Text([sentence], "warning") for sentence in wider_told(study, ranking)]
-    warnings = [*simulated_told(study), *reservations(study, ranking)]
+    warnings = [*simulated_told(study), *reservations(study, ranking), *doubts_told(study, ranking)]
     blocks += [Text([sentence], "warning") for sentence in warnings]
     blocks.append(Text([guarantee(ranking)]))
     if facts := _facts(ranking):
@@ -49,8 +51,8 @@ def guarantee(ranking: Ranking) -> str:
     if claim is None:
         wrong = percent(1 - ranking.confidence)
         return (
-            f"How sure that is: at most {wrong} of such studies tell any layouts apart that are alike."
-            " Those that could not be told apart share a rank; one of them may still be better."
+            f"How sure that is: {SCATTER}, at most {wrong} of such studies tell any layouts apart that are"
+            " alike. One that is tied or not ruled out may still be better."
         )
     if not claim.answer.reached:
         return (
@@ -58,14 +60,14 @@ def guarantee(ranking: Ranking) -> str:
         )
     near = f"name a layout within {percent(claim.within)} of the best"
     promises = {
-        "strict": f"{level} or more of such studies, of whatever service, {near}.",
-        "calibrated": f"{level} of such studies, on average, {near}.",
+        "strict": f"{level} or more of such studies, of whatever service, {near}, {SCATTER}.",
+        "calibrated": f"{level} of such studies, on average, {near}, {SCATTER}.",
     }
     return f"How sure that is: {promises.get(claim.answer.kind, f'nothing; such studies mostly {near}.')}"
 
 
 def _facts(ranking: Ranking) -> list[tuple[str, str]]:
-    best = next((row for row in ranking.rows if row.rank == 1), None)
+    best = ranking.best
     if best is None:
         return []
     return [
@@ -80,7 +82,7 @@ def _standing(ranking: Ranking) -> str:
     claim = ranking.claim
     if claim is not None:
         return "the answer" if claim.answer.reached else "leads so far"
-    return "measured best" if tied_with_best(ranking) else "best layout"
+    return "measured best" if not_slower(ranking) else "best layout"
 
 
 def _told(row: RankedLayout, ranking: Ranking) -> list[tuple[str, str]]:

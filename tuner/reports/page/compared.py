@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from tuner.core.overview import Overview
 from tuner.core.pareto import Cost
+from tuner.core.ranking import value_beside
 from tuner.reports.axes import axes_heading, axes_table
 from tuner.reports.charts.heat_map import heat_map_picture
 from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture
 from tuner.reports.formats import Table
+from tuner.reports.groups import row_group
 from tuner.reports.latency import latency_heading, latency_table
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.model import interval, items
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
-from tuner.reports.ranking import reading_table
+from tuner.reports.ranking import comparison_told, reading_table
 from tuner.reports.ranking_words import (
     SETTLED_TOLD,
-    behind_told,
     level_of,
     load_told,
     noise_found,
-    value_ranked_by,
 )
 
 _WORDS: dict[Cost, str] = {"load": "settled load", "memory": "memory", "cpu": "CPU"}
@@ -37,7 +37,7 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     blocks.append(_table("ranking-table", "Ranking of all layouts", reading_table(ranking), limits))
     knows_load = any(row.load1_mean is not None for row in ranking.rows)
     said = [
-        *behind_told(ranking),
+        *comparison_told(ranking),
         *([load_told(overview.study)] if knows_load else []),
         *noise_found(ranking),
     ]
@@ -73,7 +73,7 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
         return Section("heat-map", "Throughput over processes and threads", [_nothing()])
     rows = []
     for row in sorted(ranking.rows, key=lambda one: one.layout):
-        value = value_ranked_by(row, ranking)
+        value = value_beside(row, ranking)
         rows.append(
             (
                 str(row.layout.processes),
@@ -81,12 +81,12 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
                 row.layout.variant,
                 "-" if value.mean is None else items(value.mean),
                 interval(value, items),
-                "-" if row.rank is None else str(row.rank),
+                row_group(row, ranking.objective),
             )
         )
     unit = "items/10 min" if ranking.objective == "throughput" else "items/CPU s"
-    headers = ("processes", "threads", "variant", unit, f"{level_of(ranking)} interval", "rank")
-    table = Table(headers, tuple(rows), frozenset({0, 1, 3, 4, 5}))
+    headers = ("processes", "threads", "variant", unit, f"{level_of(ranking)} interval", "group")
+    table = Table(headers, tuple(rows), frozenset({0, 1, 3, 4}))
     if not any(row[2] for row in rows):
         table = _without(table, 2)
     blocks.append(_table("heat-map-table", "The same as a table", table, limits, folded=True))

@@ -14,7 +14,7 @@ from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, Code, Text
 from tuner.reports.ranking_words import reservations
 from tuner.reports.runbook_steps import go_on_steps, next_steps
-from tuner.reports.ties import among_ties
+from tuner.reports.ties import among_ties, not_slower
 
 _TITLE = "What to do now"
 
@@ -26,7 +26,7 @@ def to_do(overview: Overview) -> list[Block]:
         return []
     if overview.is_held:
         return [Text([f"{_TITLE}: nothing. The study is under way, and this page shows it as it stands."])]
-    best = next((row for row in ranking.rows if row.rank == 1), None)
+    best = ranking.best
     if best is None:
         return _shown(next_steps(overview))
     if overview.is_over is False or (ranking.claim is not None and not ranking.claim.answer.reached):
@@ -36,7 +36,7 @@ def to_do(overview: Overview) -> list[Block]:
     if ranking.current == best.layout:
         return [Text([f"{_TITLE}: nothing. {best.layout} is in use."])]
     told = among_ties(best, ranking, study.within_ratio)
-    if any(row.rank == 1 and row.layout == ranking.current for row in ranking.rows):
+    if any(row.layout == ranking.current for row in not_slower(ranking)):
         return [Text([f"{_TITLE}: nothing. {' '.join(told)}"])]
     export = ["tuner", "export", file_word(overview.name)]
     commands = ([*export, "--into", "RUNBOOK.md", *_asked(overview)], [*export, "--snippet", "list"])

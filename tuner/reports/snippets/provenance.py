@@ -10,6 +10,7 @@ from tuner.core.leader import is_answer, leader
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.reports.answer import answer_sentence
+from tuner.reports.evidence import doubts_told, no_evidence_told
 from tuner.reports.ranking_words import headline, level_of, value_ranked_by, verdict
 
 _LARGE = 1e6
@@ -28,6 +29,7 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
         doubts.append("A first look with short windows, not an answer to act on.")
     if study.cores > study.box_cores:
         doubts.append(f"Layouts for {study.cores} cores, measured on {study.box_cores:g}.")
+    doubts += [*no_evidence_told(ranking), *doubts_told(study, ranking)]
     measured_by = study.provenance.get("tuner", "")
     return [
         *doubts,

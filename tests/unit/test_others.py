@@ -1,0 +1,117 @@
+"""What other processes took of the host, and which settings let it in: said beside the answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tuner.core.layout import Layout
+from tuner.core.others import others_of
+from tuner.core.ranking import rank
+from tuner.core.records import StudyRecord, WindowRecord
+from tuner.core.tally import LaunchTally
+from tuner.core.weakened import weakened_by
+from tuner.reports.evidence import no_evidence_told
+from tuner.reports.ranking import render_ranking
+
+from ..wording import key_of, wording
+from .test_ranking_limits import TRUTH, WHOLE, study, taken
+
+A, B = Layout(1, 4), Layout(4, 1)
+
+
+def launch(layout: Layout, foreign_cpu_s: float, steal_s: float = 0.0) -> LaunchTally:
+    return LaunchTally(layout, ("box", 0), length_s=100.0, foreign_cpu_s=foreign_cpu_s, steal_s=steal_s)
+
+
+def test_it_is_the_mean_over_windows_and_counts_what_the_hypervisor_took() -> None:
+    found = others_of([launch(A, 10.0), launch(A, 20.0, 5.0), launch(B, 25.0)], 2.0, 0.02)
+
+    assert found is not None
+    assert found.cores == pytest.approx(0.2)
+    assert found.of_layout == {A: pytest.approx(0.175), B: pytest.approx(0.25)}
+    assert others_of([], 2.0, 0.02) is None
+
+
+@pytest.mark.parametrize(
+    ("cores", "host_cores", "can_change", "is_no_evidence"),
+    [
+        (0.03, 2.0, False, False),  # 1.5 % of what fills the cores: less than the margin
+        (0.10, 2.0, True, False),  # 5 %, but a window with it counts by default
+        (0.20, 2.0, True, True),
+        (0.30, 24.0, False, False),  # voids windows by default, and is 1.3 % all the same
+        (0.60, 24.0, True, True),
+    ],
+)
+def test_the_bar_is_what_can_change_a_result_and_is_let_in_by_an_override_alone(
+    cores: float, host_cores: float, can_change: bool, is_no_evidence: bool
+) -> None:
+    found = others_of([launch(A, 100 * cores), launch(B, 100 * cores)], host_cores, 0.02)
+
+    assert found is not None
+    assert (found.can_change_a_result, found.is_no_evidence) == (can_change, is_no_evidence)
+
+
+def test_what_differs_between_layouts_counts_though_the_mean_is_small() -> None:
+    found = others_of([launch(A, 0.0), *[launch(A, 0.0)] * 18, launch(B, 40.0)], 2.0, 0.02)
+
+    assert found is not None
+    assert found.share < 0.02
+    assert found.is_no_evidence
+
+
+def busy(used_s: float, **asked: object) -> tuple[StudyRecord, list[WindowRecord]]:
+    """60 s windows on a host of 24 cores."""
+    return study(**asked), taken(WHOLE, foreign_cpu_s=used_s)
+
+
+def test_windows_that_others_disturbed_are_no_evidence_and_every_export_says_so() -> None:
+    record, windows = busy(60 * 20.4, foreign_limit_cores=64.0)
+    ranking = rank(record, windows)
+    told = render_ranking(record, ranking, "simple")
+    facts = json.loads(render_ranking(record, ranking, "json"))["evidence"]
+
+    assert wording("rank.no-evidence") in told
+    assert wording("rank.weaker-foreign-limit") in told
+    assert facts["other_processes"]["is_no_evidence"]
+    assert facts["other_processes"]["cores"] == pytest.approx(20.4)
+    assert facts["other_processes"]["by_layout"] == dict.fromkeys(TRUTH, pytest.approx(20.4))
+    assert wording("rank.no-evidence") in render_ranking(record, ranking, "csv")
+
+
+def test_a_quiet_host_is_evidence_and_its_use_is_said_all_the_same() -> None:
+    record, windows = busy(60 * 0.12)
+    ranking = rank(record, windows)
+
+    assert no_evidence_told(ranking) == []
+    assert wording("rank.others-used") in render_ranking(record, ranking, "simple")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"foreign_limit_cores": 64.0}, wording("rank.weaker-foreign")),
+        ({"max_attempts": 9}, wording("rank.weaker-attempts")),
+        ({"warmup_s": 0.0}, wording("rank.weaker-no-warmup")),
+        ({"warmup_s": 3.0}, wording("rank.weaker-warmup")),
+        ({"window_s": 6.0}, wording("rank.weaker-window")),
+        ({"warms_cache": False}, wording("rank.weaker-cache")),
+        ({"memory_pressure_limit_ratio": 1.0}, wording("rank.weaker-memory")),
+    ],
+    ids=key_of,
+)
+def test_each_setting_that_weakens_the_evidence_is_named_with_the_usual_value(
+    change: dict[str, object], said: str
+) -> None:
+    usual = study()
+
+    assert weakened_by(usual) == ()
+    assert weakened_by(replace(usual, **change)) == (said,)  # type: ignore[arg-type]
+
+
+def test_a_setting_that_is_stricter_than_usual_weakens_nothing() -> None:
+    strict = study(foreign_limit_cores=0.01, max_attempts=1, memory_pressure_limit_ratio=0.01, window_s=900.0)
+
+    assert weakened_by(strict) == ()

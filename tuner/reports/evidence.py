@@ -1,0 +1,88 @@
+"""What weakens the figures of a study, in sentences and for programs: other processes, and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.core.figures import busy_cores, percent
+from tuner.core.others import Others
+from tuner.core.ranking import Ranking
+from tuner.core.records import StudyRecord
+from tuner.core.weakened import weakened_by
+
+LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
+
+
+def others_cores(others: Others) -> str:
+    """How much others used: ``1.70 of 2 cores``; and from what to what, where layouts differ in it."""
+    told = f"{others.cores:.2f} of {others.host_cores:g} cores on average"
+    if others.spread > others.within:
+        low = min(others.of_layout, key=lambda layout: others.of_layout[layout])
+        high = max(others.of_layout, key=lambda layout: others.of_layout[layout])
+        told += (
+            f", from {busy_cores(others.of_layout[low])} beside {low}"
+            f" to {busy_cores(others.of_layout[high])} beside {high}"
+        )
+    return told
+
+
+def no_evidence_told(ranking: Ranking) -> list[str]:
+    """That the figures are no evidence, and why, in a sentence; none where they are."""
+    others = ranking.others
+    if others is None or not others.is_no_evidence:
+        return []
+    return [
+        f"Not evidence of what this service does alone: other processes used {others_cores(others)}."
+        f" They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host, where"
+        " another layout may be best."
+    ]
+
+
+def others_told(ranking: Ranking) -> list[str]:
+    """What others used and what that can change, in a sentence; none where `no_evidence_told` says it."""
+    others = ranking.others
+    if others is None or others.is_no_evidence or others.cores < LEAST_TOLD_CORES:
+        return []
+    told = f"Other processes used {others_cores(others)}"
+    if not others.can_change_a_result:
+        return [f"{told}."]
+    within = percent(others.within)
+    return [
+        f"{told}. They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet"
+        f" host; the margin of the answer is {within}."
+    ]
+
+
+def doubts_told(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What weakens the figures without making them none, a sentence each: to stand beside the answer."""
+    others = ranking.others
+    has_doubt = others is not None and others.can_change_a_result
+    return [*(others_told(ranking) if has_doubt else []), *weakened_told(study)]
+
+
+def weakened_told(study: StudyRecord) -> list[str]:
+    """Which settings are weaker than usual, in a sentence; none where none is."""
+    found = weakened_by(study)
+    return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
+
+
+def _lost(others: Others) -> str:
+    """The largest error that others can make of a result, in two digits."""
+    return f"{100 * max(others.share, others.spread):.2g} %"
+
+
+def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
+    """The same for programs."""
+    others = ranking.others
+    return {
+        "weakened_by": list(weakened_by(study)),
+        "other_processes": None
+        if others is None
+        else {
+            "cores": others.cores,
+            "share": others.share,
+            "by_layout": {str(layout): cores for layout, cores in others.of_layout.items()},
+            "can_change_a_result": others.can_change_a_result,
+            "is_no_evidence": others.is_no_evidence,
+        },
+    }
