@@ -24,10 +24,25 @@ class Service:
     seen: list[tuple[str, bytes]] = field(default_factory=list)  #: request line, body
     heads: list[str] = field(default_factory=list)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _serving: dict[asyncio.Task[None], asyncio.StreamWriter] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        self._serving[asyncio.get_running_loop().create_task(self._serve(reader, writer))] = writer
+
+    async def end(self) -> None:
+        """Close every connection, those that are just being accepted too."""
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others & self._serving.keys():  # others accept, and end by themselves
+                task.cancel()
+            await asyncio.wait(others)
+        for writer in self._serving.values():  # a task that was cancelled before it began has not
+            writer.transport.abort()
+        await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.n_connections += 1
@@ -58,20 +73,18 @@ def running(answering: Answering, port: int = 0, path: Path | None = None) -> It
 
     async def serve() -> None:
         if path is not None:
-            server = await asyncio.start_unix_server(service._serve, path, backlog=1024)
+            server = await asyncio.start_unix_server(service.accept, path, backlog=1024)
         else:
-            server = await asyncio.start_server(service._serve, "127.0.0.1", port, backlog=1024)
+            server = await asyncio.start_server(service.accept, "127.0.0.1", port, backlog=1024)
             service.port = server.sockets[0].getsockname()[1]
         ready.set()
         await over.wait()
+        for (
+            listening
+        ) in server.sockets:  # a server that is closed while it accepts leaves the connection open
+            loop.remove_reader(listening.fileno())
+        await service.end()
         server.close()
-        while others := asyncio.all_tasks() - {
-            asyncio.current_task()
-        }:  # some are of connections just accepted
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            await asyncio.sleep(0)  # their connections are closed
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()

@@ -172,7 +172,7 @@ def test_it_tells_what_became_of_the_requests_and_how_long_the_good_ones_took(tm
         with feeding.feeder.feeding(Layout(1, 1)):
             wait_for(lambda: sum(feeding.counts()) > 5)
             earlier = feeding.feeder.requests()
-            wait_for(lambda: sum(feeding.counts()) > 30)
+            wait_for(lambda: feeding.feeder.requests().since(earlier).n_total > 20)
             later = feeding.feeder.requests()
 
     meanwhile = later.since(earlier)

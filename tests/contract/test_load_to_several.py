@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 def test_connections_go_to_all_processes_in_turn(tmp_path: Path) -> None:
     with running(says(answer())) as one, running(says(answer())) as other, running(says(answer())) as third:
         others = (("127.0.0.1", other.port), ("127.0.0.1", third.port))
-        totals = sent(order(one.port, connections=6, others=others), tmp_path)
+        totals = sent(order(one.port, clients=6, others=others), tmp_path)
 
     assert (totals.n_done, totals.n_failed) == (200, {})
     assert [service.n_connections for service in (one, other, third)] == [1 + 2, 2, 2]

@@ -61,7 +61,7 @@ def test_a_study_of_an_older_tuner_may_be_gone_on_with_by_the_config_it_was_begu
         key: value for key, value in json.loads(kept)["service"].items() if value not in (None, [], {})
     }
     written.pop("cautions", None)
-    if written["feeder"]["kind"] == "http":
+    if written.get("feeder", {}).get("kind") == "http":
         written["feeder"]["connections"] = "kept"
     config = tmp_path / "as-it-was.json"
     config.write_text(

@@ -177,4 +177,5 @@ def test_forms_whose_threads_are_threads_of_the_system_are_compared_by_them() ->
         "gunicorn gthread": "on-demand",
         "huey thread": "at-start",
         "uwsgi threads": "at-start",
+        "waitress threads": "at-start",
     }
