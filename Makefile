@@ -22,10 +22,9 @@ grid: $(VENV)/.installed  ## measure the built-in crash processor on this box, a
 	$(BIN)/tuner export "$(STUDY)" --into RUNBOOK.md
 
 # pytest takes two tests per core at a time: those with processes of their own mostly wait (of five seconds one is CPU's),
-# each with a lock, a folder and a server of its own. Real services compute more, hence fewer at a time. Tests that look
-# at cores, clocks or load run last, one at a time. What runs where, and why: CONTRIBUTING.md.
+# each with a lock, a folder and a server of its own. Tests that look at cores, clocks or load run last, one at a time.
+# What runs where, and why: CONTRIBUTING.md.
 WORKERS := $(shell n=$$(( 2 * $$(nproc) )); echo $$(( n > 12 ? 12 : n )))
-FEWER := $(shell n=$$(( 3 * $$(nproc) / 2 )); echo $$(( n > 8 ? 8 : n )))
 # OpenBLAS: its threads would wait for cores that other workers of pytest compute on, and burn CPU time while they do.
 PYTEST := OPENBLAS_NUM_THREADS=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/pytest
 PARALLEL := -n $(WORKERS) --dist worksteal
@@ -46,13 +45,13 @@ test: lint  ## linters, types, and every test that is cheap: what a change can b
 # What .ci/run adds to `make test`.
 test-ci: $(VENV)/.installed-dev $(SERVICES)/.installed $(AUDIT)/.installed  ## the costly tests, real services, the other Pythons
 	$(call beside,$(PYENVS); nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters -t ci,$(VENV)/nox.log,$(PYTEST) $(PARALLEL) -m "costly and not services and not alone and not full")
-	$(PYTEST) -n $(FEWER) --dist worksteal -m "services and not alone and not full" $(WITH_PROCESSES) tests/services
+	$(PYTEST) $(PARALLEL) -m "services and not alone and not full" $(WITH_PROCESSES) tests/services
 	$(PYTEST) -m "alone and not full" $(WITH_PROCESSES) tests/services
 
 test-full: lint $(SERVICES)/.installed $(AUDIT)/.installed  ## everything there is, within an hour
 	$(BIN)/mypy
 	$(call beside,$(PYENVS); nice -n 5 "$(CURDIR)/$(BIN)/nox" --no-error-on-missing-interpreters -t full,$(VENV)/nox.log,$(PYTEST) $(PARALLEL) $(COSTS) -m "not services and not alone")
-	$(PYTEST) -n $(FEWER) --dist worksteal $(COSTS) -m "services and not alone" $(WITH_PROCESSES) tests/services
+	$(PYTEST) $(PARALLEL) $(COSTS) -m "services and not alone" $(WITH_PROCESSES) tests/services
 	$(PYTEST) $(COSTS) -m "alone" $(WITH_PROCESSES) tests/services
 
 costs:  ## tests/costs.tsv again: what each test costs, by running everything
