@@ -63,7 +63,8 @@ def n_todo(server: PostgresServer) -> int:
 @pytest.mark.parametrize("probe", ["sql", pytest.param("log", marks=pytest.mark.full)])
 def test_counts_are_the_truth(jobs: Jobs, postgres_server: PostgresServer, probe: str) -> None:
     put(postgres_server, "job", 30_000)
-    said = jobs.counts_are_the_truth("1x1,2x2,1x4", f"probe={probe}")
+    # some transactions come with each job: 20 to 30 ms on a busy host, beside a wait of 200
+    said = jobs.counts_are_the_truth("1x1,2x2,1x4", f"probe={probe}", lowest=0.75)
 
     assert "wrong-layout" not in said
 
@@ -71,7 +72,7 @@ def test_counts_are_the_truth(jobs: Jobs, postgres_server: PostgresServer, probe
 def test_what_the_command_says_of_its_concurrency_loses(jobs: Jobs, postgres_server: PostgresServer) -> None:
     put(postgres_server, "waiting", 30_000)
     object.__setattr__(jobs, "command", f"{jobs.command} -c 9")
-    jobs.counts_are_the_truth("1x2")
+    jobs.counts_are_the_truth("1x2", lowest=0.75)
 
 
 @pytest.mark.full
