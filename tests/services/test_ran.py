@@ -5,6 +5,7 @@ That no service is accused whose numbers are the layout's is shown by the tests 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,16 +15,17 @@ from . import http, queue, test_celery, test_dramatiq, test_huey, test_rq
 from .measured import ALONE, LONG_S, free_port, tell, tuner_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
+full = partial(pytest.param, marks=pytest.mark.full)  #: in CI one stands for each way to take a number
 #: the command, what its script puts behind it, layouts of other numbers
 HTTP = [
     ("gunicorn app:app -b 127.0.0.1:{port}", "--threads 3", "1x1,1x2"),
-    ("gunicorn app:app -b 127.0.0.1:{port}", "-w 3", "1x2,2x2"),
-    ("uwsgi --http11-socket 127.0.0.1:{port} --module app:app", "--threads 3", "1x1,1x2"),
-    ("granian --interface wsgi --port {port} app:app", "--blocking-threads 3", "1x2,1x4"),
-    ("uvicorn app:asgi --port {port}", "--workers 4", "2x-,3x-"),
+    full("gunicorn app:app -b 127.0.0.1:{port}", "-w 3", "1x2,2x2"),
+    full("uwsgi --http11-socket 127.0.0.1:{port} --module app:app", "--threads 3", "1x1,1x2"),
+    full("granian --interface wsgi --port {port} app:app", "--blocking-threads 3", "1x2,1x4"),
+    full("uvicorn app:asgi --port {port}", "--workers 4", "2x-,3x-"),
 ]
 QUEUES = [
-    (
+    full(
         test_celery.APP,
         "celery -A app -b {broker} worker -l INFO",
         "-P threads -c 3",
@@ -31,9 +33,9 @@ QUEUES = [
     ),
     (test_celery.APP, "celery -A app -b {broker} worker -l INFO", "-c 4", "2x-@prefork,3x-@prefork"),
     (test_dramatiq.APP, "dramatiq app", "-t 4", "1x1,1x2"),
-    (test_dramatiq.APP, "dramatiq app", "-p 3", "1x2,2x2"),
-    (test_huey.APP, "huey_consumer app.huey", "-w 4", "1x1,1x2"),
-    (test_rq.APP, "rq worker-pool", "-n 4", "2x-,3x-"),
+    full(test_dramatiq.APP, "dramatiq app", "-p 3", "1x2,2x2"),
+    full(test_huey.APP, "huey_consumer app.huey", "-w 4", "1x1,1x2"),
+    full(test_rq.APP, "rq worker-pool", "-n 4", "2x-,3x-"),
 ]
 
 
