@@ -35,7 +35,7 @@ class Ideal:
     """What arithmetic says of a layout."""
 
     items_per_s: float
-    bottleneck: frozenset[str]  #: of GIL, cores, waiting
+    bottleneck: frozenset[str]  #: of gil, cores, waiting
     shares: dict[str, float]  #: of the time of *n* threads: python, child, asleep, gil_line, core_line
 
 
@@ -47,7 +47,7 @@ def ideal(demand: Demand, n_processes: int, n_items: int, n_cores: int) -> Ideal
     if cpu_s := demand.python_s + demand.child_s:
         bounds.append(n_cores / cpu_s)
     rate = min(bounds)
-    busy = {"GIL": rate * demand.python_s / n_processes, "cores": rate * cpu_s / n_cores}
+    busy = {"gil": rate * demand.python_s / n_processes, "cores": rate * cpu_s / n_cores}
     shares = {
         "python": rate * demand.python_s / n_items,
         "child": rate * demand.child_s / n_items,

@@ -21,9 +21,9 @@ def bench() -> Iterator[Any]:
     ("demand", "n_processes", "n_items", "items_per_s", "bottleneck"),
     [
         pytest.param({"wait_s": 0.2}, 2, 16, 80.0, {"waiting"}, id="sixteen waits of 200 ms"),
-        pytest.param({"python_s": 0.1}, 1, 1, 10.0, {"GIL"}, id="one thread keeps its GIL"),
-        pytest.param({"python_s": 0.1}, 1, 8, 10.0, {"GIL"}, id="eight threads share one GIL"),
-        pytest.param({"python_s": 0.1}, 2, 4, 20.0, {"GIL", "cores"}, id="two GILs and two cores, all full"),
+        pytest.param({"python_s": 0.1}, 1, 1, 10.0, {"gil"}, id="one thread keeps its GIL"),
+        pytest.param({"python_s": 0.1}, 1, 8, 10.0, {"gil"}, id="eight threads share one GIL"),
+        pytest.param({"python_s": 0.1}, 2, 4, 20.0, {"gil", "cores"}, id="two GILs and two cores, all full"),
         pytest.param({"python_s": 0.1}, 8, 8, 20.0, {"cores"}, id="eight processes on two cores"),
         pytest.param({"child_s": 0.1}, 1, 1, 10.0, {"waiting"}, id="one child leaves a core idle"),
         pytest.param({"child_s": 0.1}, 1, 8, 20.0, {"cores"}, id="children of one process fill the cores"),
