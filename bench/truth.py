@@ -8,8 +8,8 @@ runs an application whose item waits, computes in Python, computes in a child, o
 `tuner grid` in five layouts or more. The table has, per layout: throughput / ideal, the bottleneck and the
 largest error of a share that `tuner explain` prints, and memory / that of a sampler that reads
 `smaps_rollup` of the service's processes in the same window. `--neighbour` keeps one core busy meanwhile.
-Waits do not depend on the cores: so many of those studies run at once as `--at-once` says. All of it takes
-about two hours; it needs `make services`, redis-server and a C compiler.
+Waits do not depend on the cores: so many of those studies run at once as `--at-once` says. Each
+service and kind takes 2 to 3 minutes; it needs `make services`, redis-server and a C compiler.
 """
 
 from __future__ import annotations
