@@ -48,6 +48,7 @@ def refusing(
 
 def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: Feeder) -> str | None:
     from tuner.adapters.feeders.http import HttpFeeder
+    from tuner.core.clients import first_clients
 
     service = settings.service
     if service.kind == "crash-processor":
@@ -60,6 +61,6 @@ def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder
             else f"{layout} needs a larger spool than the one of this study (service.items)"
         )
     clients = feeder.clients if isinstance(feeder, HttpFeeder) else None
-    if clients is not None and clients < layout.total_threads:
-        return f"{layout} has more threads than the load generator has clients ({clients})"
+    if clients is not None and clients < (least := first_clients([layout])):
+        return f"{layout} needs {least} clients of the load generator, which has {clients} (--clients)"
     return None
