@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from truth_ideal import Ideal, ideal
+from truth_ideal import Ideal, Start, ideal
 from truth_memory import MemorySampler
 from truth_services import CHILD, ITEM, KINDS, SERVICES, Service
 from truth_table import Row, print_table
@@ -41,6 +41,7 @@ from tuner.core.layout import parse_layout
 ROOT = Path(__file__).resolve().parents[1]
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 PATIENCE_S = 60.0
+N_STARTS = 300  #: of a child that does nothing, to find what a start takes
 #: exit codes of a study that ended well: 5 says that the answer is weaker than asked for
 ENDED_WELL = (0, 5)
 
@@ -157,7 +158,22 @@ def build_child(folder: Path) -> Path:
     return program
 
 
-def measure(name: str, kind: str, child: Path, options: argparse.Namespace) -> list[Row]:
+def start_of(child: Path, python: Path) -> Start:
+    """What *python* and *child* use for a start, on average."""
+    script = (
+        "import resource, subprocess, sys\n"
+        "def used(who): return sum(resource.getrusage(who)[:2])\n"
+        "both = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN\n"
+        "before = [used(who) for who in both]\n"
+        f"for _ in range({N_STARTS}): subprocess.run([sys.argv[1], '0'], check=True)\n"
+        f"print(*((used(who) - was) / {N_STARTS} for who, was in zip(both, before)))\n"
+    )
+    words = [str(python), "-c", script, str(child)]
+    python_s, child_s = map(float, subprocess.run(words, capture_output=True, check=True).stdout.split())
+    return Start(python_s, child_s)
+
+
+def measure(name: str, kind: str, child: Path, start: Start, options: argparse.Namespace) -> list[Row]:
     """The rows of one service and kind of item."""
     service = SERVICES[name]
     with tempfile.TemporaryDirectory(prefix="tr-") as given:
@@ -171,7 +187,7 @@ def measure(name: str, kind: str, child: Path, options: argparse.Namespace) -> l
                 ranked = place.tuner("grid", "study.yaml", "--study", "s.tuner.db")
             explained = place.tuner("explain", "s.tuner.db")
             true_bytes = _memory_by_layout(folder / "s.tuner.db", memory)
-    return _rows(name, kind, ranked, explained, true_bytes)
+    return _rows(name, kind, start, ranked, explained, true_bytes)
 
 
 def _memory_by_layout(study: Path, memory: MemorySampler) -> dict[str, float | None]:
@@ -186,12 +202,12 @@ def _memory_by_layout(study: Path, memory: MemorySampler) -> dict[str, float | N
 
 
 def _rows(
-    name: str, kind: str, ranked: Any, explained: Any, true_bytes: dict[str, float | None]
+    name: str, kind: str, start: Start, ranked: Any, explained: Any, true_bytes: dict[str, float | None]
 ) -> list[Row]:
     of_explain = {one["layout"]: one for one in explained["layouts"]}
     rows = []
     for one in ranked["layouts"]:
-        ideal_there = _ideal_of(SERVICES[name], kind, one["layout"])
+        ideal_there = _ideal_of(SERVICES[name], kind, start, one["layout"])
         throughput = one["throughput_per_10min"]
         memory, found = true_bytes.get(one["layout"]), of_explain.get(one["layout"])
         rows.append(
@@ -210,10 +226,11 @@ def _rows(
     return sorted(rows, key=lambda row: (parse_layout(row.layout).processes, row.layout))
 
 
-def _ideal_of(service: Service, kind: str, named: str) -> Ideal:
+def _ideal_of(service: Service, kind: str, start: Start, named: str) -> Ideal:
     layout = parse_layout(named)
     at_once = service.at_once(layout.processes, layout.threads)
-    return ideal(service.demand(kind), layout.processes, at_once, os.cpu_count() or 1)
+    demand = service.demand(kind).with_start(start)
+    return ideal(demand, layout.processes, at_once, os.cpu_count() or 1)
 
 
 def _largest_error(shares: dict[str, Any], truth: Ideal) -> tuple[str, float]:
@@ -227,7 +244,12 @@ def _largest_error(shares: dict[str, Any], truth: Ideal) -> tuple[str, float]:
         "python": printed.pop("python", 0.0) - truth.shares["python"],
         "child": child - truth.shares["child"],
     }
-    if "elsewhere" in printed:
+    if not truth.divides_lines:
+        in_line = sum(printed.pop(name, 0.0) for name in ("gil_line", "core_line", "contended"))
+        errors["in line"] = in_line - truth.shares["gil_line"] - truth.shares["core_line"]
+        errors["asleep"] = printed.pop("asleep", 0.0) - truth.shares["asleep"]
+        errors |= printed
+    elif "elsewhere" in printed:
         waiting = sum(printed.values())
         errors["waiting"] = waiting - sum(truth.shares[name] for name in ("asleep", "gil_line", "core_line"))
     else:
@@ -258,7 +280,7 @@ def _measure_all(options: argparse.Namespace) -> list[Row]:
 
     def one(kind: str, name: str) -> list[Row]:
         try:
-            return measure(name, kind, child, options)
+            return measure(name, kind, child, start, options)
         except (RuntimeError, subprocess.CalledProcessError) as error:
             print(f"{name}, {kind}: {error}", file=sys.stderr)
             failed.append((name, kind))
@@ -267,6 +289,9 @@ def _measure_all(options: argparse.Namespace) -> list[Row]:
     failed: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="tr-") as given, neighbour(options.neighbour):
         child = build_child(Path(given))
+        start = start_of(child, options.services.resolve() / "bin" / "python")
+        took = f"{1000 * start.python_s:.2f} ms of Python and {1000 * start.child_s:.2f} ms of its own"
+        print(f"To start a child that does nothing takes {took}; the ideal has it.", file=sys.stderr)
         for at_once, these in ((options.at_once, ("wait",)), (1, ("cpu", "child", "mixed"))):
             with ThreadPoolExecutor(at_once) as pool:
                 chosen = [one_asked for one_asked in asked if one_asked[0] in these]

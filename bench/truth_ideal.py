@@ -9,7 +9,7 @@ where two of them are alike, the lowest is what a service reaches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: a station that is so busy binds, and one that is 95 % as busy binds with it: the rule of `tuner explain`
 BUSY_RATIO = 0.8
@@ -29,6 +29,20 @@ class Demand:
         """How long an item takes that meets no other."""
         return self.python_s + self.child_s + self.wait_s
 
+    def with_start(self, start: Start) -> Demand:
+        """With what it takes to start the child, where there is one."""
+        if not self.child_s:
+            return self
+        return replace(self, python_s=self.python_s + start.python_s, child_s=self.child_s + start.child_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """CPU seconds that it takes to start a child that does nothing, and to end it."""
+
+    python_s: float  #: in the process that starts it
+    child_s: float
+
 
 @dataclass(frozen=True, slots=True)
 class Ideal:
@@ -37,6 +51,9 @@ class Ideal:
     items_per_s: float
     bottleneck: frozenset[str]  #: of gil, cores, waiting
     shares: dict[str, float]  #: of the time of *n* threads: python, child, asleep, gil_line, core_line
+    #: whether it says how many threads wait for the GIL, and how many for a core. Where children fill the
+    #: cores it does not: a thread that holds the GIL waits for a core, and others wait for that thread.
+    divides_lines: bool = True
 
 
 def ideal(demand: Demand, n_processes: int, n_items: int, n_cores: int) -> Ideal:
@@ -53,7 +70,8 @@ def ideal(demand: Demand, n_processes: int, n_items: int, n_cores: int) -> Ideal
         "child": rate * demand.child_s / n_items,
         "asleep": rate * demand.wait_s / n_items,
     }
-    return Ideal(rate, _bottleneck(busy), shares | _lines(shares, busy, n_processes, n_items))
+    divides = not (demand.python_s and demand.child_s and busy["cores"] >= ALIKE_RATIO)
+    return Ideal(rate, _bottleneck(busy), shares | _lines(shares, busy, n_processes, n_items), divides)
 
 
 def _bottleneck(busy: dict[str, float]) -> frozenset[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from types import TracebackType
 
-PAUSE_S = 0.5
+PAUSE_S = 1.0
 
 
 class MemorySampler:
-    """Reads the proportional set size of the service's processes, those with NAME=VALUE, twice a second."""
+    """Reads the proportional set size of the service's processes, those with NAME=VALUE, once a second."""
 
     def __init__(self, name: str, value: str) -> None:
         self._mark = f"{name}={value}".encode()

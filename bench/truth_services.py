@@ -165,6 +165,32 @@ def send():
 
     asyncio.run(put())
 """
+_SAQ = """\
+import asyncio, os
+
+from item import PYTHON_S, WAIT_S, compute
+from redis import asyncio as aioredis
+from saq.queue.redis import RedisQueue
+
+queue = RedisQueue(aioredis.from_url(os.environ["BROKER"]))
+
+
+async def job(ctx):
+    if PYTHON_S:
+        compute()
+    if WAIT_S:
+        await asyncio.sleep(WAIT_S)
+
+
+settings = {"queue": queue, "functions": [job], "concurrency": 50}
+
+
+def send():
+    async def put():
+        await RedisQueue(aioredis.from_url(os.environ["BROKER"])).enqueue("job")
+
+    asyncio.run(put())
+"""
 _SCRIPT = """\
 import signal, sys, threading
 
@@ -196,8 +222,8 @@ WAIT = Demand(wait_s=0.2)
 #: 100 ms of CPU are long beside the 3 ms at most that a framework takes for an item
 CPU = Demand(python_s=0.1)
 CHILDREN = Demand(child_s=0.1)
-#: alone it takes 200 ms; two cores are full from ten items at once on, a GIL from twenty
-MIXED = Demand(python_s=0.01, child_s=0.03, wait_s=0.16)
+#: alone it takes 400 ms; two cores are full from ten items at once on, a GIL from twenty
+MIXED = Demand(python_s=0.02, child_s=0.06, wait_s=0.32)
 DEMANDS = {"wait": WAIT, "cpu": CPU, "child": CHILDREN, "mixed": MIXED}
 KINDS = tuple(DEMANDS)
 
@@ -243,6 +269,16 @@ SERVICES = {
         LOOPS,
         "loop",
         kinds=_IN_LOOP,
+    ),
+    "hypercorn": Service(
+        _ASGI,
+        "kind: hypercorn, command: 'hypercorn app:app --bind 127.0.0.1:{port}'",
+        _variant(LOOPS, "asyncio"),
+        "loop",
+        kinds=_IN_LOOP,
+    ),
+    "waitress": Service(
+        _WSGI, "kind: waitress, command: 'waitress-serve --listen=127.0.0.1:{{port}} app:app'", THREADS
     ),
     "granian wsgi": Service(
         _WSGI, "kind: granian, command: 'granian --interface wsgi --port {port} app:app'", THREADS
@@ -311,6 +347,13 @@ SERVICES = {
         "kind: arq, command: 'arq app.WorkerSettings', url: '{broker}'",
         THREADS,
         messages="arq",
+        kinds=_IN_LOOP,
+    ),
+    "saq": Service(
+        _SAQ,
+        "kind: saq, command: 'saq app.settings', url: '{broker}'",
+        THREADS,
+        messages="saq",
         kinds=_IN_LOOP,
     ),
     "script": Service(

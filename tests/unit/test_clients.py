@@ -9,6 +9,7 @@ from tuner.core.clients import (
     Found,
     Tried,
     choose,
+    clients_for,
     first_clients,
     found_in,
     found_text,
@@ -42,9 +43,24 @@ def test_doubling_goes_on_while_it_brings_two_percent(rates, risen, clients) -> 
 def test_what_was_found_is_kept_with_the_study() -> None:
     found = Found(64, "2x-", (Tried(32, 300.5), Tried(64, 301.0)), saturates=True)
 
-    assert found_in({FOUND: found_text(found)}) == found
-    assert found_in({}) is None
-    assert found_in({FOUND: "[]"}) is None
+    assert found_in({FOUND: found_text(found)}, 64) == found
+    assert found_in({}, 64) is None
+    assert found_in({FOUND: "[]"}, 64) is None
+
+
+def test_a_number_that_the_user_set_since_is_not_the_one_that_was_found() -> None:
+    found = Found(64, "2x-", (Tried(32, 300.5), Tried(64, 301.0)), saturates=True)
+
+    assert found_in({FOUND: found_text(found)}, 32) is None
+    assert found_in({FOUND: found_text(found)}, None) is None
+
+
+@pytest.mark.parametrize(("layout", "clients"), [("1x1", 24), ("2x4", 24), ("2x8", 48), ("3x3", 27)])
+def test_a_layout_with_more_threads_has_more_clients_in_proportion(layout: str, clients: int) -> None:
+    """24 clients load 8 threads: three for each."""
+    found = Found(24, "2x4", (Tried(16, 300.5), Tried(24, 301.0)), saturates=True)
+
+    assert clients_for(parse_layout(layout), found) == clients
 
 
 def test_by_littles_law_the_threads_are_found_that_an_event_loop_hides() -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.feeders.http import HttpFeeder
 from tuner.adapters.free_memory import free_memory_bytes
 from tuner.bootstrap.feeders import StudyName
 from tuner.bootstrap.room import refusing
 from tuner.bootstrap.services import service_of
 from tuner.config.load import load_settings
+from tuner.core.clients import Found, Tried
 from tuner.core.doctor.room import LimitsSeen, TaskLimit, needed, too_large
 from tuner.core.layout import Layout
 
@@ -74,23 +76,37 @@ def test_processes_threads_files_and_connections_bound_a_layout() -> None:
     assert "connections" in str(need_of(Layout(4, 64), of_generator=5000))
 
 
-def refused_by(folder: Path, service: str) -> Callable[[Layout], str | None]:
+def refused_by(folder: Path, service: str, found: Found | None = None) -> Callable[[Layout], str | None]:
     (folder / "s.yaml").write_text(f"service:\n{service}study: {{cores: 2}}\n")
     settings = load_settings(folder / "s.yaml", {})
     layouts = (Layout(2, 2), Layout(1, 4))
     spec, feeder = service_of(
         settings, layouts, StudyName("", ""), Path("/nowhere"), lambda _slug, _text: None
     )
+    if found is not None:
+        assert isinstance(feeder, HttpFeeder)
+        feeder.use_found(found)
     return refusing(settings, spec, layouts, feeder)
 
 
+HTTP = (
+    "  kind: script\n  name: web\n  command: [python3, web.py, '{threads}']\n"
+    "  probe: {kind: generator}\n"
+    "  feeder: {kind: http, url: 'http://127.0.0.1:1/', clients: 8}\n"
+)
+
+
+def test_clients_that_were_found_grow_with_the_layout_up_to_the_most_that_are_tried(tmp_path: Path) -> None:
+    found = Found(8, "2x2", (Tried(8, 20.0), Tried(16, 20.0)), saturates=True)
+    refuses = refused_by(tmp_path, HTTP, found)
+
+    assert refuses(Layout(2, 4)) is None
+    assert refuses(Layout(2, 256)) is None
+    assert refuses(Layout(2, 258)) == wording("grid.grows-beyond-most-clients")
+
+
 def test_a_layout_without_two_clients_a_thread_is_refused(tmp_path: Path) -> None:
-    refuses = refused_by(
-        tmp_path,
-        "  kind: script\n  name: web\n  command: [python3, web.py, '{threads}']\n"
-        "  probe: {kind: generator}\n"
-        "  feeder: {kind: http, url: 'http://127.0.0.1:1/', clients: 8}\n",
-    )
+    refuses = refused_by(tmp_path, HTTP)
 
     assert refuses(Layout(2, 2)) is None
     assert refuses(Layout(2, 4)) == wording("grid.grows-beyond-clients")  # one a thread starves some of them

@@ -181,6 +181,16 @@ def test_items_that_tell_less_than_the_kernel_sees_do_not_matter() -> None:
     assert clocks_of(replace(WINDOW, probe_python_cpu_s=45.0, probe_child_cpu_s=70.0)).source == "kernel"
 
 
+def test_items_that_use_less_cpu_than_a_tick_of_the_kernels_clock_leave_that_clock_in_use() -> None:
+    """Items that only sleep: 2 ms in all for the probe, less than a tick of 10 ms for the kernel."""
+    asleep = replace(WINDOW, service_cpu_s=0.0, worker_cpu_s=0.0, child_cpu_s=0.0, probe_python_cpu_s=0.002)
+
+    clocks = clocks_of(asleep)
+
+    assert clocks.source == "kernel"
+    assert clocks.run_delay_s == WINDOW.run_delay_s
+
+
 def test_active_tasks_that_were_not_seen_are_taken_from_load1() -> None:
     assert clocks_of(WINDOW).n_active == 2.5
     assert clocks_of(replace(WINDOW, n_active_mean=None)).n_active == 2.75

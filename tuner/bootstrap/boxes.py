@@ -18,9 +18,10 @@ from tuner.bootstrap.feeders import study_name, tell_of_saturation
 from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
 from tuner.bootstrap.ready import ready_of
 from tuner.bootstrap.services import owner, prepare_service, service_of
+from tuner.core.clients import found_in
 from tuner.core.growth import layouts_asked_of
 from tuner.core.records import StudyRecord
-from tuner.ports import Box, Hooks, Store
+from tuner.ports import Box, Feeder, Hooks, Store
 
 if TYPE_CHECKING:
     from tuner.adapters.virtual_clock import VirtualClock
@@ -98,6 +99,7 @@ def this_box(
         # workers of another user find their launch's folder in it
         stack.enter_context(scratch_folder(counters, 0o711))
         tell_of_saturation(settings, record, warn)
+        _use_found_clients(feeder, record)
         feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
         yield Box(
             name=platform.node(),
@@ -118,6 +120,17 @@ def this_box(
             refuses=refusing(settings, spec, layouts_asked_of(record), feeder),
             free_bytes=free_memory_bytes,
         )
+
+
+def _use_found_clients(feeder: Feeder, record: StudyRecord) -> None:
+    """Give *feeder* the clients that were found for *record*, unless the settings give another number."""
+    from tuner.adapters.feeders.http import HttpFeeder
+
+    if not isinstance(feeder, HttpFeeder):
+        return
+    found = found_in(record.provenance, feeder.clients_of(record.layouts[0]))
+    if found is not None:
+        feeder.use_found(found)
 
 
 def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:

@@ -44,7 +44,7 @@ def with_clients_found(
     if found is None:
         return record
     say(f"{told(found)}.")
-    feeder.use_clients(found.clients)
+    feeder.use_found(found)
     return _with(record, found.clients, {FOUND: found_text(found)})
 
 

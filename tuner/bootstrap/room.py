@@ -24,6 +24,7 @@ def refusing(
     clients of its *feeder* were found for these.
     """
     from tuner.adapters.doctor.limits import limits_seen
+    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.adapters.supervisord_config import supervisord_files
     from tuner.bootstrap.doctor import connections_of_generator
     from tuner.bootstrap.services import owner
@@ -34,12 +35,13 @@ def refusing(
 
     def refuses(layout: Layout) -> str | None:
         own = spec.of(layout)
+        clients = feeder.clients_of(layout) if isinstance(feeder, HttpFeeder) else None
         need = needed(
             [own.shape(layout)],
             extra_threads=extra,
             has_children=service.kind == "crash-processor",
             of_supervisord=supervisord_files(own.n_programs(layout)),
-            of_generator=connections_of_generator(service, [layout]),
+            of_generator=clients or connections_of_generator(service, [layout]),
         )
         return _not_fed(settings, layout, asked, feeder) or too_large(need, seen)
 
@@ -48,7 +50,7 @@ def refusing(
 
 def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: Feeder) -> str | None:
     from tuner.adapters.feeders.http import HttpFeeder
-    from tuner.core.clients import first_clients
+    from tuner.core.clients import MOST_CLIENTS, first_clients
 
     service = settings.service
     if service.kind == "crash-processor":
@@ -60,7 +62,11 @@ def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder
             if items_for([layout], service.options) <= filled
             else f"{layout} needs a larger spool than the one of this study (service.items)"
         )
-    clients = feeder.clients if isinstance(feeder, HttpFeeder) else None
-    if clients is not None and clients < (least := first_clients([layout])):
+    clients = feeder.clients_of(layout) if isinstance(feeder, HttpFeeder) else None
+    if clients is None or not isinstance(feeder, HttpFeeder):
+        return None
+    if clients < (least := first_clients([layout])):
         return f"{layout} needs {least} clients of the load generator, which has {clients} (--clients)"
+    if feeder.found is not None and clients > MOST_CLIENTS:
+        return f"{layout} needs {clients} clients of the load generator, and {MOST_CLIENTS} is the most"
     return None

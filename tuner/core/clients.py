@@ -1,4 +1,6 @@
-"""How many clients send requests in a closed loop: the same number for every layout, and enough to load it.
+"""How many clients send requests in a closed loop: the same for all layouts asked for, enough to load each.
+
+A layout by which a grid grows has as many more clients as it has more threads.
 
 A client has one request under way at a time. Servers take connections as they come, so requests spread over
 the worker processes at random: with few clients one process has nothing to do while another has a queue. Two
@@ -11,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from tuner.core.layout import Layout, parse_layout
@@ -64,6 +67,15 @@ def has_risen(tried: Sequence[Tried]) -> bool:
     return len(tried) < 2 or tried[-1].per_s >= (1 + RISE_RATIO) * tried[-2].per_s
 
 
+def clients_for(layout: Layout, found: Found) -> int:
+    """The clients of *layout* where *found* clients load the layout they were found for.
+
+    A layout with more threads has more clients in proportion. One with fewer has as many.
+    """
+    more = max(1.0, layout.total_threads / parse_layout(found.layout).total_threads)
+    return ceil(found.clients * more)
+
+
 def requests_at_once(found: Found) -> float | None:
     """How many requests each process works on at once, by Little's law; None: that is not to be seen.
 
@@ -90,11 +102,16 @@ def found_text(found: Found) -> str:
     )
 
 
-def found_in(provenance: Mapping[str, str]) -> Found | None:
-    """What `found_text` kept; None: nobody looked, or what is there cannot be read."""
+def found_in(provenance: Mapping[str, str], n_clients: int | None) -> Found | None:
+    """What `found_text` kept, where the settings give that number of clients: *n_clients*.
+
+    None: there was no search, the user has set another number since, or what is kept cannot be read.
+    """
     try:
         kept: Any = json.loads(provenance.get(FOUND, "null"))
         tried = tuple(Tried(int(clients), float(per_s)) for clients, per_s in kept["tried"])
-        return Found(int(kept["clients"]), str(kept["layout"]), tried, kept["saturates"] is True, kept["why"])
+        parse_layout(kept["layout"])
+        found = Found(int(kept["clients"]), kept["layout"], tried, kept["saturates"] is True, kept["why"])
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
+    return found if found.clients == n_clients else None

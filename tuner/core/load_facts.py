@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from tuner.core.clients import Found, found_in
+from tuner.core.clients import Found, clients_for, found_in
 from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
@@ -21,9 +21,13 @@ _SEVERAL = 1.5  #: connections of a process without threads, on average: then it
 class LoadFacts:
     """Of a study whose requests come from clients, each of which has one under way."""
 
-    n_clients: int | None  #: None: twice the threads, or nobody knows
+    n_set: int | None  #: clients that the settings give; None: twice the threads, or nobody knows
     found: Found | None  #: how that number was found; None: the user gave it
     event_loops: frozenset[str]  #: variants whose processes work on as many requests as come; "": as it is
+
+    def clients_of(self, layout: Layout) -> int | None:
+        """How many clients send to *layout*; None: twice the threads, or nobody knows."""
+        return self.n_set if self.found is None else clients_for(layout, self.found)
 
     @property
     def is_enough(self) -> bool:
@@ -52,9 +56,8 @@ def load_facts(study: StudyRecord) -> LoadFacts | None:
     if isinstance(feeder.get("rate"), int | float):
         return None
     number = feeder.get("clients", feeder.get("connections"))
-    return LoadFacts(
-        number if isinstance(number, int) else None, found_in(study.provenance), _event_loops(service)
-    )
+    n_set = number if isinstance(number, int) else None
+    return LoadFacts(n_set, found_in(study.provenance, n_set), _event_loops(service))
 
 
 def spread_of_launches(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:

@@ -8,6 +8,7 @@ from math import log
 from statistics import median
 
 from tuner.core.additive import Observation, fit
+from tuner.core.clients import FOUND
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.records import StudyRecord, WindowRecord
@@ -74,6 +75,7 @@ def check_study(
         limits={},
         provenance={
             **now.provenance,
+            **({FOUND: parent.provenance[FOUND]} if FOUND in parent.provenance else {}),
             "made_by": "tuner check",
             "check_of": parent_name,
             "check_of_created": repr(parent.created_wall_s),

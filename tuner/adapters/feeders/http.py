@@ -15,7 +15,7 @@ from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.load.order import Order, Request, tell_rate, tell_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
-from tuner.core.clients import CLIENTS_PER_THREAD, first_clients
+from tuner.core.clients import CLIENTS_PER_THREAD, Found, clients_for, first_clients
 from tuner.core.connections import EVEN, Connections
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import HttpUrl, rendered_request
@@ -79,6 +79,7 @@ class HttpFeeder:
         self._rate_file: Path | None = None
         self._workers_file: Path | None = None
         self._workers: frozenset[int] = frozenset()
+        self._found: Found | None = None
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
         self._n_fed = 0  #: launches: each has arrivals of its own, or all would share their luck
@@ -87,8 +88,8 @@ class HttpFeeder:
         """Check that all requests can be made, and that there is a client for each thread of every layout."""
         self._requests()
         largest = max(self._layouts, key=lambda layout: layout.total_threads)
-        n = self._traffic.clients
-        if self._traffic.rate_per_s is None and n is not None and n < largest.total_threads:
+        n = self.clients_of(largest)
+        if n is not None and n < largest.total_threads:
             n_threads = largest.total_threads
             raise ConfigError(
                 f"{n} clients leave threads of {largest} without a request: it has {n_threads}",
@@ -152,9 +153,15 @@ class HttpFeeder:
         return self._traffic.clients is None and self._traffic.rate_per_s is None
 
     @property
-    def clients(self) -> int | None:
-        """How many clients send in a closed loop; None: nobody has said."""
-        return self._traffic.clients if self._traffic.rate_per_s is None else None
+    def found(self) -> Found | None:
+        """How the number of clients was found; None: the user set it, or there is none."""
+        return self._found
+
+    def clients_of(self, layout: Layout) -> int | None:
+        """How many clients send to *layout* in a closed loop; None: the number is neither set nor found."""
+        if self._traffic.rate_per_s is not None or self._traffic.clients is None:
+            return None
+        return self._traffic.clients if self._found is None else clients_for(layout, self._found)
 
     @property
     def timeout_s(self) -> float:
@@ -164,6 +171,11 @@ class HttpFeeder:
     def use_clients(self, n_clients: int) -> None:
         """Send by so many clients from the next launch on."""
         self._traffic = replace(self._traffic, clients=n_clients)
+
+    def use_found(self, found: Found) -> None:
+        """Send by the clients that were found, and by more to layouts with more threads."""
+        self._found = found
+        self.use_clients(found.clients)
 
     @property
     def pace(self) -> Pace | None:
@@ -190,7 +202,7 @@ class HttpFeeder:
             host=traffic.url.host,
             port=traffic.url.port,
             requests=self._requests(),
-            clients=traffic.clients or first_clients(self._layouts),
+            clients=self.clients_of(layout) or first_clients(self._layouts),
             reuse=traffic.connections.reuse,
             spreads=traffic.connections.is_even,
             processes=layout.processes,

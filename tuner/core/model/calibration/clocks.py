@@ -23,6 +23,8 @@ from tuner.core.window import Sample
 Source = Literal["kernel", "probe", "service"]
 
 _APART_RATIO = 1.2  #: the probe was told of so much more CPU than the workers used: others do the work
+#: the kernel cuts user and system time of each process to ticks of 10 ms; the probe has microseconds
+_TICKS_S = 0.02
 _BIN_ITEMS = 10  #: counted together, so that what a bin's ends cut off is a small part of it
 _LEAST_BINS = 10
 _LENGTH = TOLD.index("length_s")
@@ -110,7 +112,8 @@ def clocks_of(window: WindowRecord, samples: Sequence[Sample] = (), *, spare_cor
     worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
     source: Source = "kernel"
     told_s, of_children_s = window.probe_python_cpu_s or 0.0, window.probe_child_cpu_s or 0.0
-    is_kernels = worker_s is not None and told_s <= _APART_RATIO * worker_s + 0.01 * window.service_cpu_s
+    unseen_s = 0.01 * window.service_cpu_s + _TICKS_S * window.layout.processes
+    is_kernels = worker_s is not None and told_s <= _APART_RATIO * worker_s + unseen_s
     if not is_kernels and (told_s or of_children_s):
         child_s, source = of_children_s, "probe"
         worker_s = max(told_s, window.service_cpu_s - of_children_s)

@@ -151,7 +151,7 @@ def _connections(of: Diagnosis) -> str:
             f"the load generator's connections are its bottleneck, and nothing is full ({busy}):"
             f" {uneven_told(spread, of.layout.total_threads)}"
         )
-    n = of.load.facts.n_clients
+    n = of.load.facts.clients_of(of.layout)
     many = "all connections" if n is None else f"all {counted(n, 'connection')}"
     return (
         f"the load generator's connections are its bottleneck: {many} are always busy and nothing is full"
