@@ -1,5 +1,5 @@
 # The two commands of a newcomer are `make grid` and `make test`; each one sets up .venv first.
-# Needed beforehand: Python 3.11 to 3.13 with its venv module, make, a C compiler. `make preflight` says what is missing.
+# Needed beforehand: Python 3.11 or newer with its venv module, make, a C compiler. `make preflight` says what is missing.
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -1,18 +1,20 @@
 """Tests on every Python that tuner supports and this machine has, except the one that runs nox.
 
-`nox -t ci` runs the tests that can depend on the version of Python, `nox -t full` all that only compute.
-`nox -s versions-3.12` runs the first kind on a Python of your choice.
+`nox -t ci` runs the tests that can depend on the version of Python on the newest three, `nox -t full` all
+that only compute on every one. `nox -s versions-3.12` runs the first kind on a Python of your choice.
+`.ci/pythons` unpacks newer Pythons than a machine has.
 """
 
 import platform
 
 import nox
 
-PYTHONS = ["3.11", "3.12", "3.13"]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14", "3.15"]
 HERE = ".".join(platform.python_version_tuple()[:2])
 OTHERS = [version for version in PYTHONS if version != HERE]
+NEWEST = [version for version in OTHERS if version in PYTHONS[-3:]]
 
-nox.options.default_venv_backend = "venv"
+nox.options.default_venv_backend = "virtualenv"  # Debian's Pythons have no ensurepip without a package more
 nox.options.sessions = [f"versions-{version}" for version in OTHERS]
 
 
@@ -23,7 +25,12 @@ def _run(session: nox.Session, chosen: str) -> None:
     session.run("pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", chosen, *session.posargs)
 
 
-@nox.session(python=OTHERS, tags=["ci"])
+@nox.session(python=NEWEST, tags=["ci"])
+def newest(session: nox.Session) -> None:
+    _run(session, "pythons and not costly and not full")
+
+
+@nox.session(python=OTHERS)
 def versions(session: nox.Session) -> None:
     _run(session, "pythons and not costly and not full")
 

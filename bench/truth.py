@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from truth_ideal import Ideal, Start, ideal
+from truth_ideal import Ideal, Start, ideal, of_event_loop
 from truth_memory import MemorySampler
 from truth_services import CHILD, ITEM, KINDS, SERVICES, Service
 from truth_table import Row, print_table
@@ -230,7 +230,8 @@ def _ideal_of(service: Service, kind: str, start: Start, named: str) -> Ideal:
     layout = parse_layout(named)
     at_once = service.at_once(layout.processes, layout.threads)
     demand = service.demand(kind).with_start(start)
-    return ideal(demand, layout.processes, at_once, os.cpu_count() or 1)
+    found = ideal(demand, layout.processes, at_once, os.cpu_count() or 1)
+    return of_event_loop(found, demand, layout.processes) if service.form == "loop" else found
 
 
 def _largest_error(shares: dict[str, Any], truth: Ideal) -> tuple[str, float]:

@@ -74,6 +74,13 @@ def ideal(demand: Demand, n_processes: int, n_items: int, n_cores: int) -> Ideal
     return Ideal(rate, _bottleneck(busy), shares | _lines(shares, busy, n_processes, n_items), divides)
 
 
+def of_event_loop(found: Ideal, demand: Demand, n_processes: int) -> Ideal:
+    """*found*, with the shares of the one thread of each process, which has all items of it in hand."""
+    python = min(1.0, found.items_per_s * demand.python_s / n_processes)
+    rest = "core_line" if "cores" in found.bottleneck else "asleep"
+    return replace(found, shares={**dict.fromkeys(found.shares, 0.0), "python": python, rest: 1.0 - python})
+
+
 def _bottleneck(busy: dict[str, float]) -> frozenset[str]:
     highest = max(busy.values())
     if highest < BUSY_RATIO:

@@ -278,7 +278,7 @@ SERVICES = {
         kinds=_IN_LOOP,
     ),
     "waitress": Service(
-        _WSGI, "kind: waitress, command: 'waitress-serve --listen=127.0.0.1:{{port}} app:app'", THREADS
+        _WSGI, "kind: waitress, command: 'waitress-serve --listen=127.0.0.1:{port} app:app'", THREADS
     ),
     "granian wsgi": Service(
         _WSGI, "kind: granian, command: 'granian --interface wsgi --port {port} app:app'", THREADS

@@ -10,7 +10,7 @@
 # It says which of Debian's packages it lacks. Of what Debian 12 has not, PROGRAMS names a folder: docker-compose (2.40 was tried) and
 # prometheus (3.4) for compose; etcd (3.6), kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kubectl (1.34) for cluster.
 # The base of the image is made of Debian's packages, too (Python 3.11), so nothing is pulled from a registry of images; BASE names
-# another one, as BASE=python:3.13.5-slim-bookworm. PYTHON_AT=PREFIX takes that folder's Python in place of Debian's, in /usr/local as
+# another one, as BASE=python:3.14.8-slim-trixie. PYTHON_AT=PREFIX takes that folder's Python in place of Debian's, in /usr/local as
 # images of Python have it. MIRROR is a mirror of Debian's; ACCEL=kvm CPU=host take the box's KVM (not tried).
 # It works in a temporary folder, and takes away what it made, also when it is interrupted.
 set -euo pipefail

@@ -31,7 +31,7 @@ from packaging.requirements import Requirement
 
 LOCK = "fleet.txt"  #: the widest lock of what is installed with tuner
 #: Pythons that tuner supports: a package is in the bill when one of them has it, on Linux
-PYTHONS = ("3.11.0", "3.11.3", "3.12.0", "3.13.0")
+PYTHONS = ("3.11.0", "3.11.3", "3.12.0", "3.13.0", "3.14.0", "3.15.0")
 EXTRAS = ("redis", "rabbitmq", "postgresql", "fleet")  #: those the lock covers
 
 

@@ -89,7 +89,9 @@ def test_the_ranking_looks_as_it_should(fmt: str) -> None:
     study = study_of(TRUTH, box_cores=2.0)
     rendered = render_ranking(study, ranking_of(study, TRUTH, current="1x24"), fmt)
 
-    assert rendered == printed("rank", f"plain.{fmt}")
+    # the libm of another system gives another last digit
+    shown = re.sub(r"\d+\.\d{13,}", lambda number: f"{float(number[0]):.12g}", rendered)
+    assert shown == printed("rank", f"plain.{fmt}")
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])

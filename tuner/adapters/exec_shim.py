@@ -29,15 +29,24 @@ _CANNOT_PREPARE, _CANNOT_RUN, _ORPHANED = 125, 126, 124  #: exit codes, as env(1
 
 
 class _Plain:
-    """How the scanner is to read JSON: as json.loads does."""
+    """How the scanner is to read JSON: as json.loads does. Python 3.15 added ``array_hook``."""
 
     strict = True
-    object_hook = object_pairs_hook = None
+    object_hook = object_pairs_hook = array_hook = None
     parse_float, parse_int, parse_constant = float, int, None
     memo: dict[str, str] = {}  # noqa: RUF012 - the scanner wants an attribute
 
 
-_PARSE = make_scanner(_Plain)  # type: ignore[arg-type]  # typeshed knows json's own use only
+def _scanner() -> Any:
+    try:
+        return make_scanner(_Plain)  # type: ignore[arg-type]  # typeshed knows json's own use only
+    except AttributeError:  # a newer Python's scanner reads more attributes
+        from json import JSONDecoder
+
+        return JSONDecoder().scan_once
+
+
+_PARSE = _scanner()
 
 
 def main(job_path: str) -> None:

@@ -24,6 +24,7 @@ from tuner.adapters.sweep import STUDY_ID, Swept, started, sweep
 from tuner.core.errors import MeasurementError
 
 _ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
+_WORDS_BYTES = 4096  #: of what is read of stderr, the last
 _CLOSE_TIMEOUT_S = 60.0
 _BOOT = (
     "import sys; sys.path.append(sys.argv.pop(1)); from tuner.adapters.guardian_process import main; main()"
@@ -124,6 +125,13 @@ class Guardian:
             remove_tree(str(self._folder))
         return swept
 
+    def last_words(self) -> str:
+        """The last line that it, or supervisord before it had a log, wrote to stderr; empty: none."""
+        # not by the descriptor's own offset, at which both write
+        words = os.pread(self._words.fileno(), _WORDS_BYTES, max(0, self._n_words() - _WORDS_BYTES))
+        lines = words.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
     def close(self) -> None:
         """Let it clean up and go; scratch folders stay, and so does what hooks left running."""
         with contextlib.suppress(MeasurementError):
@@ -146,7 +154,8 @@ class Guardian:
         except TimeoutError as error:
             raise MeasurementError(f"the guardian process {self.pid} does not answer") from error
         except OSError as error:
-            raise MeasurementError(f"the guardian process {self.pid} is gone{self._last_words()}") from error
+            said = f": {words}" if (words := self.last_words()) else ""
+            raise MeasurementError(f"the guardian process {self.pid} is gone{said}") from error
         if "error" in answer:
             raise MeasurementError(f"the guardian process cannot {request['do']} a launch: {answer['error']}")
         return answer
@@ -160,10 +169,8 @@ class Guardian:
         line, _, self._heard = self._heard.partition(b"\n")
         return line
 
-    def _last_words(self) -> str:
-        self._words.seek(0)
-        lines = self._words.read().decode("utf-8", "replace").strip().splitlines()
-        return f": {lines[-1]}" if lines else ""
+    def _n_words(self) -> int:
+        return os.fstat(self._words.fileno()).st_size
 
 
 def _swept(answer: dict[str, Any]) -> Swept:

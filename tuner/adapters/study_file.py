@@ -40,24 +40,24 @@ def make(path: Path, image: bytes) -> None:
         raise _exists(path) from error
     except OSError as error:
         raise ConfigError(f"cannot create {path}: {error.strerror}", hint="Give another --study.") from error
-    with open(handle, "wb") as file:
-        try:
+    try:
+        with open(handle, "wb") as file:  # closing it may fail, too: it then writes what a full disk refused
             file.write(image)
             file.flush()
             os.fsync(handle)
             if is_nameless:
                 # only with a folder's descriptor (unused: the path is absolute) does Python follow the link
                 os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle, follow_symlinks=True)
-        except FileExistsError as error:  # somebody made it this moment
-            raise _exists(path) from error
-        except OSError as error:
-            _remove_named(path, is_nameless)
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            hint = "Free some space." if full else "Give another --study."
-            raise ConfigError(f"cannot write {path}: {error.strerror}", hint=hint) from error
-        except BaseException:
-            _remove_named(path, is_nameless)
-            raise
+    except FileExistsError as error:  # somebody made it this moment
+        raise _exists(path) from error
+    except OSError as error:
+        _remove_named(path, is_nameless)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "Free some space." if full else "Give another --study."
+        raise ConfigError(f"cannot write {path}: {error.strerror}", hint=hint) from error
+    except BaseException:
+        _remove_named(path, is_nameless)
+        raise
 
 
 def _opened_new(path: Path) -> tuple[int, bool]:

@@ -146,9 +146,9 @@ class SupervisedLaunch:
         return len(set(_KILLED.findall(self._supervisord_log())))
 
     def words_of_supervisord(self) -> str:
-        """The last lines of what supervisord said, on stderr or in its log."""
+        """The last lines of what supervisord wrote, to stderr or into its log; of a start that failed, one."""
         lines = last_lines(self._folder / config.OUTPUT) or last_lines(self._folder / config.LOG)
-        return " | ".join(lines)
+        return " | ".join(lines) or self._guardian.last_words()
 
     def raise_if_full(self) -> None:
         """ConfigError when the launch has no room for its files: then programs fail and cannot say so."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 
 from tuner.core.errors import ConfigError
@@ -31,7 +32,7 @@ def read_environment_file(path: Path) -> dict[str, str]:
             nor what is no name: it may be a line of a key.
     """
     try:
-        if path.exists() and not path.is_file():  # to read a pipe would wait for its writer
+        if not stat.S_ISREG(path.stat().st_mode):  # to read a pipe would wait for its writer
             raise ConfigError(f"{path} is no file of variables", hint="Name a file of NAME=VALUE lines.")
         with path.open("rb") as file:
             raw = file.read(LARGEST_BYTES + 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -32,29 +33,40 @@ ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]  #: path: from 
 
 def check_file(path: Path) -> Path:
     """*path*, where a file is; whether it can be read is told by who reads it."""
-    return _there(path, path.is_file, "file")
+    return _there(path, "file")
 
 
 def check_folder(path: Path) -> Path:
     """*path*, where a folder is."""
-    return _there(path, path.is_dir, "folder")
+    return _there(path, "folder")
 
 
 def check_no_folder(path: Path) -> Path:
     """*path*, where no folder is; a file may come to be there."""
-    try:
-        if path.is_dir():
-            raise ValueError(f"{path} is a folder")
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from error
+    if _kind(path) == "folder":
+        raise ValueError(f"{path} is a folder")
     return path
 
 
-def _there(path: Path, is_there: Callable[[], bool], kind: str) -> Path:
+def _there(path: Path, kind: str) -> Path:
+    found = _kind(path)
+    if found == kind:
+        return path
+    raise ValueError(f"no such {kind}: {path}" if found is None else f"is no {kind}: {path}")
+
+
+def _kind(path: Path) -> str | None:
+    """What is at *path*: "file", "folder" or "another"; None: nothing.
+
+    ``Path.is_file`` would hide why nothing can be there: from Python 3.14 on it gives False for every OSError.
+
+    Raises:
+        ValueError: a name is too long, or a folder may not be entered.
+    """
     try:
-        if is_there():
-            return path
-        is_another = path.exists()
-    except OSError as error:  # a name that is too long, a folder that may not be entered
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
         raise ValueError(f"{path}: {error.strerror}") from error
-    raise ValueError(f"is no {kind}: {path}" if is_another else f"no such {kind}: {path}")
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "another"

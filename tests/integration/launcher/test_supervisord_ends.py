@@ -61,3 +61,18 @@ def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
         error = failure(launcher)
 
     assert error.problem == wording("launch.supervisord-ended-at-start")
+
+
+def test_what_supervisord_s_shim_wrote_before_it_had_a_log_is_told(
+    launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An interpreter that cannot even begin: a traceback on stderr, and no log."""
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho 'AttributeError: type object has no attribute' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
+    with launcher:
+        monkeypatch.setattr("sys.executable", str(broken))
+        error = failure(launcher)
+
+    assert error.problem == wording("launch.supervisord-ended-at-start-saying")
