@@ -146,7 +146,7 @@ class SupervisedLaunch:
         return len(set(_KILLED.findall(self._supervisord_log())))
 
     def words_of_supervisord(self) -> str:
-        """The last lines of what supervisord wrote, to stderr or into its log; of a start that failed, one."""
+        """The last lines that supervisord wrote, to stderr or into its log; where it began no log, one."""
         lines = last_lines(self._folder / config.OUTPUT) or last_lines(self._folder / config.LOG)
         return " | ".join(lines) or self._guardian.last_words()
 

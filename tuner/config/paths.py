@@ -58,7 +58,7 @@ def _there(path: Path, kind: str) -> Path:
 def _kind(path: Path) -> str | None:
     """What is at *path*: "file", "folder" or "another"; None: nothing.
 
-    ``Path.is_file`` would hide why nothing can be there: from Python 3.14 on it gives False for every OSError.
+    ``Path.is_file`` hides why nothing can be there: from Python 3.14 on it gives False for each OSError.
 
     Raises:
         ValueError: a name is too long, or a folder may not be entered.
