@@ -182,8 +182,10 @@ def fetch(process: subprocess.Popen[str]) -> None:
     address = next((word for word in line.split() if word.startswith("http")), None)
     while not (end := ended(process, waits=address is None)):
         try:
-            urllib.request.urlopen(str(address)).read()
+            with urllib.request.urlopen(str(address)) as page:
+                page.read()
         except urllib.error.HTTPError as error:
+            error.close()
             raise SystemExit(f"{address}: {error}") from None
         except (OSError, HTTPException):  # not there yet, or ended while it answered
             time.sleep(PAGE_TRIES_S)

@@ -40,7 +40,8 @@ POOL = Found(
 
 
 def study(*, found: Found | None = None, **service: object) -> StudyRecord:
-    config = {"service": {"feeder": {"kind": "http", "clients": 4}, **service}}
+    clients = 4 if found is None else found.clients
+    config = {"service": {"feeder": {"kind": "http", "clients": clients}, **service}}
     record = virtual_study(SERVICE, window_s=5.0)
     provenance = {} if found is None else {FOUND: found_text(found)}
     return replace(record, config=json.dumps(config), provenance=provenance)

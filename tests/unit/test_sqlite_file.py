@@ -12,6 +12,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.resources import files
@@ -103,7 +104,9 @@ def as_nobody(tmp_path: Path) -> Callable[[Callable[[], object]], str]:
 
     def run(what: Callable[[], object]) -> str:
         reading, writing = os.pipe()
-        child = os.fork()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not need
+            child = os.fork()
         if child == 0:
             try:
                 if os.getuid() == 0:

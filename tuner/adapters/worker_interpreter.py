@@ -28,13 +28,14 @@ _QUESTION = (
     " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
 )
 # And how it was built. Since 3.13 subprocess takes posix_spawn where that can close the other files; before,
-# and without it, vfork where the system has that.
+# and without it, vfork where the system has that. From 3.14 on there is no _USE_VFORK: it is always taken.
 _BUILD_QUESTION = (
     "import json, platform, subprocess, sys;"
     "has = lambda name: bool(getattr(subprocess, name, False));"
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
     " getattr(sys, '_is_gil_enabled', lambda: True)(), hasattr(sys, 'gettotalrefcount'),"
-    " has('_USE_POSIX_SPAWN') and has('_HAVE_POSIX_SPAWN_CLOSEFROM'), has('_USE_VFORK')]))"
+    " has('_USE_POSIX_SPAWN') and has('_HAVE_POSIX_SPAWN_CLOSEFROM'),"
+    " has('_USE_VFORK') or sys.version_info >= (3, 14)]))"
 )
 
 

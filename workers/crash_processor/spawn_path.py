@@ -136,5 +136,5 @@ def _watched_spawns(asked: str) -> _Watched:
         return _Watched(asked, not any(moved))
     if not moved:
         return _Watched("posix_spawn", True)  # os.posix_spawn never lets go of it
-    has_vfork = getattr(subprocess, "_USE_VFORK", False)
+    has_vfork = getattr(subprocess, "_USE_VFORK", sys.version_info >= (3, 14))  # from 3.14 on no choice
     return _Watched("vfork+exec" if has_vfork else "fork+exec", not any(moved))
