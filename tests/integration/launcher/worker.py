@@ -155,7 +155,7 @@ def report(path, *_):
 
 
 def _n_files():
-    """Open files, but for the folder that is just read, and for the library that ctypes keeps open (libffi 3.5)."""
+    """Open files, but for the folder that is just read, and for the library that ctypes keeps open."""
     names = [f"/proc/self/fd/{name}" for name in os.listdir("/proc/self/fd")]
     return sum(".so" not in os.readlink(name) for name in names if os.path.lexists(name))
 
