@@ -47,6 +47,10 @@ class Launch(Protocol):
     def overhead_pids(self) -> frozenset[int]:
         """supervisord and guardian: alive, and not part of the service."""
 
+    def gil_module(self) -> str | None:
+        """The module for whose import a free-threaded Python switched its GIL on, as a log of the launch
+        has it; None: no log names one."""
+
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is not as the layout asks: a process that died or was replaced, a wrong number of threads.
 
@@ -137,6 +141,12 @@ class Watch(Protocol):
 
     def sample(self, reading: Reading) -> Sample:
         """Load and active count now, beside what the probe just read. Called every second: cheap."""
+
+    def has_gil(self) -> bool | None:
+        """Whether a worker was seen to run with a GIL that is on; None: nobody can tell."""
+
+    def n_interpreters(self) -> int:
+        """The most interpreters that a worker was seen to have, each with a GIL of its own."""
 
     def usage(self, *, closing: bool = False) -> Usage:
         """CPU, memory, pressure now. *closing*: a window ends here, so what is too dear to take within one
@@ -240,8 +250,9 @@ class Store(LaunchLog, Protocol):
     def study(self) -> StudyRecord:
         """What was asked for."""
 
-    def add_layouts(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:
-        """Add *layouts*, by which the study's grid grows, behind its own, and *facts* to its provenance."""
+    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:
+        """Add *layouts*, by which the study's grid grows, behind its own, and *facts* to its provenance,
+        where each takes the place of one of its name."""
 
     def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:
         """Keep that a box of a fleet joined; again when it comes back. A study on one box keeps none."""

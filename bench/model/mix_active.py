@@ -67,6 +67,12 @@ class _DenseWatch:
         self._looker.pids = self._launch.worker_pids()
         return self._inner.sample(reading)
 
+    def has_gil(self) -> bool | None:
+        return self._inner.has_gil()
+
+    def n_interpreters(self) -> int:
+        return self._inner.n_interpreters()
+
     def usage(self, *, closing: bool = False) -> Usage:
         return self._inner.usage(closing=closing)
 

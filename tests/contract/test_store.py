@@ -404,8 +404,8 @@ def test_a_window_is_kept_once(store: Store) -> None:
 def test_layouts_by_which_a_grid_grows_stand_behind_those_asked_for(store: Store) -> None:
     more = (Layout(4, 8), Layout(16, 1, has_threads=False))
 
-    store.add_layouts(more, {"grid_grew": "{}"})
-    store.add_layouts((), {"other": "1"})
+    store.add_to_study(more, {"grid_grew": "{}"})
+    store.add_to_study((), {"other": "1"})
 
     grown = replace(
         STUDY,

@@ -212,8 +212,8 @@ def test_a_gil_is_known_or_assumed_and_that_is_said_once(facts: dict[str, str], 
     seen = [seen_of(text, Demands(gil_s=0.02, asleep_s=0.1), machine) for text in ("1x1", "1x1@eager")]
 
     assert machine.has_gil == (facts.get("worker_gil") != "off")
-    assert (has_gil(study, "eager") is not None) == known
-    found = explain(seen, machine, gils=dict.fromkeys(("", "eager"), has_gil(study, "")))
+    assert (has_gil(study.provenance, "eager") is not None) == known
+    found = explain(seen, machine, gils=dict.fromkeys(("", "eager"), has_gil(study.provenance, "")))
     notes = [note for reference in found.references.values() for note in reference.notes]
     assert notes.count(GIL_ASSUMED) == (not known)
 

@@ -56,9 +56,10 @@ VERSION_8 = GOLDEN / "study_version_8.db"  #: likewise
 VERSION_9 = GOLDEN / "study_version_9.db"  #: likewise
 VERSION_10 = GOLDEN / "study_version_10.db"  #: likewise
 VERSION_11 = GOLDEN / "study_version_11.db"  #: likewise
+VERSION_12 = GOLDEN / "study_version_12.db"  #: likewise
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
-    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11),
+    *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11, VERSION_12),
 ]
 
 

@@ -29,6 +29,7 @@ from random import Random
 from typing import Any
 
 from tuner.adapters.process_tree import ProcessTable
+from tuner.adapters.python_gil import GilSeen, gil_seen
 from tuner.adapters.python_runtime import AddressRange, PythonRuntimes
 
 LOOKS_PER_S = 2.0
@@ -72,7 +73,7 @@ class GilWaits:
     ) -> None:
         """*machine* as platform.machine() has it, and that is the default; of others nothing is told."""
         self._cpu_s, self._now_s = cpu_s, now_s
-        self._proc = str(proc)
+        self._folder, self._proc = proc, str(proc)
         self._table = ProcessTable(proc)
         self._runtimes = PythonRuntimes(proc)
         self._futex = FUTEX_CALLS.get(platform.machine() if machine is None else machine)
@@ -107,6 +108,11 @@ class GilWaits:
     def is_known(self) -> bool:
         """Whether there is a thread to look at: of a worker that is Python, and that we may trace."""
         return any(self._files.values())
+
+    def gils(self) -> list[GilSeen]:
+        """The GIL of each process that tells of it, now."""
+        seen = (gil_seen(self._folder, pid, runtime) for pid, runtime in self._runtime_of.items())
+        return [one for one in seen if one is not None]
 
     def look(self) -> InLine:
         """Who waits for the GIL now, in all processes together; as many more where not all are looked at."""
@@ -207,6 +213,8 @@ class GilWatch:
         self._seen: InLine | None = None  #: at the last look
         self._at_s = 0.0  #: of that look
         self._is_known = self._has_failed = False
+        self._has_gil: bool | None = None
+        self._n_interpreters = 1
         self._thread = threading.Thread(target=self._run, name="gil-watch", daemon=True)
 
     def start(self) -> None:
@@ -227,6 +235,21 @@ class GilWatch:
         with self._lock:
             self._waits.follow(pids, items)
             self._is_known = self._is_known or self._waits.is_known
+            self._look_at_gils()
+
+    def has_gil(self) -> bool | None:
+        """Whether a process was seen to have a GIL that is on; None: nobody can tell.
+
+        A GIL that was on once stays on. Where no process tells, threads in line show that there is one.
+        """
+        with self._lock:
+            self._look_at_gils()
+            return self._has_gil
+
+    def n_interpreters(self) -> int:
+        """The most interpreters that a process was seen to have, each with a GIL of its own."""
+        with self._lock:
+            return self._n_interpreters
 
     def waited_s(self) -> tuple[float, float] | None:
         """Seconds x threads up to now that waited for the GIL, and the part of it that they were awake.
@@ -245,6 +268,13 @@ class GilWatch:
             now_s = self._now_s()
             self._advance(now_s)
             self._seen, self._at_s = self._waits.look(), now_s
+            if self._seen.asleep and self._has_gil is None:
+                self._has_gil = True
+
+    def _look_at_gils(self) -> None:
+        for seen in self._waits.gils():
+            self._has_gil = self._has_gil or seen.is_on
+            self._n_interpreters = max(self._n_interpreters, seen.n_interpreters)
 
     def _run(self) -> None:
         try:

@@ -8,10 +8,20 @@ from pathlib import Path
 
 from tuner.core.redaction import redacted, secrets_of, without
 
+_BEGINNING_BYTES = 1 << 20
 _READ_BYTES = 8192
 _LONGEST_LINE_BYTES = 1 << 20
 _LOOKED_AT_CHARACTERS = 4096  #: of a line, for what looks like a secret: far more than are shown
 _LINE_CHARACTERS = 200
+
+
+def beginning_of(path: Path) -> str:
+    """The first MB of a log; empty without one. It is looked through, never shown: secrets are in it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_BEGINNING_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def last_lines(

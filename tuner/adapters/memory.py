@@ -26,7 +26,7 @@ class MemoryStore:
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
 
-    def add_layouts(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
         self._study = replace(
             self._study,
             layouts=(*self._study.layouts, *layouts),

@@ -152,6 +152,14 @@ class ProcWatch:
         self._gil = GilWatch(GilWaits(self._proc, self._machine), self._clock.monotonic_s, looks_per_s)
         self._gil.start()
 
+    def has_gil(self) -> bool | None:
+        """Whether the GIL of a worker was seen to be on; None: nobody can tell."""
+        return None if self._gil is None else self._gil.has_gil()
+
+    def n_interpreters(self) -> int:
+        """The most interpreters that a worker was seen to have, each with a GIL of its own."""
+        return 1 if self._gil is None else self._gil.n_interpreters()
+
     def sample(self, reading: Reading) -> Sample:
         """Load and active count now, beside what the probe just read; `ActiveTasks` says what is counted."""
         if self._tasks.has_lost or reading.at_s - self._followed_s >= FOLLOW_EVERY_S:

@@ -101,6 +101,8 @@ CREATE TABLE launch (
   steady_from_s   REAL,                 -- RUNNING to the beginning of steady state, seconds; NULL: not judged
   trend_ratio_per_h    REAL,            -- what throughput still gained an hour after that (0.01: 1 %); NULL: not judged
   trend_se_ratio_per_h REAL,            -- standard error of it
+  has_gil         INTEGER,              -- 1 a worker ran with a GIL that is on, 0 none did, NULL not seen
+  gil_module      TEXT,                 -- whose import switched the GIL on in a free-threaded Python; NULL: not known
   error           TEXT,                 -- why it failed or was spoilt; NULL: it did not
   ended_wall_s    REAL                  -- stopped and gone, seconds since 1970; NULL: still running, or cut off
 ) STRICT;

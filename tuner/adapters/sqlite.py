@@ -93,12 +93,12 @@ class SqliteStore:
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
 
-    def add_layouts(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
         with self._committed() as connection:
             # else its new digest would stand for what changed on the disk
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
             rows.insert_layouts(connection, layouts, first=len(self._study.layouts))
-            connection.executemany("INSERT INTO provenance VALUES (?, ?)", facts.items())
+            connection.executemany("INSERT OR REPLACE INTO provenance VALUES (?, ?)", facts.items())
             sqlite_digests.keep(connection, "study", 1, sqlite_digests.of_study(connection))
             self._study = rows.read_study(connection)
 

@@ -78,7 +78,12 @@ def of_study(connection: sqlite3.Connection, _id: int = 1) -> int:
 
 def of_launches(connection: sqlite3.Connection, where: str = "", *values: object) -> dict[int, int]:
     """Of launches, by their ids."""
-    return {row[0]: digest(row) for row in rows.launch_rows(connection, where, *values)}
+    return {row[0]: _of_launch_row(row) for row in rows.launch_rows(connection, where, *values)}
+
+
+def _of_launch_row(row: Row) -> int:
+    """No file had the last two, `has_gil` and `gil_module`, before 13."""
+    return digest(row if row[-2:] != (None, None) else row[:-2])
 
 
 def checked_launches(connection: sqlite3.Connection) -> Iterator[Row]:
@@ -87,7 +92,7 @@ def checked_launches(connection: sqlite3.Connection) -> Iterator[Row]:
     has_digests = _has_digests(connection)
     for row in rows.launch_rows(connection):
         if has_digests:
-            found[row[0]] = digest(row)
+            found[row[0]] = _of_launch_row(row)
         yield row
     if has_digests:
         _compare(connection, "launch", found)

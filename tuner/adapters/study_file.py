@@ -20,7 +20,7 @@ from tuner.adapters.study_errors import BACKUP, translated
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 _TRIES, _BETWEEN_TRIES_S = 10, 0.02  #: to get the lock that somebody just looks at
 _BUSY_S = 20.0  #: how long one program waits for another's commit
 _LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB

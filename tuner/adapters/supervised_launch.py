@@ -14,7 +14,7 @@ from pathlib import Path
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
 from tuner.adapters.log_bound import KEPT_BYTES, bound
-from tuner.adapters.log_tail import last_lines
+from tuner.adapters.log_tail import beginning_of, last_lines
 from tuner.adapters.oom_kills import n_oom_kills
 from tuner.adapters.process_tree import ProcessTable
 from tuner.adapters.supervisord_rpc import SupervisordRpc
@@ -28,6 +28,8 @@ from tuner.core.window import VoidReason
 
 _ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
 _KILLED = re.compile(rf"killing '{config.GROUP}_(\d+)' \(\d+\) with SIGKILL")
+#: written by Python's import.c, as a RuntimeWarning
+_GIL_IS_BACK = re.compile(r"\(GIL\) has been enabled to load module '([\w.]+)'")
 _CLOSED = -1
 _LOG_BYTES = 1 << 20
 _REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
@@ -96,6 +98,11 @@ class SupervisedLaunch:
             least = self._spec.shape(self.layout).threads
             self._note_threads(least, least + self._spec.max_extra_threads)
         return tuple(self._problems.values())
+
+    def gil_module(self) -> str | None:
+        """What the programs' logs say: Python warns on stderr when it switches its GIL on."""
+        found = (_GIL_IS_BACK.search(told) for log in self.log_files for told in [beginning_of(log)])
+        return next((match[1] for match in found if match), None)
 
     @property
     def log_files(self) -> Sequence[Path]:

@@ -67,6 +67,10 @@ class RunningLayout:
         """No supervisord runs."""
         return frozenset()
 
+    def gil_module(self) -> str | None:
+        """Nothing is imported."""
+        return None
+
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What the troubles have done by now."""
         self.advance()

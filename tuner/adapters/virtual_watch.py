@@ -45,6 +45,14 @@ class VirtualWatch:
     def __init__(self, clock: VirtualClock, running: RunningLayout) -> None:
         self._clock, self._running = clock, running
 
+    def has_gil(self) -> bool | None:
+        """What the profile says is in the study's facts already."""
+        return None
+
+    def n_interpreters(self) -> int:
+        """There is none to be seen."""
+        return 1
+
     def sample(self, reading: Reading) -> Sample:
         """The simulated load and active count."""
         self._running.advance()

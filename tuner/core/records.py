@@ -74,6 +74,10 @@ class LaunchRecord:
     steady_from_s: float | None = None  #: from RUNNING to the beginning of steady state; None: not judged
     trend_ratio_per_h: float | None = None  #: slope of a line after that, in means an hour; None: not judged
     trend_se_ratio_per_h: float | None = None  #: standard error of it
+    has_gil: bool | None = None  #: a worker was seen to run with a GIL that is on; None: not seen
+    gil_module: str | None = (
+        None  #: whose import switched the GIL on in a free-threaded Python; None: not known
+    )
 
 
 @dataclass(slots=True, unsafe_hash=True)

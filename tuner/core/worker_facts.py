@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 _OF = "@"
+GIL = "worker_gil"  #: "on", "off": of the interpreter alone, asked before the study
+GIL_SEEN = "worker_gil_seen"  #: "on", "off": of running workers; it decides
+GIL_MODULE = "worker_gil_module"  #: whose import switched the GIL on
 
 
 def of_variants(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
@@ -23,6 +26,31 @@ def of_variants(found: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
 def fact_of(provenance: Mapping[str, str], name: str, variant: str) -> str | None:
     """The fact *name* of the workers of one *variant*; None: not known."""
     return provenance.get(f"{name}{_OF}{variant}", provenance.get(name))
+
+
+def key_of(name: str, variant: str) -> str:
+    """Under which key the fact *name* of one *variant* is kept; "" is the service as it is."""
+    return f"{name}{_OF}{variant}" if variant else name
+
+
+def has_gil(provenance: Mapping[str, str], variant: str) -> bool | None:
+    """Whether the workers of a *variant* have a GIL that is on: as running ones were seen, else as their
+    interpreter alone said. None: not known."""
+    told = fact_of(provenance, GIL_SEEN, variant) or fact_of(provenance, GIL, variant)
+    return {"on": True, "off": False}.get(told or "")
+
+
+def gil_came_back(provenance: Mapping[str, str], variant: str) -> bool:
+    """Whether the interpreter alone has no GIL, and workers were seen to run with one."""
+    told = fact_of(provenance, GIL, variant), fact_of(provenance, GIL_SEEN, variant)
+    return told == ("off", "on")
+
+
+def gil_back_told(module: str | None, variant: str) -> str:
+    """That a free-threaded Python runs with its GIL on, and why, in a sentence without its full stop."""
+    why = "a module was" if module is None else f"module {module} was"
+    whose = f"the workers of {variant}" if variant else "the workers"
+    return f"the GIL came back in {whose}: {why} imported without free-threading support"
 
 
 def for_each_variant(

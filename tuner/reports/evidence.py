@@ -9,6 +9,7 @@ from tuner.core.others import Others
 from tuner.core.ranking import Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.weakened import weakened_by
+from tuner.core.worker_facts import GIL_MODULE, fact_of, gil_back_told, gil_came_back, has_gil
 
 LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
 
@@ -57,13 +58,28 @@ def doubts_told(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What weakens the figures without making them none, a sentence each: to stand beside the answer."""
     others = ranking.others
     has_doubt = others is not None and others.can_change_a_result
-    return [*(others_told(ranking) if has_doubt else []), *weakened_told(study)]
+    return [*(others_told(ranking) if has_doubt else []), *weakened_told(study), *gil_told(study)]
 
 
 def weakened_told(study: StudyRecord) -> list[str]:
     """Which settings are weaker than usual, in a sentence; none where none is."""
     found = weakened_by(study)
     return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
+
+
+def gil_told(study: StudyRecord) -> list[str]:
+    """Where workers of a free-threaded Python ran with a GIL, a sentence each; none where none did."""
+    facts = study.provenance
+    return [
+        f"{told[0].upper()}{told[1:]}."
+        for variant in _variants(study)
+        if gil_came_back(facts, variant)
+        for told in [gil_back_told(fact_of(facts, GIL_MODULE, variant), variant)]
+    ]
+
+
+def _variants(study: StudyRecord) -> list[str]:
+    return list(dict.fromkeys(layout.variant for layout in study.layouts))
 
 
 def _lost(others: Others) -> str:
@@ -73,9 +89,13 @@ def _lost(others: Others) -> str:
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     """The same for programs."""
-    others = ranking.others
+    others, facts, variants = ranking.others, study.provenance, _variants(study)
     return {
         "weakened_by": list(weakened_by(study)),
+        "worker_gil": {
+            variant: {True: "on", False: "off", None: None}[has_gil(facts, variant)] for variant in variants
+        },
+        "gil_came_back": [variant for variant in variants if gil_came_back(facts, variant)],
         "other_processes": None
         if others is None
         else {

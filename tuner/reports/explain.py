@@ -15,6 +15,7 @@ from tuner.core.model.diagnosis.sizing import Rule
 from tuner.core.model.diagnosis.text import percent, sentence, short
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
+from tuner.reports.evidence import gil_told
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.ranking_words import headline
 
@@ -80,7 +81,7 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
 
 def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """What limits all of it, a sentence each."""
-    notes = [_SAME_ITEM] if rules else []
+    notes = [*gil_told(study), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1:
         of = f"variant {variants[0]}" if variants[0] else "the service as it is"

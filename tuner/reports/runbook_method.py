@@ -15,7 +15,7 @@ from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.service import connections_of
 from tuner.core.simulated import SIMULATED, is_simulated
-from tuner.core.worker_facts import fact_of, facts_by_variant
+from tuner.core.worker_facts import facts_by_variant, has_gil
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.evidence import others_cores
 from tuner.reports.limits import limits_told
@@ -90,7 +90,7 @@ def _release(facts: Mapping[str, str]) -> str:
 
 
 def _gil(facts: Mapping[str, str], variant: str) -> str:
-    return " without a GIL" if fact_of(facts, "worker_gil", variant) == "off" else ""
+    return " without a GIL" if has_gil(facts, variant) is False else ""
 
 
 def _software(facts: Mapping[str, str]) -> list[str]:

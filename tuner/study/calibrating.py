@@ -16,7 +16,7 @@ from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointl
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
 from tuner.core.model.calibration.clocks import Clocks, clocks_of_layouts, spare_cores_of
 from tuner.core.model.calibration.per_item import by_layout
-from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, has_gil, machine_of
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
@@ -26,6 +26,7 @@ from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_told
 from tuner.core.tally import Sums
 from tuner.core.window import Sample
+from tuner.core.worker_facts import has_gil
 from tuner.ports import Store
 from tuner.study.piloting import read_noise
 
@@ -106,7 +107,7 @@ def read_calibration(
     )
     notes = [
         *_left_aside(all_clocks, clocks),
-        *([GIL_ASSUMED] if has_gil(study, layouts[0].variant) is None else []),
+        *([GIL_ASSUMED] if has_gil(study.provenance, layouts[0].variant) is None else []),
         *([POOLS_TOLD] if layouts[0].variant in pooled else []),
     ]
     return Calibrated(

@@ -36,6 +36,7 @@ from tuner.study.fleet_blame import clear_layout, enough_of, note_place, note_st
 from tuner.study.fleet_members import Member, Work, in_our_words
 from tuner.study.fleet_places import Places
 from tuner.study.fleet_roster import Roster
+from tuner.study.gil import keep_gil
 from tuner.study.history import History
 from tuner.study.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
@@ -275,6 +276,7 @@ class _FleetStudy:
         assert launched is not None
         launched.launch = launch = in_our_words(launch, member.facts)
         self._store.finish_launch(work.launch_id, launch)
+        keep_gil(self._store, launch, self._progress.warning)
         self._timetable.add(launch, self._clock.monotonic_s() - work.began_s, launched.counted_s)
         member.warm_wall_s = self._clock.wall_s()
         self._settling.add(launch)

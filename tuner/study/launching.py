@@ -121,7 +121,11 @@ class Workbench:
                     warmup = self._paced(layout, launch_id, pace, warmup)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 used(layout, launch_id)
-                launch = layout.judged(launch)
+                launch = replace(layout.judged(launch), has_gil=watch.has_gil())
+                if launch.has_gil:
+                    launch = replace(launch, gil_module=live.gil_module())
+                if (n := watch.n_interpreters()) > 1:
+                    self.progress.warning("several-interpreters", interpreters_told(launch.layout, n))
         except MeasurementError as error:
             if braked := _brake_behind(error):
                 launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
@@ -224,3 +228,11 @@ def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
         "position": str(launch.position),
         "attempt": str(launch.attempt),
     }
+
+
+def interpreters_told(layout: Layout, n: int) -> str:
+    """That worker processes have several GILs, which no figure of tuner's has."""
+    return (
+        f"{layout}: a worker process has {n} interpreters with a GIL each (subinterpreters); tuner does not"
+        " support them: what it says of the GIL is of the first one"
+    )

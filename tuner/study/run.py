@@ -18,6 +18,7 @@ from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.around import led
 from tuner.study.cells import Block, Cell
 from tuner.study.course import Course
+from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
 from tuner.study.launching import Workbench
 from tuner.study.outcome import StudyOutcome
@@ -144,7 +145,7 @@ class _Study:
 
     def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
         assert self._grew is not None
-        self._store.add_layouts(more, {GREW: kept_growth(growth)})
+        self._store.add_to_study(more, {GREW: kept_growth(growth)})
         self._recall()
         if more:
             self._grew(self._asked)
@@ -270,6 +271,7 @@ class _Study:
         )
         launched = self._history.begin(launch)
         launched.launch = launch = made(launch, launched)
+        keep_gil(self._store, launch, self._progress.warning)
         self._settling.add(launch)
         if (alarm := alarm_of(launch, self._settling)) is not None:
             self._progress.warning("never-settled", alarm)

@@ -17,7 +17,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.records import StudyRecord
-from tuner.core.worker_facts import fact_of
+from tuner.core.worker_facts import has_gil
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
@@ -181,14 +181,12 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
     return demands.scaled(gil_s=ratio, child_s=ratio)
 
 
-def has_gil(study: StudyRecord, variant: str) -> bool | None:
-    """Whether the workers of a *variant* have a GIL; None: not found out, and `machine_of` assumes one."""
-    return {"on": True, "off": False}.get(fact_of(study.provenance, "worker_gil", variant) or "")
-
-
 def gils_of(study: StudyRecord) -> dict[str, bool | None]:
-    """`has_gil` of each variant that *study* has layouts of."""
-    return {variant: has_gil(study, variant) for variant in {layout.variant for layout in study.layouts}}
+    """`has_gil` of each variant of *study*; None: not known, and `machine_of` assumes one."""
+    return {
+        variant: has_gil(study.provenance, variant)
+        for variant in {layout.variant for layout in study.layouts}
+    }
 
 
 def machine_of(study: StudyRecord, variant: str = "") -> Machine:
@@ -201,5 +199,5 @@ def machine_of(study: StudyRecord, variant: str = "") -> Machine:
     return Machine(
         cores=cores,
         physical_cores=cores / smt if smt > 1 else None,
-        has_gil=has_gil(study, variant) is not False,
+        has_gil=has_gil(study.provenance, variant) is not False,
     )

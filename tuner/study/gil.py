@@ -1,0 +1,28 @@
+"""Keeping what a launch showed of the GIL of its workers, and telling of one that nobody expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.core.records import LaunchRecord
+from tuner.core.worker_facts import GIL, GIL_MODULE, GIL_SEEN, fact_of, gil_back_told, key_of
+from tuner.ports import Store
+
+
+def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None]) -> None:
+    """Keep among the facts of the study what *launch* showed; warn where its interpreter alone has no GIL.
+
+    A GIL that was seen in one launch of a variant is taken to be there in all: each imports the same modules.
+    """
+    if launch.has_gil is None:
+        return
+    facts, variant = store.study().provenance, launch.layout.variant
+    before, now = fact_of(facts, GIL_SEEN, variant), "on" if launch.has_gil else "off"
+    if before in ("on", now):
+        return
+    told = {key_of(GIL_SEEN, variant): now}
+    if launch.gil_module is not None:
+        told[key_of(GIL_MODULE, variant)] = launch.gil_module
+    store.add_to_study((), told)
+    if launch.has_gil and fact_of(facts, GIL, variant) == "off":
+        warn("gil-came-back", gil_back_told(launch.gil_module, variant))
