@@ -50,9 +50,14 @@ def build(python: str, folder: Path) -> None:
 
 
 def config(typed: Typed, python: str, first_line: str) -> None:
-    (typed.folder / "worker.py").write_text(f"{first_line}\n{sleeping_worker('0.02')}")
+    worker = sleeping_worker("0.02")
+    joins = "for thread in threads:\n    thread.join()"
+    assert worker.count(joins) == 1
+    worker = worker.replace(joins, f"print('threads run', flush=True)\n{joins}")
+    (typed.folder / "worker.py").write_text(f"{first_line}\n{worker}")
     (typed.folder / "s.yaml").write_text(
-        f"service: {{kind: script, name: jobs, command: ['{python}', worker.py]}}\n"
+        f"service: {{kind: script, name: jobs, command: ['{python}', worker.py],"
+        " ready: {kind: log, pattern: threads run}}\n"
         "study: {strategy: all, layouts: [1x1, 1x2], window: 2s, warmup: 1s, repeats: 2, warm_cache: no,"
         " foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )

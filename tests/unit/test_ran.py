@@ -126,6 +126,15 @@ def test_what_may_be_as_it_was_asked_for_counts(
     assert ran(settings, *windows) == ran(settings, *reversed(windows)) == []
 
 
+@pytest.mark.parametrize(("cores", "n_void"), [(0.97, 0), (0.5, 1)])
+def test_a_pool_that_grows_on_demand_is_not_compared_where_its_gil_is_full(cores: float, n_void: int) -> None:
+    """As Celery's threads did: six of 16 were there, since who starts them waits for the GIL, too."""
+    begins, ends = usage(1, [6]), replace(usage(1, [6]), at_s=10.0, worker_cpu_s_total=10 * cores)
+    many = window("1x16", replace(begins, worker_cpu_s_total=0.0), ends)
+
+    assert len(ran(ON_DEMAND, many, window("1x8", usage(1, [9])))) == n_void
+
+
 def test_a_worker_that_is_being_replaced_at_one_look_does_no_harm() -> None:
     few = window("2x-", *[usage(2, [1, 1])] * 3)
     many = window("3x-", usage(3, [1] * 3), usage(2, [1] * 2), usage(3, [1] * 3))

@@ -182,7 +182,7 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 13")
+        connection.execute("PRAGMA user_version = 14")
 
     assert refused(file) == wording("study-file.newer-version", file=file)
 
@@ -740,7 +740,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 12,
+        "user_version": 13,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

@@ -8,11 +8,12 @@ layout's. These are the same in every layout, or grow with it. Hence the rule: *
 more*.
 
 Processes are all there once a service is ready, and so are the threads of some services. Others start a
-thread when an item finds none that is idle: then the load decides, and the rule takes two precautions. The
+thread when an item finds none that is idle: then the load decides, and the rule takes three precautions. The
 load always has more items than the layout has threads (a queue that is not dry; connections that each send a
-request as soon as they have an answer, twice as many as threads; not requests at a rate). And the layout has
+request as soon as they have an answer, twice as many as threads; not requests at a rate). The layout has
 to ask for at least twice as many threads as the other one: the first requests, which come at once, start
-more than half of them.
+more than half of them. And its GIL is not full: where items compute, the thread that starts the others waits
+for the GIL among them, and a pool of 16 threads may have six after half a minute (Celery's threads).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from tuner.core.window import VoidReason, Window
 
 ALIKE = "layouts-alike"  #: the slug of a window that ran as another layout's did
 _ON_DEMAND = "on-demand"
+_FULL_CORES = 0.8  #: of CPU that a worker process uses itself: its GIL leaves little to who starts threads
 _HINT = (
     "Something fixes the number: an option of the command, a configuration file or the application. Leave it"
     " out there, so that the layout decides."
@@ -47,6 +49,7 @@ class Ran:
     processes: float  #: worker processes: the median of the looks at a window
     threads: float  #: of a worker process that has the most; where it is not known, of the mean one
     most_threads: float  #: the same; infinite where it is not known
+    has_full_gil: bool = False  #: a worker process used most of a core itself
 
 
 def ran_of(window: Window) -> Ran | None:
@@ -63,7 +66,18 @@ def ran_of(window: Window) -> Ran | None:
         median(usage.n_processes for usage in looks),
         max(known) if known else mean,
         most,
+        _own_cores(window) >= _FULL_CORES,
     )
+
+
+def _own_cores(window: Window) -> float:
+    """Cores that a worker process used itself, on average; 0 where that is not known."""
+    first, last = window.usage[0], window.usage[-1]
+    used_s, before_s = last.worker_cpu_s_total, first.worker_cpu_s_total
+    elapsed_s, n_processes = last.at_s - first.at_s, max(one.n_processes for one in window.usage)
+    if used_s is None or before_s is None or elapsed_s <= 0:
+        return 0.0
+    return (used_s - before_s) / elapsed_s / n_processes
 
 
 @dataclass(slots=True)
@@ -108,7 +122,7 @@ class RanLayouts:
         if started is None or more.layout.threads == fewer.layout.threads:
             return
         if started == _ON_DEMAND and not (
-            more.layout.threads >= 2 * fewer.layout.threads and self._is_saturated()
+            more.layout.threads >= 2 * fewer.layout.threads and self._is_saturated() and not more.has_full_gil
         ):
             return
         if more.most_threads <= fewer.threads:

@@ -43,7 +43,7 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 12
+    schema_version: int = 13
 
     @property
     def shortest_window_s(self) -> float:

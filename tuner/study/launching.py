@@ -15,7 +15,7 @@ from tuner.core.ran import RanLayouts, refuse_alike
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.shortage import shortage
 from tuner.core.window import Window
-from tuner.ports import Box, LaunchLog, Progress, Stop
+from tuner.ports import Box, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.around import between
 from tuner.study.cells import Cell, spoils_launch
 from tuner.study.pacing import find_rate
@@ -120,12 +120,11 @@ class Workbench:
                 if is_paced and (pace := self.box.feeder.pace) is not None:
                     warmup = self._paced(layout, launch_id, pace, warmup)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
-                used(layout, launch_id)
-                launch = replace(layout.judged(launch), has_gil=watch.has_gil())
-                if launch.has_gil:
-                    launch = replace(launch, gil_module=live.gil_module())
-                if (n := watch.n_interpreters()) > 1:
-                    self.progress.warning("several-interpreters", interpreters_told(launch.layout, n))
+                try:
+                    used(layout, launch_id)
+                finally:  # also of a launch that was spoilt
+                    launch = self._with_gil(launch, live, watch)
+                launch = layout.judged(launch)
         except MeasurementError as error:
             if braked := _brake_behind(error):
                 launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
@@ -138,6 +137,13 @@ class Workbench:
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
         return launch
+
+    def _with_gil(self, launch: LaunchRecord, live: Launch, watch: Watch) -> LaunchRecord:
+        """*launch* with what was seen of the GIL of its workers."""
+        if (n := watch.n_interpreters()) > 1:
+            self.progress.warning("several-interpreters", interpreters_told(launch.layout, n))
+        has_gil = watch.has_gil()
+        return replace(launch, has_gil=has_gil, gil_module=live.gil_module() if has_gil else None)
 
     def _warn_of_uneven_connections(self, window: Window) -> None:
         spread = None if window.requests is None else window.requests.spread
