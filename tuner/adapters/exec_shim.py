@@ -43,7 +43,7 @@ def _scanner() -> Any:
     except AttributeError:  # a newer Python's scanner reads more attributes
         from json import JSONDecoder
 
-        return JSONDecoder().scan_once
+        return JSONDecoder().scan_once  # type: ignore[attr-defined]  # in json since Python 2.6
 
 
 _PARSE = _scanner()
