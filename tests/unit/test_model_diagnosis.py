@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.core.layout import Layout, parse_layout
@@ -351,6 +351,14 @@ def test_a_backend_is_no_stranger_that_makes_way() -> None:
     )
 
 
+def test_backends_that_use_next_to_nothing_leave_the_line_for_cores_a_known_one() -> None:
+    """Items that only sleep, on a full host, beside an idle Redis that the config names."""
+    seen = own_cpu("1x1", 0.0, others_cpu_s=199.0, backend_cpu_s=0.3, run_delay_s=0.2)
+
+    assert diagnose_one(seen, Machine(2), None).what == ("waiting",)
+    assert diagnose_one(replace(seen, backend_cpu_s=3.0), Machine(2), None).what == ("cores",)
+
+
 def test_strangers_are_told() -> None:
     full = own_cpu("1x1", 0.4, others_cpu_s=160.0, run_delay_s=40.0)
     way = own_cpu("1x1", 0.01, others_cpu_s=199.0, run_delay_s=2.0)
@@ -568,6 +576,14 @@ def studies(draw: st.DrawFn) -> tuple[list[Evidence], Machine, Demands]:
 
 @settings(max_examples=60, deadline=None)
 @given(studies(), st.booleans())
+@example(
+    (
+        [Evidence(Layout(8, 10), 1.0, 1, 1, 0.0, 0.0, backend_cpu_s=119.0, run_delay_s=0.0, blocked_s=79.0)],
+        Machine(1.0, has_gil=False),
+        Demands(gil_s=1.0, python_s=0.0, child_s=0.0, asleep_s=0.0),
+    ),
+    True,
+)
 def test_shares_add_up_to_one_and_utilizations_lie_in_0_to_1_whatever_was_seen(
     study: tuple[list[Evidence], Machine, Demands], with_model: bool
 ) -> None:

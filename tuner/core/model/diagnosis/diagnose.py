@@ -233,11 +233,14 @@ def _has_helpers(seen: Evidence) -> bool:
 
 
 def _tells_core_line(seen: Evidence) -> bool:
-    """Whether nobody but the items' threads waits for a core: of children and backends no clock tells it."""
-    children_s = seen.of_children_s
-    if children_s is None or children_s > _FEW * seen.own_cpu_s:
+    """Whether nobody but the items' threads waits for a core: of children and backends no clock tells it.
+
+    Where these use next to nothing of the time that the threads have, their line is none either.
+    """
+    children_s, hardly_s = seen.of_children_s, _FEW * seen.length_s * seen.layout.total_threads
+    if children_s is None or children_s > max(_FEW * seen.own_cpu_s, hardly_s):
         return False
-    return seen.run_delay_s is not None and seen.backend_cpu_s <= _LITTLE * seen.own_cpu_s
+    return seen.run_delay_s is not None and seen.backend_cpu_s <= max(_LITTLE * seen.own_cpu_s, hardly_s)
 
 
 def _whole_line(seen: Evidence, line: Figure | None, *, is_modelled: bool) -> float | None:
@@ -323,8 +326,9 @@ def _shares(
             left -= of_line
         modelled[where] = modelled.get(where, 0.0) + left
     for name, share in modelled.items():
-        if share >= _LITTLE_TIME or name not in shares:
-            shares[name] = Figure(measured.get(name, 0.0) + share, "modelled")
+        is_measured = name in shares and share < _LITTLE_TIME
+        value = measured.get(name, 0.0) + share  # all of them: shares add up to 1
+        shares[name] = Figure(value, "measured" if is_measured else "modelled")
     return shares
 
 
