@@ -132,11 +132,17 @@ from item import item
 from taskiq_redis import ListQueueBroker
 
 broker = ListQueueBroker(os.environ["BROKER"])
-job = broker.task(item, task_name="item")
+job = broker.task("item")(item)
 
 
 def send():
-    asyncio.run(job.kiq())
+    async def put():
+        own = ListQueueBroker(os.environ["BROKER"])
+        await own.startup()
+        await job.kicker().with_broker(own).kiq()
+        await own.shutdown()
+
+    asyncio.run(put())
 """
 _ARQ = """\
 import asyncio, os
