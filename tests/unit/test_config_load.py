@@ -69,6 +69,22 @@ def test_a_program_that_starts_its_workers_itself_is_told_how_many(tmp_path: Pat
     assert (settings.service.programs, settings.service.workers) == ("one", None)
 
 
+def test_a_command_of_several_lines_is_one_command(tmp_path: Path) -> None:
+    lines = [
+        "service:",
+        "  kind: script",
+        "  name: w",
+        "  command: |",
+        "    python3 w.py \\",
+        "      --threads {threads}",
+    ]
+
+    service = load(tmp_path, "\n".join(lines)).service
+
+    assert isinstance(service, ScriptSettings)
+    assert service.command == ("python3", "w.py", "--threads", "{threads}")
+
+
 ERRORS = ROOT / "tests" / "golden" / "config_errors.txt"
 
 

@@ -44,6 +44,19 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
     return settings.service.environment
 
 
+def test_a_command_of_several_lines_is_one_command(tmp_path: Path) -> None:
+    command = "gunicorn \\\n  --bind 127.0.0.1:9 \\\n  app:app\n"
+    (tmp_path / "s.yaml").write_text(json.dumps({"service": {"kind": "gunicorn", "command": command}}))
+
+    assert run(["init", "-o", str(tmp_path / "i.yaml"), "--command", command]) == 0
+
+    written = (settings_of(tmp_path / name, {}) for name in ("s.yaml", "i.yaml"))
+    for settings in (typed(command), *written):
+        assert isinstance(settings.service, ScriptSettings)
+        assert "\n" not in settings.service.command
+        assert settings.service.feeder.url == "http://127.0.0.1:9/"
+
+
 def test_the_load_generator_of_a_known_service_can_be_given_a_rate() -> None:
     asked = {
         ("service", "command"): Given("--", "gunicorn --bind 127.0.0.1:9 app:app"),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from tuner.core.command_words import taken_apart
+from tuner.core.command_words import split_command, taken_apart
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     from tuner.services.catalogue import recognised
 
     try:
-        words = tuple(shlex.split(str(asked["command"])))
+        words = tuple(split_command(str(asked["command"])))
     except ValueError:
         return {"kind": "script", **asked}
     kind = asked.get("kind")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,17 +32,13 @@ def init(
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """
     from tuner import bootstrap
-    from tuner.cli.typed import service_options
+    from tuner.cli.typed import command_words, service_options
 
     if command is None:
         raise ConfigError("which command?", hint="As tuner init -- gunicorn app:app")
     options = service_options(service, settings, None)
     given = {str(place[1]): option.text for place, option in options.items() if place[1] != "kind"}
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ConfigError(f"the command cannot be split into words: {error}") from error
-    text = bootstrap.written_config(words, service, given)
+    text = bootstrap.written_config(command_words(command), service, given)
     if output in (None, STDOUT):
         typer.echo(text, nl=False)
         return 0
