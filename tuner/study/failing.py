@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord
 from tuner.study.cells import Cell
+
+
+_VARYING = re.compile(r"\d+x(?:\d+|-)(?:\S*\w)?|\d+(?:\.\d+)?")  #: layouts, pids, seconds, ports
+
+
+class FailingAlike:
+    """Notes why launches fail as long as no window counts, to find that all fail for one reason."""
+
+    def __init__(self, smallest: Layout) -> None:
+        self.smallest = smallest
+        self._layouts: dict[str, list[Layout]] = {}  #: of the launches that failed, by the reason
+
+    def add(self, launch: LaunchRecord) -> int | None:
+        """Note a *launch* that failed; gives how many failed like it, the smallest layout's among them.
+
+        None: it is the only one, or the smallest layout may still work.
+        """
+        reason = _VARYING.sub("#", launch.error or "")
+        layouts = self._layouts.setdefault(reason, [])
+        layouts.append(launch.layout)
+        return len(layouts) if len(layouts) > 1 and self.smallest in layouts else None
 
 
 class Failing:

@@ -104,6 +104,10 @@ class QueueFeeder:
         state = self._state()
         return state is not None and state.dry_at_s > time.monotonic() - _DRY_FOR_S
 
+    def problem(self) -> str:
+        """Return how the process failed, and its last words."""
+        return "" if self._process is None else self._process.problem()
+
     def pids(self) -> frozenset[int]:
         """The process, while it runs."""
         return frozenset() if self._process is None else self._process.pids()
