@@ -128,6 +128,41 @@ def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
     assert there.read_text() == "mine"
 
 
+@pytest.fixture
+def removed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which is not there any more."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    return gone
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["grid", "--", "python3", "w.py"], ["plan", "--", "python3", "w.py"], ["init", "--", "python3", "w.py"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_current_folder_that_was_removed_is_told(
+    removed_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "Error: " + wording("command-line.no-current-folder"),
+        wording("command-line.change-folder"),
+    ]
+
+
+def test_a_config_with_its_whole_path_needs_no_current_folder(
+    tmp_path: Path, removed_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "s.yaml"
+    config.write_text("service: {kind: script, name: w, command: [/bin/sleep, '9'], directory: .}\nstudy: {layouts: [1x1]}\n")
+
+    assert run(["plan", str(config)]) == 0
+    assert "1x1" in capsys.readouterr().out
+
+
 def test_init_takes_a_dash_for_stdout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
