@@ -3,8 +3,10 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,33 @@ def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
     assert run(["init", "-o", str(there), "--", "python3", "w.py"]) == 2
     assert capsys.readouterr().err.splitlines()[1:] == [wording("command-line.name-another-file")]
     assert there.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [
+        (["--", "celery", "-A", "jobs", "-b", "redis://:hunter22@127.0.0.1/0", "worker"], 0o600),
+        (["--set", "url=http://me:hunter22@127.0.0.1/", "--", "gunicorn", "app:app"], 0o600),
+        (["--", "python3", "w.py", "--token", "hunter22"], 0o600),
+        (["--", "python3", "w.py"], 0o644),
+    ],
+)
+def test_init_writes_a_secret_for_its_owner_only(
+    tmp_path: Path, umask_022: None, capsys: pytest.CaptureFixture[str], arguments: list[str], mode: int
+) -> None:
+    file = tmp_path / "s.yaml"
+
+    assert run(["init", "-o", str(file), *arguments]) == 0
+    assert file.stat().st_mode & 0o777 == mode
+    told = wording("command-line.readable-by-you-only") in capsys.readouterr().err
+    assert told == (mode == 0o600)
+
+
+@pytest.fixture
+def umask_022() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture
