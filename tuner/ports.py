@@ -83,8 +83,10 @@ class Counting(Protocol):
         """Processes that count, beside tuner's own: their CPU is tuner's."""
 
     def read(self) -> Reading:
-        """The counts up to now; totals never go down within a launch. Counts that are old have their own time,
-        and say in `problem` why there are no newer ones."""
+        """The counts up to now; totals never go down within a launch.
+
+        Counts that are old have their own time, and say in ``problem`` why there are no newer ones.
+        """
 
 
 class Probe(Protocol):
@@ -127,7 +129,7 @@ class Feeder(Protocol):
         """Whether the source has run out of items just now."""
 
     def problem(self) -> str:
-        """Return why nothing is supplied, or answered, as far as the feeder knows; empty: nothing is wrong."""
+        """Return why nothing is supplied, or answered, as far as is known; empty: nothing is wrong."""
 
     def pids(self) -> frozenset[int]:
         """Processes of the feeder, to account their CPU to tuner."""

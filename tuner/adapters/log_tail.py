@@ -49,8 +49,8 @@ def last_lines(
     lines = (line.strip("\0")[:_LOOKED_AT_CHARACTERS] for line in text.split("\n"))
     said = [line for line in map(_printable, lines) if line]
     last, at = said[-n_lines:], _exception(said)
-    if at is not None and at < len(said) - n_lines:
-        last = [said[at], "...", *last[1:]]
+    if at is not None and at < len(said) - 1:
+        last = said[at:] if at >= len(said) - n_lines else [said[at], "...", said[-1]]
     return [str(redacted(line.strip()))[:_LINE_CHARACTERS] for line in last]
 
 

@@ -10,7 +10,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
 from tuner.study.cells import Cell
 
-
+_SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")  #: of docs/messages.md, in a launch's error
 _VARYING = re.compile(r"\d+x(?:\d+|-)(?:\S*\w)?|\d+(?:\.\d+)?")  #: layouts, pids, seconds, ports
 
 
@@ -19,17 +19,21 @@ class FailingAlike:
 
     def __init__(self, smallest: Layout) -> None:
         self.smallest = smallest
-        self._layouts: dict[str, list[Layout]] = {}  #: of the launches that failed, by the reason
+        self._layouts: dict[str, list[Layout]] = {}  #: of the launches that failed, by reasons of each
 
     def add(self, launch: LaunchRecord) -> int | None:
         """Note a *launch* that failed; gives how many failed like it, the smallest layout's among them.
 
         None: it is the only one, or the smallest layout may still work.
         """
-        reason = _VARYING.sub("#", launch.error or "")
-        layouts = self._layouts.setdefault(reason, [])
-        layouts.append(launch.layout)
-        return len(layouts) if len(layouts) > 1 and self.smallest in layouts else None
+        error = launch.error or ""
+        found = []
+        for reason in set(_SLUG.findall(error)) or {_VARYING.sub("#", error)}:
+            layouts = self._layouts.setdefault(reason, [])
+            layouts.append(launch.layout)
+            if len(layouts) > 1 and self.smallest in layouts:
+                found.append(len(layouts))
+        return max(found, default=None)
 
 
 class Failing:

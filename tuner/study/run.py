@@ -303,7 +303,9 @@ class _Study:
             self._works = None
         else:
             does_not = "start" if tried.running_after_s is None else "get through its warm-up"
-            text = f"{self._asked.service} does not {does_not}, not even as {smallest}; no other layout is tried"
+            text = (
+                f"{self._asked.service} does not {does_not}, not even as {smallest}; no other layout is tried"
+            )
             self._progress.warning("never-started", text)
 
     def _end_if_all_fail_alike(self, launch: LaunchRecord) -> None:
