@@ -63,7 +63,7 @@ class CommandWords:
 def split_command(text: str) -> list[str]:
     """Split a command that was written as one text into words, as a shell does.
 
-    A backslash at the end of a line joins the next line to it (POSIX 2.2.1), which ``shlex.split`` does not do.
+    A backslash at the end of a line joins the next line to it (POSIX 2.2.1), unlike in ``shlex.split``.
 
     Raises:
         ValueError: a quote is not closed, or a backslash ends the text.
