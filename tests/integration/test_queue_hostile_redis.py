@@ -155,7 +155,10 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
 @pytest.mark.parametrize(
     ("answer", "hint"),
     [
-        (b"-WRONGPASS invalid username-password pair or user is disabled.\r\n", wording("feeders.check-password")),
+        (
+            b"-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+            wording("feeders.check-password"),
+        ),
         (b"-NOAUTH Authentication required.\r\n", wording("feeders.check-password")),
         (b"-NOPERM User w has no permissions to run the 'type' command\r\n", wording("feeders.allow-user")),
         (b"-CLUSTERDOWN The cluster is down\r\n", wording("feeders.repair-cluster")),

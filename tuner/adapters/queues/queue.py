@@ -50,8 +50,8 @@ def shown(url: str) -> str:
 #: by the error of a client: of Redis, of RabbitMQ
 _REFUSED = {
     "AuthenticationError": "Check the user and the password in the address.",
-    "AuthenticationWrongNumberOfArgsError": "Leave the user out of the address: this Redis knows passwords only.",
-    "NoPermissionError": "Allow this user the command and the keys (ACL SETUSER), or name another user in the address.",
+    "AuthenticationWrongNumberOfArgsError": "Name no user in the address: this Redis has passwords only.",
+    "NoPermissionError": "Allow this user the command and the keys (ACL SETUSER), or name another user.",
     "ClusterDownError": "Repair the cluster (redis-cli cluster info), then try again.",
     "MovedError": "Name the node of the cluster that holds these keys.",
     "ReadOnlyError": "Name the primary: this Redis is a replica.",
