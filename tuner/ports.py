@@ -83,7 +83,10 @@ class Counting(Protocol):
         """Processes that count, beside tuner's own: their CPU is tuner's."""
 
     def read(self) -> Reading:
-        """The counts up to now; totals never go down within a launch."""
+        """The counts up to now; totals never go down within a launch.
+
+        Counts that are old have their own time, and say in ``problem`` why there are no newer ones.
+        """
 
 
 class Probe(Protocol):
@@ -124,6 +127,9 @@ class Feeder(Protocol):
 
     def is_dry(self) -> bool:
         """Whether the source has run out of items just now."""
+
+    def problem(self) -> str:
+        """Return why nothing is supplied, or answered, as far as is known; empty: nothing is wrong."""
 
     def pids(self) -> frozenset[int]:
         """Processes of the feeder, to account their CPU to tuner."""

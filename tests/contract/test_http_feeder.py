@@ -115,6 +115,37 @@ def test_a_service_that_never_answers_spoils_the_launch_and_says_what_came(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_service_that_has_not_answered_yet_is_told_of_with_what_came(tmp_path: Path) -> None:
+    may_answer = threading.Event()
+
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        if may_answer.is_set():
+            writer.write(answer())
+        return may_answer.is_set()
+
+    with running(answering) as service:
+        feeding = Feeding(tmp_path, service.url)
+        with feeding.feeder.feeding(Layout(2, 3)):
+            wait_for(feeding.feeder.problem)
+            assert feeding.feeder.problem() == wording("feeders.it-closed-the-connection", url=service.url)
+
+            may_answer.set()
+            wait_for(lambda: feeding.counts()[0] > 0)
+            wait_for(lambda: not feeding.feeder.problem())
+
+
+def test_a_service_that_takes_a_connection_and_says_nothing_is_told_of(tmp_path: Path) -> None:
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        await asyncio.sleep(PATIENCE_S)
+        return False
+
+    with running(answering) as service:
+        feeding = Feeding(tmp_path, service.url)
+        with feeding.feeder.feeding(Layout(2, 3)):
+            wait_for(feeding.feeder.problem)
+            assert feeding.feeder.problem() == wording("feeders.not-answered-for-long", url=service.url)
+
+
 def test_requests_that_failed_are_told_by_kind_once_the_launch_is_over(tmp_path: Path) -> None:
     async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
         writer.write(answer(status="200 OK" if number % 2 else "503 Busy"))

@@ -12,6 +12,8 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.core.layout import Layout
 
+from ..wording import wording
+
 pytestmark = pytest.mark.integration
 #: as much of Celery as the module imports: a signal that calls who listens
 CELERY = """\
@@ -50,10 +52,12 @@ def test_the_states_of_tasks_become_finished_and_failed_items(tmp_path: Path) ->
     with CounterProbe(SystemClock(), tmp_path, module="celery").counting(Layout(2, 1)) as counting:
         folder = counting.environment["TUNER_COUNTER_DIR"]
         environment = {**counting.environment, "PYTHONPATH": f"{tmp_path}:{folder}"}
+        before = counting.read()
         subprocess.run([sys.executable, "-c", NODE, *attempts], env=environment, check=True, timeout=60)
         reading = counting.read()
 
-    assert (reading.n_done_total, reading.n_failed_total) == (3, 4)
+    assert before.problem == wording("probes.worker-opened-no-counter")
+    assert (reading.n_done_total, reading.n_failed_total, reading.problem) == (3, 4, "")
     assert reading.n_slots is None  # greenlets that count are not the layout's threads
     assert not Path(folder).exists()
 

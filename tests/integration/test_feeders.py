@@ -109,6 +109,7 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
         feeder.feeding(Layout(1, 1)),
     ):
         wait_for(feeder.is_dry)
+        assert feeder.problem() == wording("feeders.failed-with-exit-code") + "queue is closed"
 
 
 def test_a_feeder_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) -> None:

@@ -126,6 +126,16 @@ def test_a_name_that_nobody_sends_is_told_with_those_that_came() -> None:
     assert warned == [("statsd-names", wording("probes.statsd-other-names"))]
 
 
+def test_a_counter_that_nobody_sent_yet_is_the_reason_for_counting_nothing() -> None:
+    with probe_of([]).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
+        sender.send(b"other:1|c")
+        before = counting.read()
+        sender.send(b"all:1|c")
+        after = counting.read()
+
+    assert (before.problem, after.problem) == (wording("probes.received-no-counter"), "")
+
+
 def test_a_counter_that_goes_down_is_no_count_of_items() -> None:
     with probe_of([]).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
         sender.send(b"all:5|c")

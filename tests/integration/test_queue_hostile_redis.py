@@ -152,6 +152,32 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
             found_queue(url, None, None, LONG_S)
 
 
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (
+            b"-WRONGPASS invalid username-password pair or user is disabled.\r\n",
+            wording("feeders.check-password"),
+        ),
+        (b"-NOAUTH Authentication required.\r\n", wording("feeders.check-password")),
+        (b"-NOPERM User w has no permissions to run the 'type' command\r\n", wording("feeders.allow-user")),
+        (b"-CLUSTERDOWN The cluster is down\r\n", wording("feeders.repair-cluster")),
+    ],
+    ids=key_of,
+)
+def test_a_redis_that_refuses_is_told_with_what_to_do_about_that(
+    answer: bytes, hint: str, tmp_path: Path
+) -> None:
+    with lying(answer) as url:
+        fed = Fed(url, "taskiq", "jobs", SAMPLE, timeout_s=LONG_S)
+        feeder = QueueFeeder(fed, OURS, tmp_path / "s", tmp_path, lambda *_: None)
+        for refused in (feeder.prepare, lambda: found_queue(url, None, None, LONG_S)):
+            with pytest.raises(ConfigError) as caught:
+                refused()
+
+            assert caught.value.hint == hint
+
+
 def scanning(connection: socket.socket, heard: bytes) -> None:
     """A Redis whose lists, sets and keys never end: each look says that there is more."""
     if b"EXEC" in heard:

@@ -3,13 +3,16 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import typer
 
+from tuner.bootstrap import settings_of
 from tuner.cli import COMMANDS, render_help, run
 from tuner.cli.rank import confidence_level
 from tuner.core.layout import Layout, divisors_grid
@@ -126,6 +129,65 @@ def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
     assert run(["init", "-o", str(there), "--", "python3", "w.py"]) == 2
     assert capsys.readouterr().err.splitlines()[1:] == [wording("command-line.name-another-file")]
     assert there.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [
+        (["--", "celery", "-A", "jobs", "-b", "redis://:hunter22@127.0.0.1/0", "worker"], 0o600),
+        (["--set", "url=redis://:hunter22@127.0.0.1/0", "--", "rq", "worker", "jobs"], 0o600),
+        (["--", "python3", "w.py", "--token", "hunter22"], 0o600),
+        (["--", "python3", "w.py"], 0o644),
+    ],
+)
+def test_init_writes_a_secret_for_its_owner_only(
+    tmp_path: Path, umask_022: None, capsys: pytest.CaptureFixture[str], arguments: list[str], mode: int
+) -> None:
+    file = tmp_path / "s.yaml"
+
+    assert run(["init", "-o", str(file), *arguments]) == 0
+    assert file.stat().st_mode & 0o777 == mode
+    told = wording("command-line.readable-by-you-only") in capsys.readouterr().err
+    assert told == (mode == 0o600)
+
+
+@pytest.fixture
+def umask_022() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def removed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which is not there any more."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    return gone
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["grid", "--", "python3", "w.py"], ["plan", "--", "python3", "w.py"], ["init", "--", "python3", "w.py"]],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_current_folder_that_was_removed_is_told(
+    removed_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert run(arguments) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "Error: " + wording("command-line.no-current-folder"),
+        wording("command-line.change-folder"),
+    ]
+
+
+def test_a_config_with_its_whole_path_needs_no_current_folder(tmp_path: Path, removed_folder: Path) -> None:
+    config = tmp_path / "s.yaml"
+    config.write_text("service: {kind: script, name: w, command: [sleep, '9'], directory: .}\n")
+
+    assert settings_of(config, {}).service.directory == tmp_path
 
 
 def test_init_takes_a_dash_for_stdout(

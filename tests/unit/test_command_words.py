@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 
 import pytest
 
-from tuner.core.command_words import is_runner, taken_apart
+from tuner.core.command_words import is_runner, split_command, taken_apart
+
+from ..raising import raises
+from ..wording import wording
 
 
 @pytest.mark.parametrize(
@@ -72,3 +76,34 @@ def test_exec_means_nothing_without_a_shell() -> None:
 )
 def test_a_process_shows_whether_it_still_is_the_runner(line: str, runs_another: bool) -> None:
     assert is_runner(line.split()) is runs_another
+
+
+WRITTEN = [
+    ("run w.py \\\n  --threads 2\n", ["run", "w.py", "--threads", "2"]),
+    ("run \\\r\n  x\r\n", ["run", "x"]),
+    ("long\\\nword", ["longword"]),
+    ("run \"a\\\nb\" 'a\\\nb'", ["run", "ab", "a\\\nb"]),
+    ("run \"a'b\" 'c\"\\\n' d'e \\\nf'", ["run", "a'b", 'c"\\\n', "de \\\nf"]),
+    ('run a\\\\ b "a\\\\\nb" \\\'\\\n\\\' \\"\\\n\\"', ["run", "a\\", "b", "a\\\nb", "''", '""']),
+    ("", []),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), WRITTEN)
+def test_a_command_is_split_as_a_shell_does(text: str, words: list[str]) -> None:
+    assert split_command(text) == words
+
+
+@pytest.mark.parametrize("text", [text for text, words in WRITTEN if words])
+def test_a_shell_splits_them_so(text: str) -> None:
+    script = f"for word in {text.replace(chr(13), '')}\ndo printf '%s\\0' \"$word\"; done"
+
+    printed = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True).stdout
+
+    assert printed.split("\0")[:-1] == dict(WRITTEN)[text]
+
+
+@pytest.mark.parametrize("text", ["run 'x", 'run "x', "run x\\", 'run "x\\\n'])
+def test_a_command_with_an_open_quote_is_refused(text: str) -> None:
+    with raises(ValueError, wording("services.words")):
+        split_command(text)

@@ -69,6 +69,47 @@ def test_a_program_that_starts_its_workers_itself_is_told_how_many(tmp_path: Pat
     assert (settings.service.programs, settings.service.workers) == ("one", None)
 
 
+def test_a_command_of_several_lines_is_one_command(tmp_path: Path) -> None:
+    lines = [
+        "service:",
+        "  kind: script",
+        "  name: w",
+        "  command: |",
+        "    python3 w.py \\",
+        "      --threads {threads}",
+    ]
+
+    service = load(tmp_path, "\n".join(lines)).service
+
+    assert isinstance(service, ScriptSettings)
+    assert service.command == ("python3", "w.py", "--threads", "{threads}")
+
+
+@pytest.mark.parametrize(
+    ("threads", "layouts"),
+    [("yes", "1x4 1x6 2x2 2x3 4x1 6x1"), ("no", "1x- 2x- 4x- 6x-")],
+)
+def test_layouts_fill_the_connections_that_there_may_be(tmp_path: Path, threads: str, layouts: str) -> None:
+    command = "[run, '{threads}']" if threads == "yes" else "[run]"
+    text = (
+        f"service: {{kind: script, name: w, command: {command}, threads: {threads}, connections: threads}}\n"
+    )
+
+    settings = load(tmp_path, text + "study: {max_connections: 6}\n")
+
+    assert " ".join(map(str, settings.layouts_for(8))) == layouts
+
+
+def test_words_that_are_known_may_be_written_large(tmp_path: Path) -> None:
+    text = (
+        "service: {kind: script, name: w, command: [w, '{threads}']}\nstudy: {strategy: ALL, grid: Small}\n"
+    )
+
+    study = load(tmp_path, text).study
+
+    assert (study.strategy, study.grid) == ("all", "small")
+
+
 ERRORS = ROOT / "tests" / "golden" / "config_errors.txt"
 
 
@@ -214,7 +255,7 @@ def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(
     )
 
     threads = load(tmp_path, service % ("", ""))
-    assert " ".join(map(str, threads.layouts_for(2))) == "1x1 1x2 2x1"
+    assert " ".join(map(str, threads.layouts_for(2))) == "1x1 1x2 1x3 2x1"
     assert " ".join(map(str, threads.left_out(2))) == "1x4 2x2"
     pool = load(tmp_path, service % (", connections: 2", ""))
     assert " ".join(map(str, pool.layouts_for(2))) == "1x1 1x2 1x4"

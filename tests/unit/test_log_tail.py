@@ -26,7 +26,7 @@ def test_no_line_of_a_secret_of_several_lines_is_told(tmp_path: Path, line_end: 
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
-@pytest.mark.parametrize("told_before", [8188, 8184])
+@pytest.mark.parametrize("told_before", [65532, 65528])
 def test_half_of_a_secret_is_not_told_where_a_long_line_is_cut(
     tmp_path: Path, end: str, told_before: int
 ) -> None:
@@ -44,3 +44,60 @@ def test_of_a_line_without_an_end_nothing_is_told_but_its_length(tmp_path: Path)
     log.write_bytes(b"y" * (3 << 20))
 
     assert last_lines(log) == [wording("watch.line-too-long")]
+
+
+def traceback_of(error: str) -> list[str]:
+    return [
+        "Traceback (most recent call last):",
+        '  File "app.py", line 1, in <module>',
+        "    import nope",
+        error,
+    ]
+
+
+NOT_FOUND = "ModuleNotFoundError: No module named 'nope'"
+
+
+def test_an_exception_comes_before_the_lines_of_a_shutdown(tmp_path: Path) -> None:
+    shutdown = [f"[2026-11-26 12:00:00 +0000] [{n}] [INFO] Worker exiting (pid: {n})" for n in range(6)]
+    halt = traceback_of("gunicorn.errors.HaltServer: <HaltServer 'Worker failed to boot.' 3>")
+    log = tmp_path / "log"
+    log.write_text(
+        "\n".join(["[1] [ERROR] Exception in worker process", *traceback_of(NOT_FOUND), *shutdown, *halt])
+    )
+
+    assert last_lines(log, 3) == [NOT_FOUND, "...", halt[-1]]
+
+
+def test_an_exception_is_found_among_the_lines_of_other_processes(tmp_path: Path) -> None:
+    log, (begin, where, what, error) = tmp_path / "log", traceback_of("app.Wrong: at port 80")
+    log.write_text(
+        "\n".join(
+            [begin, where, begin, "[2] [INFO] Booting", what, error, "INFO:     a", "b", "c", "ERROR: d"]
+        )
+    )
+
+    assert last_lines(log, 2) == ["app.Wrong: at port 80", "...", "ERROR: d"]
+
+
+def test_of_an_exception_among_the_last_lines_the_traceback_is_left_out(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(["starting", *traceback_of(NOT_FOUND), "shutting down", "bye"]))
+
+    assert last_lines(log) == [NOT_FOUND, "shutting down", "bye"]
+
+
+def test_a_log_that_ends_with_its_exception_is_told_as_it_stands(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join(["starting", *traceback_of(NOT_FOUND)]))
+
+    assert last_lines(log, 2) == ["import nope", NOT_FOUND]
+
+
+def test_an_exception_that_came_before_is_told_without_its_secret(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("\n".join([*traceback_of("ValueError: no user of hunter22hunter22"), "a", "b"]))
+
+    told = last_lines(log, 1, environment={"DB_PASSWORD": "hunter22hunter22"})
+
+    assert told == ["ValueError: no user of <hidden>", "...", "b"]

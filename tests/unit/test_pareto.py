@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import exp
 from random import Random
@@ -10,6 +11,7 @@ import pytest
 
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.pareto import Front, Place, Traded, pareto_front
+from tuner.reports.pareto import front_table
 
 
 def launches(
@@ -105,6 +107,14 @@ def test_layouts_whose_cost_was_not_seen_are_left_out() -> None:
     assert got.reference == Layout(24, 1)
     assert len(got.places) == 4
     assert front({"1x24": (500.0, None)}).places == ()
+
+
+def test_a_cost_of_many_times_the_fastests_is_written_out() -> None:
+    got = front({"8x1": (100.0, 1.0), "4x1": (50.0, 24.0)})
+
+    told = repr(front_table(got))
+    assert re.search(r"2\d{3} to 2\d{3} %", told), told
+    assert "e+" not in told
 
 
 def test_the_sentences_are_few_however_many_layouts_there_are() -> None:

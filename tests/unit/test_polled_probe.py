@@ -109,6 +109,31 @@ def test_in_a_gap_the_last_reading_is_given_again_with_its_own_time() -> None:
     assert in_the_gap == [before] * (MOST_FAILURES - 1)
 
 
+def test_a_failing_look_says_why_at_once_and_a_good_one_says_nothing() -> None:
+    said: list[Counts | Exception] = [SILENT]
+    why = wording("probes.it-did-not-get-its-count")
+
+    with asked(lambda: Answers(said[-1])()) as (counting, _):
+        read_until(counting, lambda reading: reading.problem == why)
+        said.append(Counts({"": 7}))
+        read_until(counting, lambda reading: not reading.problem)
+        said.append(SILENT)
+        read_until(counting, lambda reading: reading.problem == why)
+
+
+def test_an_answer_that_takes_long_is_said_to_be_missing() -> None:
+    may_answer = threading.Event()
+
+    def slow() -> Counts:
+        may_answer.wait(PATIENCE_S)
+        return Counts({"": 7})
+
+    with asked(slow) as (counting, _):
+        assert counting.read().problem == wording("probes.it-has-not-answered-yet")
+        may_answer.set()
+        read_until(counting, lambda reading: not reading.problem)
+
+
 def test_so_many_failures_in_a_row_are_an_error_that_says_why() -> None:
     with asked(Answers(Counts({"a": 5}), SILENT)) as (counting, _):
         error = read_until_it_fails(counting)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.ready import Check, CommandSucceeds, HttpAnswer, LogLines, TcpAnswer, await_ready
-from tuner.config.load import load_settings
+from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.ready import LogReady
 from tuner.core.errors import ConfigError, MeasurementError
 
@@ -34,6 +34,32 @@ def test_lines_of_all_logs_are_counted_as_they_come(tmp_path: Path) -> None:
     assert check.lacks(logs).startswith("2 of 3")
     logs[1].write_text("worker 9 ready\nworker 10 ready\n")
     assert check.lacks(logs) == ""
+
+
+@pytest.mark.parametrize(
+    ("service", "counts"),
+    [
+        ("programs: one, ready: {kind: log, pattern: up}", [1]),
+        ("programs: one, ready: {kind: log, pattern: up, count: processes}", ["processes"]),
+        ("programs: each, ready: {kind: log, pattern: up}", ["processes"]),
+        (
+            "ready: {kind: log, pattern: up}, variants: {a: {programs: one, ready: {kind: log, pattern: b}}}",
+            ["processes", 1],
+        ),
+        ("programs: one, variants: {a: {ready: {kind: log, pattern: b}}}", [1]),
+    ],
+)
+def test_a_master_says_once_that_it_is_ready(tmp_path: Path, service: str, counts: list[object]) -> None:
+    text = f"service: {{kind: script, name: w, command: [w, '{{processes}}'], {service}}}"
+    (tmp_path / "s.yaml").write_text(text)
+
+    read = load_settings(tmp_path / "s.yaml", {})
+    again = settings_of_study(canonical_json(read), "s.db")
+
+    for settings in (read, again):
+        of_variants = [settings.service.of(name) for name in settings.service.variants]
+        ready = [one.ready for one in (settings.service, *of_variants) if one.ready is not None]
+        assert [one.count for one in ready] == counts
 
 
 def test_a_line_may_end_with_cr_and_lf(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tuner.bootstrap import settings_of, written_config
 from tuner.bootstrap.feeders import StudyName
@@ -42,6 +43,19 @@ def typed(command: str, **more: str) -> Settings:
 def environment_of(settings: Settings) -> Mapping[str, str]:
     assert isinstance(settings.service, ScriptSettings)
     return settings.service.environment
+
+
+def test_a_command_of_several_lines_is_one_command(tmp_path: Path) -> None:
+    command = "gunicorn \\\n  --bind 127.0.0.1:9 \\\n  app:app\n"
+    (tmp_path / "s.yaml").write_text(json.dumps({"service": {"kind": "gunicorn", "command": command}}))
+
+    assert run(["init", "-o", str(tmp_path / "i.yaml"), "--command", command]) == 0
+
+    written = (settings_of(tmp_path / name, {}) for name in ("s.yaml", "i.yaml"))
+    for settings in (typed(command), *written):
+        assert isinstance(settings.service, ScriptSettings)
+        assert "\n" not in settings.service.command
+        assert settings.service.feeder.url == "http://127.0.0.1:9/"
 
 
 def test_the_load_generator_of_a_known_service_can_be_given_a_rate() -> None:
@@ -402,6 +416,29 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
     assert "s.yaml exists already" in capsys.readouterr().err
     assert run(["init", "--set", "port=3", "--", "gunicorn", "app:app"]) == 2
     assert wording("services.unknown-key-port") in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("clinets", "clients"), ("urll", "url"), ("Clients", "clients")]
+)
+def test_a_misspelt_setting_of_a_service_is_told_with_the_one_that_is_near(
+    written: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", "--set", f"{written}=3", "--", "gunicorn", "app:app"]) == 2
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[0]
+        .endswith(wording("services.unknown-key-meant", written=written, meant=meant))
+    )
+
+
+def test_init_writes_what_tuner_sets_in_the_environment_as_one_mapping() -> None:
+    text = written_config(["celery", "-A", "jobs", "worker"], None, {})
+
+    (at,) = [n for n, line in enumerate(text.splitlines()) if line.strip().startswith("#   environment:")]
+    comments = [line.removeprefix("  # ") for line in text.splitlines()[at:] if line.startswith("  #   ")]
+    service = yaml.safe_load("\n".join(comments))
+    assert {"CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"} < set(service["environment"])
 
 
 def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,9 @@ from tuner.core.errors import MeasurementError
 from tuner.core.latency import Latencies
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
-from tuner.study.loading import find_clients, told
+from tuner.study.loading import LONGEST_LOOK_S, find_clients, told
+
+from ..wording import wording
 
 SMALL, LARGE = Layout(1, 2), Layout(2, 2)
 SERVICE = VirtualService({SMALL: 10.0, LARGE: 20.0})
@@ -54,6 +56,9 @@ class LoadFeeder:
 
     def is_dry(self) -> bool:
         return False
+
+    def problem(self) -> str:
+        return "the port is closed"
 
     def requests(self) -> Requests:
         n_clients = self.clients[-1]
@@ -130,3 +135,13 @@ def test_a_service_that_answers_nothing_is_an_error() -> None:
 
     with pytest.raises(MeasurementError):
         found_by(LoadFeeder(box, wait_s=0.1, capacity_per_s=100.0, fails_from=1), box)
+
+
+def test_why_no_request_was_answered_is_told() -> None:
+    box = VirtualBox(SERVICE)
+
+    with pytest.raises(MeasurementError) as caught:
+        found_by(LoadFeeder(box, wait_s=0.1, capacity_per_s=0.0), box)
+
+    seconds = LONGEST_LOOK_S
+    assert str(caught.value).endswith(wording("grid.no-request-was-answered", seconds=f"{seconds:.0f}"))

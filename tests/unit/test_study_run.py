@@ -314,24 +314,59 @@ def test_a_study_in_which_nothing_could_be_measured_exits_3() -> None:
 
     assert ran.outcome.exit_code == 3
     assert ran.store.windows() == []
-    assert len(ran.store.launches()) == 1 + 3 * 3
 
 
 @pytest.mark.parametrize("warms_cache", [True, False])
-def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(warms_cache: bool) -> None:
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("dies-at-start", wording("grid.service-does-not-start")),
+        ("dies-warming", wording("grid.service-does-not-warm-up")),
+    ],
+    ids=key_of,
+)
+def test_a_service_that_never_starts_is_given_up_after_the_smallest_layout(
+    trouble: str, said: str, warms_cache: bool
+) -> None:
     grid = (Layout(4, 4), Layout(2, 2), Layout(4, 1), Layout(1, 4), Layout(1, 2))
     service = VirtualService(dict.fromkeys(grid, 10.0))
     store, progress = MemoryStore(virtual_study(service, **SHORT, warms_cache=warms_cache)), MemoryProgress()
-    box = VirtualBox(service, troubles=[Trouble("dies-at-start")]).box()
+    box = VirtualBox(service, troubles=[Trouble(trouble)]).box()
 
     outcome = run_study(box, store, progress, PlannedStop(), strategy_of(store.study()))
 
     assert outcome.exit_code == 3
     assert [launch.layout for _, launch in store.launches()][1:] == [Layout(1, 2)]
-    assert progress.warnings[-1] == (
-        "never-started",
-        wording("grid.service-does-not-start"),
-    )
+    assert progress.warnings[-1] == ("never-started", said)
+
+
+def test_a_study_whose_launches_all_fail_in_one_way_ends_with_the_smallest_layout() -> None:
+    service = VirtualService({A: 0.0, B: 0.0, C: 0.0})
+    store, progress = MemoryStore(virtual_study(service, **SHORT)), MemoryProgress()
+
+    outcome = run_study(VirtualBox(service).box(), store, progress, PlannedStop(), strategy_of(store.study()))
+
+    slug, text = progress.warnings[-1]
+    failed = [launch.layout for _, launch in store.launches() if launch.error is not None]
+    assert (slug, outcome.exit_code) == ("fails-alike", 3)
+    assert text == f"{len(failed)} launches " + wording("grid.launches-fail-alike")
+    assert failed.count(A) == 1 + (failed[0] == A)
+    assert failed[-1] == A
+
+
+def test_why_the_service_does_not_answer_stands_in_the_first_window() -> None:
+    class Refusing(VirtualBox):
+        def problem(self) -> str:
+            return "it closed the connection"
+
+    service = VirtualService({A: 0.0})
+    store, progress = MemoryStore(virtual_study(service, **SHORT)), MemoryProgress()
+    run_study(Refusing(service).box(), store, progress, PlannedStop(), strategy_of(store.study()))
+
+    (reason,) = store.windows()[0].void
+    silent = next(text for slug, text in progress.warnings if slug == "nothing-counted")
+    assert reason.detail == wording("rank.item-finished-not-one") + ": it closed the connection"
+    assert silent == wording("grid.no-item-in-warm-up") + ": it closed the connection"
 
 
 def test_a_service_that_starts_as_its_smallest_layout_is_not_said_never_to_start_though_ctrl_c_comes() -> (

@@ -287,6 +287,37 @@ def test_threads_are_missing_when_neither_run_nor_count_as_many(
     assert bool(missing_threads(Layout(2, 4), usage(n_threads=n_threads), reading)) == is_missing
 
 
+def test_a_window_without_any_item_says_why_and_counts_no_failures() -> None:
+    idle = [replace(sample, n_done_total=7, n_failed_total=0) for sample in samples()]
+    known = {"probe_problem": "the page is empty", "feeder_problem": "nobody answers"}
+
+    (unknown,), (reason,) = (
+        void_reasons(idle, window_of(), cores=CORES),
+        void_reasons(idle, window_of(), cores=CORES, **known),
+    )
+    dry, *_ = void_reasons(idle, window_of(), cores=CORES, source_dry=True, **known)
+
+    assert (unknown.slug, unknown.detail) == ("no-items", wording("rank.item-finished-not-one"))
+    assert reason.detail == unknown.detail + ": nobody answers; the page is empty"
+    assert dry.slug == "source-dry"
+    assert dry.detail.endswith(": nobody answers")
+
+
+def test_a_probe_without_a_fresh_count_says_why_and_once() -> None:
+    stale = [
+        replace(sample, at_s=samples()[0].at_s, n_done_total=7, n_failed_total=0) for sample in samples()
+    ]
+    looked_s = [sample.at_s for sample in samples()]
+
+    gap, none = void_reasons(
+        stale, window_of(), cores=CORES, looked_s=looked_s, probe_problem="the page is empty"
+    )
+
+    assert (gap.slug, none.slug) == ("probe-gap", "no-items")
+    assert gap.detail.endswith(": the page is empty")
+    assert none.detail == wording("rank.item-finished-not-one")
+
+
 def test_a_window_in_which_nothing_was_finished_well_voids_and_says_how_many_failed() -> None:
     failing = [replace(sample, n_done_total=7) for sample in samples()]
 

@@ -126,6 +126,10 @@ class VirtualBox:
         """Whether a trouble says so."""
         return self._running is not None and self._running.is_within("dry")
 
+    def problem(self) -> str:
+        """Nothing is fed."""
+        return ""
+
     def pids(self) -> frozenset[int]:
         """The virtual feeder has no process."""
         return frozenset()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from tuner.core.command_words import taken_apart
+from tuner.core.command_words import split_command, taken_apart
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     from tuner.services.catalogue import recognised
 
     try:
-        words = tuple(shlex.split(str(asked["command"])))
+        words = tuple(split_command(str(asked["command"])))
     except ValueError:
         return {"kind": "script", **asked}
     kind = asked.get("kind")
@@ -87,12 +87,29 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
     if kind not in services:
         known = [*_OWN_KINDS, *services]
         raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(kind, known)}", ("kind",))
+    _refuse_misspelt(asked, [setting.name for setting in services[kind].settings])
     section = script_with_variants(asked, folder)
     try:
         return expanded(services[kind], section, {**os.environ, **_of_file(asked, folder)}, variants)
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
+
+
+def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:
+    """Refuse a key that no service has, and that is nearly one of this service's own *settings*.
+
+    All other unknown keys are refused with the section that is made of it.
+    """
+    from difflib import get_close_matches
+
+    from tuner.config.fields import Misplaced
+    from tuner.config.service import ScriptSettings
+
+    known = [*settings, *ScriptSettings.model_fields]
+    for key in map(str, asked):
+        if key not in known and (near := get_close_matches(key, known, n=1)) and near[0] in settings:
+            raise Misplaced(f"unknown key, did you mean {near[0]}?", (key,))
 
 
 def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Pa
     """
     from tuner.adapters.queues.brokers import found_queue, open_queue
     from tuner.adapters.queues.message import UnclonableError
-    from tuner.adapters.queues.queue import BrokerError, Claim
+    from tuner.adapters.queues.queue import BrokerError, Claim, hint_for
     from tuner.adapters.queues.sample_file import write_sample
 
     form, name = found_queue(url, form, queue, _TIMEOUT_S)
@@ -38,7 +38,8 @@ def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Pa
     try:
         messages = source.sample(n_most)
     except BrokerError as error:
-        raise ConfigError(str(error), hint="Check the address, --form and --queue.") from error
+        hint = hint_for(error, "Check the address, --form and --queue.")
+        raise ConfigError(str(error), hint=hint) from error
     finally:
         source.close()
     if not messages:

@@ -162,6 +162,11 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         _close_stdout()
         return 0
+    except FileNotFoundError:
+        if _has_current_folder():
+            raise
+        _complain("the current folder does not exist any more", "Change to another one: cd /path/to/folder")
+        return EXIT_INPUT
     except (OSError, RuntimeError, MemoryError) as error:
         return _told_of_shortage(error)
 
@@ -176,6 +181,16 @@ def _told_of_shortage(error: BaseException) -> int:
         lacking = "no space left on the device that the output goes to", "Free some, and run it again."
     _complain(*lacking)
     return EXIT_INPUT
+
+
+def _has_current_folder() -> bool:
+    import os
+
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def render_help() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,7 @@ import typer
 
 from tuner.cli.options import FILE, STDOUT, Service, ServiceCommand, ServiceSettings
 from tuner.core.errors import ConfigError
+from tuner.core.redaction import redacted
 
 
 def init(
@@ -33,22 +34,21 @@ def init(
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """
     from tuner import bootstrap
-    from tuner.cli.typed import service_options
+    from tuner.cli.typed import command_words, service_options
 
     if command is None:
         raise ConfigError("which command?", hint="As tuner init -- gunicorn app:app")
     options = service_options(service, settings, None)
     given = {str(place[1]): option.text for place, option in options.items() if place[1] != "kind"}
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise ConfigError(f"the command cannot be split into words: {error}") from error
+    words = command_words(command)
     text = bootstrap.written_config(words, service, given)
     if output in (None, STDOUT):
         typer.echo(text, nl=False)
         return 0
     try:
-        with output.open("x", encoding="utf-8") as file:
+        is_secret = redacted(words) != words or redacted(given) != given
+        mode = 0o600 if is_secret else 0o666
+        with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise ConfigError(
@@ -56,5 +56,6 @@ def init(
         ) from None
     except OSError as error:
         raise ConfigError(f"cannot write {output}: {error.strerror}") from error
-    sys.stderr.write(f"Written to {output}; measure with: tuner grid {output}\n")
+    kept = " (readable by you only, because it holds a secret)" if is_secret else ""
+    sys.stderr.write(f"Written to {output}{kept}; measure with: tuner grid {output}\n")
     return 0

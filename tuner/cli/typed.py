@@ -36,22 +36,27 @@ def service_options(service: str | None, settings: list[str] | None, command: st
             raise ConfigError(f"--set {text} is no KEY=VALUE", hint="As --set url=http://127.0.0.1:8000/")
         options["service", key.strip()] = Given(f"--set {key.strip()}", value)
     if command is not None:
-        _check_words(command)
+        command_words(command)
         options["service", "command"] = Given("--", command)
     return options
 
 
-def _check_words(command: str) -> None:
-    """What stands after ``--`` is words already: the text of ``--command`` has to be some."""
-    import shlex
+def command_words(command: str) -> list[str]:
+    """Split the text of ``--command``, which what stands after ``--`` becomes, into words.
+
+    Raises:
+        ConfigError: it cannot be split, or holds no word.
+    """
+    from tuner.core.command_words import split_command
 
     hint = "As --command 'gunicorn app:app', or put it at the end: -- gunicorn app:app"
     try:
-        words = shlex.split(command)
+        words = split_command(command)
     except ValueError as error:
-        raise ConfigError(f"--command: cannot be split into words: {error}", hint=hint) from error
+        raise ConfigError(f"--command: {error}", hint=hint) from error
     if not words:
         raise ConfigError("--command: names no program", hint=hint)
+    return words
 
 
 def given(texts: Mapping[tuple[str, ...], str | None]) -> Options:

@@ -197,5 +197,5 @@ def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
 
 def context_folder(info: ValidationInfo) -> Path:
     """The folder of the config that is read; the current one where there is none."""
-    found: Path = (info.context or {}).get("folder", Path.cwd())
-    return found
+    found: Path | None = (info.context or {}).get("folder")
+    return found or Path.cwd()

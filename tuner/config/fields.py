@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import resource
-import shlex
 import signal
 import string
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from pydantic import (
 )
 
 from tuner.core.axes import ANY
+from tuner.core.command_words import split_command
 from tuner.core.durations import kept_duration, parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout, parse_layouts
@@ -261,13 +261,8 @@ def fields_in(text: str) -> set[str]:
 
 
 def split_words(value: Any) -> Any:
-    """A command as one text is split as a shell would, but no shell runs it."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return shlex.split(value)
-    except ValueError as error:
-        raise ValueError(f"cannot be split into words: {error}") from error
+    """Split a command that is one text as a shell does; no shell runs it."""
+    return split_command(value) if isinstance(value, str) else value
 
 
 def _text(value: Any) -> Any:

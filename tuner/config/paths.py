@@ -24,7 +24,7 @@ def with_home(path: Path) -> Path:
 
 def from_config_folder(path: Path, info: ValidationInfo) -> Path:
     """Where *path* is meant, in a config; as it is where there is none."""
-    base: Path = (info.context or {}).get("folder", Path.cwd())
+    base: Path = (info.context or {}).get("folder") or Path.cwd()
     return base / with_home(path)
 
 

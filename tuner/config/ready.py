@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -45,7 +46,8 @@ class LogReady(_Ready):
 
     kind: Literal["log"]  #: which check
     pattern: Pattern  #: of a line
-    count: Count | Literal["processes"] = "processes"  #: lines that match; processes: one for each process
+    #: lines that match; processes: one for each process; 1 where it is left out and programs is one
+    count: Count | Literal["processes"] = "processes"
 
 
 class HttpReady(_Ready):
@@ -67,6 +69,29 @@ class CommandReady(_Ready):
 
     kind: Literal["command"]  #: which check
     command: Command  #: tried until it ends with exit code 0
+
+
+def with_lines_of_masters(section: Any) -> Any:
+    """The *section* of a script where one line of a log is enough, unless its ``ready`` has a count.
+
+    That is with ``programs: one``, of the service and of its variants: one program logs that it is ready.
+    """
+    if not isinstance(section, Mapping):
+        return section
+    variants = section.get("variants")
+    if isinstance(variants, Mapping):
+        programs = section.get("programs")
+        variants = {name: _with_line(variant, programs) for name, variant in variants.items()}
+        section = {**section, "variants": variants}
+    return _with_line(section, None)
+
+
+def _with_line(section: Any, otherwise: Any) -> Any:
+    ready = section.get("ready") if isinstance(section, Mapping) else None
+    is_of_master = ready is not None and section.get("programs", otherwise) == "one"
+    if not is_of_master or not isinstance(ready, Mapping) or ready.get("kind") != "log":
+        return section
+    return {**section, "ready": {"count": 1, **ready}}
 
 
 ReadySettings = Annotated[LogReady | HttpReady | TcpReady | CommandReady, Field(discriminator="kind")]

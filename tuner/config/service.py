@@ -33,7 +33,7 @@ from tuner.config.fields import (
 )
 from tuner.config.paths import ConfigPath, check_file, check_folder
 from tuner.config.probes import ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings, has_own_port
-from tuner.config.ready import ReadySettings
+from tuner.config.ready import ReadySettings, with_lines_of_masters
 from tuner.config.variants import (
     Axes,
     CrashAxes,
@@ -196,7 +196,7 @@ class ScriptSettings(RunSettings):
     @model_validator(mode="before")
     @classmethod
     def _axes_make_variants(cls, section: Any, info: ValidationInfo) -> Any:
-        return with_whole_stops(script_with_variants(section, context_folder(info)))
+        return with_lines_of_masters(with_whole_stops(script_with_variants(section, context_folder(info))))
 
     @model_validator(mode="after")
     def _is_told_what_it_has(self) -> Self:

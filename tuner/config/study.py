@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -89,9 +90,10 @@ class StudySettings(Section):
         known = {"strategy": STRATEGIES, "kind": ("strict", "calibrated"), "grid": tuple(GRIDS)}[
             str(info.field_name)
         ]
-        if value is not None and value not in known:
-            raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(value), known)}")
-        return value
+        word = value.lower() if isinstance(value, str) else value
+        if word is not None and word not in known:
+            raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(word), known)}")
+        return word
 
     @field_validator("within", "kind", "min_window", "repeats", "windows_per_launch")
     @classmethod
@@ -144,7 +146,7 @@ class StudySettings(Section):
             cores: that they are for.
             threads_of: of each variant of the service whether it has threads to choose; "" is the service as
                 it is.
-            connections: that a process opens; a layout of the grid with too many is left out.
+            connections: that a process opens; a layout of the grid with too many is made smaller.
             pooled: the variants whose threads are processes of a pool.
         """
         if self.layouts is not None:
@@ -152,17 +154,46 @@ class StudySettings(Section):
                 replace(layout, has_threads=threads_of.get(layout.variant, threads_of.get("", True)))
                 for layout in self.layouts
             )
-        every = (
-            replace(layout, variant=variant)
-            for variant, has_threads in threads_of.items()
-            for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
-        )
-        most = self.max_connections
         return tuple(
             layout
-            for layout in every
-            if most is None or connections_of(shape_of(layout, pooled), connections) <= most
+            for variant, has_threads in threads_of.items()
+            for layout in self._within_connections(
+                [
+                    replace(layout, variant=variant)
+                    for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
+                ],
+                lambda layout: connections_of(shape_of(layout, pooled), connections),
+            )
         )
+
+    def _within_connections(
+        self, layouts: Sequence[Layout], opened: Callable[[Layout], int]
+    ) -> Sequence[Layout]:
+        """The *layouts* that open no more than `max_connections`.
+
+        In place of those that open more come the next smaller ones that do not: a limit may lie far above the
+        next smaller total of the grid.
+        """
+        most = self.max_connections
+        if most is None:
+            return layouts
+        kept = {layout for layout in layouts if opened(layout) <= most}
+        smaller = (_next_smaller(one, most, opened) for one in {*layouts} - kept)
+        return sorted(kept.union(one for one in smaller if one is not None))
+
+
+def _next_smaller(layout: Layout, most: int, opened: Callable[[Layout], int]) -> Layout | None:
+    """*layout* with as many threads, or else processes of one thread, as open no more than *most*."""
+    threads = bisect_right(
+        range(1, layout.threads + 1), most, key=lambda n: opened(replace(layout, threads=n))
+    )
+    if threads:
+        return replace(layout, threads=threads)
+    alone = replace(layout, threads=1)
+    processes = bisect_right(
+        range(1, layout.processes + 1), most, key=lambda n: opened(replace(alone, processes=n))
+    )
+    return replace(alone, processes=processes) if processes else None
 
 
 def _duration_only(value: Any) -> float:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+#: text in quotes, or a backslash with what it quotes; group 1: the line end after one outside single quotes
+_QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\(?:(\r?\n)|.)""", re.DOTALL)
+_BACKSLASH = re.compile(r"\\(?:(\r?\n)|.)", re.DOTALL)
 _PYTHON_VALUED = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 #: programs that become what they start -> their options that take a value
 _NICE = {"nice": {"-n", "--adjustment"}, "ionice": {"-c", "--class", "-n", "--classdata"}}
@@ -54,6 +58,20 @@ class CommandWords:
     def whole(self) -> tuple[str, ...]:
         """The command line without the assignments."""
         return (*self.before, *self.interpreter, *self.words)
+
+
+def split_command(text: str) -> list[str]:
+    """Split a command that was written as one text into words, as a shell does.
+
+    A backslash at the end of a line joins the next line to it (POSIX 2.2.1), unlike in ``shlex.split``.
+
+    Raises:
+        ValueError: a quote is not closed, or a backslash ends the text.
+    """
+    try:
+        return shlex.split(_QUOTED.sub(_with_lines_joined, text))
+    except ValueError as error:
+        raise ValueError(f"cannot be split into words: {error}") from error
 
 
 def taken_apart(words: Sequence[str]) -> CommandWords:
@@ -107,6 +125,13 @@ def is_runner(words: Sequence[str]) -> bool:
 def is_python(name: str) -> bool:
     """Whether a program of that name is a Python interpreter."""
     return _PYTHON.match(name) is not None
+
+
+def _with_lines_joined(quoted: re.Match[str]) -> str:
+    """Return a piece of a command without its continued line ends; single quotes keep theirs."""
+    if quoted[0].startswith('"'):
+        return _BACKSLASH.sub(_with_lines_joined, quoted[0])
+    return "" if quoted[1] else quoted[0]
 
 
 def _moved(words: list[str], n: int) -> list[str]:

@@ -68,6 +68,8 @@ def void_reasons(
     *,
     cores: float,
     source_dry: bool = False,
+    probe_problem: str = "",
+    feeder_problem: str = "",
     foreign_limit: float | None = None,
     memory_pressure_limit: float = MEMORY_PRESSURE_RATIO,
     interval_s: float = 1.0,
@@ -81,6 +83,8 @@ def void_reasons(
         problems: what the launch saw (a worker that died, a wrong number of threads).
         cores: cores of the box that the study may use; sets the default limit.
         source_dry: the feeder said so at some moment of the window.
+        probe_problem: why the probe had no fresh count, where it had none.
+        feeder_problem: why nothing was supplied, or answered, where nothing was.
         foreign_limit: cores that strangers may use on average, and the hypervisor too; None: see
             `foreign_limit_cores`.
         memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
@@ -94,15 +98,17 @@ def void_reasons(
         raise ValueError(f"a window has two edges; got {len(samples)} samples and {len(usage)} usages")
     reasons = [*problems]
     if source_dry:
-        reasons.append(VoidReason("source-dry", "the source ran out of items within the window"))
+        dry = "the source ran out of items within the window"
+        reasons.append(VoidReason("source-dry", _with_reasons(dry, feeder_problem)))
     reasons.extend(_disturbed(usage, foreign_limit_cores(cores, foreign_limit)))
     reasons.extend(_short_of_memory(usage, memory_pressure_limit))
     reasons.extend(_clock_jumped(samples, usage))
     looks_s = [sample.at_s for sample in samples] if looked_s is None else looked_s
-    reasons.extend(_stalled(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s))
+    gaps = _stalled(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s, probe_problem)
+    reasons.extend(gaps)
     reasons.extend(_counts_fell(samples))
     if not source_dry and not problems:
-        reasons.extend(_no_items(samples))
+        reasons.extend(_no_items(samples, feeder_problem, "" if gaps else probe_problem))
     return tuple(dict.fromkeys(reasons))
 
 
@@ -168,22 +174,30 @@ def _stalled(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason, .
 
 
 def _probe_gap(
-    samples: Sequence[Sample], looks_s: Sequence[float], interval_s: float
+    samples: Sequence[Sample], looks_s: Sequence[float], interval_s: float, problem: str
 ) -> tuple[VoidReason, ...]:
     """Counts that are old when they are looked at, or the time that went by between two of them."""
     gap_s = longest_gap_s([sample.at_s for sample in samples], looks_s)
     if gap_s <= MISSED_INTERVALS * interval_s:
         return ()
     detail = f"the probe gave no fresh count for {gap_s:.1f} s; one every {interval_s:g} s was due"
-    return (VoidReason("probe-gap", detail),)
+    return (VoidReason("probe-gap", _with_reasons(detail, problem)),)
 
 
-def _no_items(samples: Sequence[Sample]) -> Iterator[VoidReason]:
+def _no_items(samples: Sequence[Sample], *problems: str) -> Iterator[VoidReason]:
     """A throughput of 0 says nothing of a layout, but that it hangs, or that its worker does not count."""
     first, last = samples[0], samples[-1]
     if last.n_done_total == first.n_done_total:
         n_failed = last.n_failed_total - first.n_failed_total
-        yield VoidReason("no-items", f"no item was finished well in the window, {n_failed} failed")
+        seen = f"no item was finished well in the window, {n_failed} failed"
+        if not n_failed:
+            seen = _with_reasons("no item was finished in the window", *problems)
+        yield VoidReason("no-items", seen)
+
+
+def _with_reasons(seen: str, *problems: str) -> str:
+    known = "; ".join(problem for problem in problems if problem)
+    return f"{seen}: {known}" if known else seen
 
 
 def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:

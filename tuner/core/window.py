@@ -26,6 +26,8 @@ class Reading:
     n_lost_total: int = field(default=0, metadata={"stored": False})
     #: lines that came to the probe and should have counted items, but cannot be read; likewise
     n_unreadable_total: int = field(default=0, metadata={"stored": False})
+    #: why there is no count, or an old one; empty: nothing is wrong; likewise
+    problem: str = field(default="", compare=False, metadata={"stored": False})
 
 
 @dataclass(frozen=True, slots=True)

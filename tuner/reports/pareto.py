@@ -169,4 +169,6 @@ def _percent(ratio: float | None) -> str:
 def _number(ratio: float) -> str:
     """In percent; the decimal matters near 100."""
     percent = 100 * ratio
+    if percent >= 999.5:
+        return f"{percent:.0f}"
     return f"{percent:.1f}" if 90 <= percent < 110 else f"{percent:.3g}"

@@ -81,7 +81,7 @@ def fill_command(spool: Path, content: CrashInput) -> tuple[str, ...]:
 
 def dumps_in(folder: Path) -> list[Path]:
     """The dumps that a spool is filled with; the processor itself refuses a folder without any."""
-    return [path for path in folder.rglob("*") if path.suffix in _DUMPS]
+    return [path for path in folder.rglob("*") if path.suffix.lower() in _DUMPS]
 
 
 def copies_of(n_dumps: int, items: int) -> int:

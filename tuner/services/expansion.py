@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
-from tuner.core.command_words import taken_apart
+from tuner.core.command_words import split_command, taken_apart
 from tuner.core.errors import ConfigError
 from tuner.services.record import GIVEN, Command, Counted, Form, Service
 from tuner.services.running import escaped
@@ -191,9 +190,9 @@ def _check(service: Service, command: Command, settings: Mapping[str, str], aske
 def _words(command: Any) -> tuple[str, ...]:
     if isinstance(command, str):
         try:
-            command = shlex.split(command)
+            command = split_command(command)
         except ValueError as error:
-            raise Unclear("command", f"cannot be split into words: {error}") from error
+            raise Unclear("command", str(error)) from error
     if not isinstance(command, Sequence) or not command:
         raise Unclear("command", "is missing: the command that starts the service, as you type it")
     return tuple("" if word is None else str(word) for word in command)

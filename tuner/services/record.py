@@ -66,7 +66,8 @@ class Form:
         if self.workers is not None:
             section["workers"] = self.workers
         if self.ready is not None:
-            section["ready"] = dict(self.ready)
+            each = {"count": "processes"} if self.ready["kind"] == "log" and self.programs == "one" else {}
+            section["ready"] = {**each, **self.ready}
         if self.stop:
             section["stop"] = dict(self.stop)
         if self.max_extra_threads is not None:

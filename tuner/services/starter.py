@@ -118,7 +118,9 @@ def _made_of_it(
     lines = ["  # What tuner makes of it; a key that is written here goes before."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
-    lines += [f"  #   environment: {_flow({name: value})}" for name, value in section["environment"].items()]
+    if section["environment"]:
+        lines.append("  #   environment:")
+        lines += [f"  #     {_flow({name: value})[1:-1]}" for name, value in section["environment"].items()]
     if section["command"] != list(words):
         lines.append(f"  #   started as: {_flow(section['command'])}")
     return lines

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from tuner.core.layout import Layout
+from tuner.core.records import LaunchRecord
 from tuner.study.cells import Cell
+
+_SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")  #: of docs/messages.md, in a launch's error
+_VARYING = re.compile(r"\d+x(?:\d+|-)(?:\S*\w)?|\d+(?:\.\d+)?")  #: layouts, pids, seconds, ports
+
+
+class FailingAlike:
+    """Notes why launches fail as long as no window counts, to find that all fail for one reason."""
+
+    def __init__(self, smallest: Layout) -> None:
+        self.smallest = smallest
+        self._layouts: dict[str, list[Layout]] = {}  #: of the launches that failed, by reasons of each
+
+    def add(self, launch: LaunchRecord) -> int | None:
+        """Note a *launch* that failed; gives how many failed like it, the smallest layout's among them.
+
+        None: it is the only one, or the smallest layout may still work.
+        """
+        error = launch.error or ""
+        found = []
+        for reason in set(_SLUG.findall(error)) or {_VARYING.sub("#", error)}:
+            layouts = self._layouts.setdefault(reason, [])
+            layouts.append(launch.layout)
+            if len(layouts) > 1 and self.smallest in layouts:
+                found.append(len(layouts))
+        return max(found, default=None)
 
 
 class Failing:

@@ -101,11 +101,13 @@ class _Search:
                 ),
                 LONGEST_LOOK_S,
             )
+            problem = "" if after.latencies.n_recorded else self.feeder.problem()
         seen = after.since(before)
         if seen.n_failed > _MANY_FAILED_RATIO * seen.n_total:
             return f"with {n_clients} clients {seen.n_failed} of {seen.n_total} requests failed"
         if not seen.latencies.n_recorded:
-            return f"with {n_clients} clients no request was answered in {took_s:.0f} s"
+            why = f": {problem}" if problem else ""
+            return f"with {n_clients} clients no request was answered in {took_s:.0f} s{why}"
         return Tried(n_clients, seen.latencies.n_recorded / took_s)
 
     def _until(

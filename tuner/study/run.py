@@ -18,6 +18,7 @@ from tuner.ports import Box, Progress, Stop, Store
 from tuner.study.around import led
 from tuner.study.cells import Block, Cell
 from tuner.study.course import Course
+from tuner.study.failing import FailingAlike
 from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
 from tuner.study.launching import Workbench
@@ -88,9 +89,10 @@ class _Study:
         self._out_of_budget = False
         self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
         self._braked: str | None = None  #: what passed a limit of the user's, and so stops the study
-        self._starts: bool | None = None  #: whether the service can be started at all; None: not known yet
-        if any(launch.running_after_s is not None for _, launch in launches):
-            self._starts = True
+        self._works: bool | None = None  #: whether any layout comes through its warm-up; None: not known yet
+        if any(launch.warmup_s is not None for _, launch in launches):
+            self._works = True
+        self._alike = FailingAlike(_smallest(self._asked.layouts))
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
@@ -189,7 +191,7 @@ class _Study:
     def _must_end(self) -> bool:
         return (
             self._stop.requested()
-            or self._starts is False
+            or self._works is False
             or self._braked is not None
             or self._n_disturbed >= MOST_DISTURBED
         )
@@ -278,25 +280,44 @@ class _Study:
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self._braked = braked_by(launch.error, BRAKED) or self._braked
-        if launch.running_after_s is not None:
-            self._starts = True
-        elif self._starts is None and not self._stop.requested() and not stopped_by_brake(launch):
-            self._see_whether_it_starts()
+        if launch.error is None or launch.warmup_s is not None:
+            self._works = self._works is not False
+        if launch.error is not None and not self._stop.requested() and not stopped_by_brake(launch):
+            if self._works is None:
+                self._see_whether_it_works()
+            elif self._works and self._history.n_windows == 0:
+                self._end_if_all_fail_alike(launch)
         return launched
 
-    def _see_whether_it_starts(self) -> None:
-        """The very first start has failed: try the smallest layout, lest all fail at every attempt.
+    def _see_whether_it_works(self) -> None:
+        """Try the smallest layout after the very first launch failed, lest all fail at every attempt.
 
-        One that the brake stops tells nothing of that.
+        A launch that the brake stops says nothing about that.
         """
-        self._starts = False
-        smallest = min(self._asked.layouts, key=lambda layout: (layout.total_threads, layout))
+        self._works = False
+        smallest = _smallest(self._asked.layouts)
         tried = self._discard(smallest)
-        if tried.running_after_s is None and stopped_by_brake(tried):
-            self._starts = None
-        elif tried.running_after_s is None:
-            text = f"{self._asked.service} does not start, not even as {smallest}; no other layout is tried"
+        if tried.error is None or tried.warmup_s is not None:
+            self._works = True
+        elif stopped_by_brake(tried):
+            self._works = None
+        else:
+            does_not = "start" if tried.running_after_s is None else "get through its warm-up"
+            text = (
+                f"{self._asked.service} does not {does_not}, not even as {smallest}; no other layout is tried"
+            )
             self._progress.warning("never-started", text)
+
+    def _end_if_all_fail_alike(self, launch: LaunchRecord) -> None:
+        """End the study where no window counts yet and its launches fail for one reason."""
+        if (failed := self._alike.add(launch)) is None:
+            return
+        self._works = False
+        text = (
+            f"{counted(failed, 'launch')} failed in the same way, {self._alike.smallest} among them,"
+            " and no window counts yet; no other layout is tried"
+        )
+        self._progress.warning("fails-alike", text)
 
     def _window_taken(self, cell: Cell, launched: Launched, window: Window, launch_id: int) -> None:
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
@@ -364,6 +385,10 @@ class _Study:
             interrupted=self._stop.requested() and (self._block is not None or self._scouts_first),
             is_over=self._block is None and not self._scouts_first,
         )
+
+
+def _smallest(layouts: Sequence[Layout]) -> Layout:
+    return min(layouts, key=lambda layout: (layout.total_threads, layout))
 
 
 def _last_seen_s(launch: LaunchRecord) -> float:

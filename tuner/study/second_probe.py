@@ -36,7 +36,7 @@ class SecondCounting:
         """Its counts now; when it fails, its latest ones with their own time. *beside* is the first one's."""
         try:
             self._latest = self._counting.read()
-            self._problem = ""
+            self._problem = f": {self._latest.problem}" if self._latest.problem else ""
         except MeasurementError as error:
             self._latest = self._latest or Reading(beside.at_s, 0, 0)
             self._problem = f": {error.problem}"

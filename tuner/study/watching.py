@@ -30,6 +30,7 @@ class Warmup:
     lasted_s: float
     settled: bool | None  #: None: not judged, or broken off
     counted: bool  #: some item was
+    problem: str = ""  #: why none was, as far as probe and feeder know
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,15 @@ class _Watched:
         self.readings.append(reading)
         self.samples.append(sample)
         self.second_readings.extend(second)
+
+    @property
+    def n_done(self) -> int:
+        return self.readings[-1].n_done_total - self.readings[0].n_done_total
+
+    @property
+    def probe_problem(self) -> str:
+        """The last that the probe said of itself; empty: nothing was wrong."""
+        return next((reading.problem for reading in reversed(self.readings) if reading.problem), "")
 
     def items_per_s(self) -> list[float]:
         return [_rate(before, now) for before, now in pairwise(self.readings)]
@@ -113,7 +123,8 @@ class RunningLayout:
                 break
         self._check(self.launch.problems(), "after its warm-up")
         counted = before.n_done_total + before.n_failed_total > begin.n_done_total + begin.n_failed_total
-        return Warmup(self.clock.monotonic_s() - began_s, settled, counted)
+        problem = "" if counted else before.problem or self.feeder.problem()
+        return Warmup(self.clock.monotonic_s() - began_s, settled, counted, problem)
 
     def let_run(self, lasts_s: float, stop_requested: Callable[[], bool]) -> None:
         """Watch it for so long, and keep what is seen as warm-up; returns early when a stop is requested.
@@ -161,6 +172,8 @@ class RunningLayout:
             problems,
             cores=self.study.box_cores,
             source_dry=window.dry,
+            probe_problem=window.probe_problem,
+            feeder_problem=self.feeder.problem() if window.dry or not window.n_done else "",
             foreign_limit=self.study.foreign_limit_cores,
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,

@@ -79,10 +79,15 @@ def find_dumps(folder: Path) -> list[Path]:
     """
     if not folder.is_dir():
         raise InputError(f"no folder {folder} to take dumps from")
-    dumps = sorted(path for path in folder.rglob("*") if path.suffix in _DUMP_SUFFIXES and path.is_file())
+    dumps = sorted(path for path in folder.rglob("*") if _is_dump(path))
     if not dumps:
         raise InputError(f"no dump in {folder}", hint="Dumps are files named *.dmp or *.dump.")
     return dumps
+
+
+def _is_dump(path: Path) -> bool:
+    """Windows writes ``MEMORY.DMP``."""
+    return path.suffix.lower() in _DUMP_SUFFIXES and path.is_file()
 
 
 def dump_crashes(dumps: Iterable[Path], copies: int = 1) -> Iterator[Crash]:

@@ -89,6 +89,10 @@ class CommandFeeder:
             bound(self._log)
         return self._process is None or ended_with(self._process) is not None
 
+    def problem(self) -> str:
+        """Return how the command failed, and its last words."""
+        return "" if self._log is None else self._failure(self._log)
+
     def pids(self) -> frozenset[int]:
         """The command, while it runs."""
         return frozenset() if self._process is None or self.is_dry() else frozenset({self._process.pid})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.load.order import Order, Request, tell_rate, tell_workers
+from tuner.adapters.load.order import Order, Request, read_problem, tell_rate, tell_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
 from tuner.core.clients import CLIENTS_PER_THREAD, Found, clients_for, first_clients
@@ -21,6 +21,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import HttpUrl, rendered_request
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
+from tuner.core.redaction import redacted
 from tuner.core.requests import Requests
 
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
@@ -78,6 +79,7 @@ class HttpFeeder:
         self._generator: CommandFeeder | None = None
         self._rate_file: Path | None = None
         self._workers_file: Path | None = None
+        self._problem_file: Path | None = None
         self._workers: frozenset[int] = frozenset()
         self._found: Found | None = None
         self._rate_per_s = traffic.rate_per_s
@@ -108,6 +110,7 @@ class HttpFeeder:
             self._rate_per_s, self._capacity_per_s = self._traffic.rate_per_s, None
             self._rate_file = None if self._traffic.pace is None else Path(folder) / "rate"
             self._workers_file, self._workers = Path(folder) / "workers", frozenset()
+            self._problem_file = Path(folder) / "problem"
             self._order(layout).write(order)
             self._n_fed += 1
             root = str(Path(tuner.__file__).parent.parent)
@@ -120,11 +123,18 @@ class HttpFeeder:
                 if self._totals.exists():
                     self._tell(layout, read_totals(self._totals))
                     self._totals.unlink()
-                self._workers_file = None
+                self._workers_file = self._problem_file = None
 
     def is_dry(self) -> bool:
         """Whether the generator has died."""
         return self._generator is None or self._generator.is_dry()
+
+    def problem(self) -> str:
+        """Return why the service has not answered yet, or how the generator failed."""
+        failed = "" if self._generator is None else self._generator.problem()
+        if failed or self._problem_file is None:
+            return failed
+        return str(redacted(read_problem(self._problem_file)))
 
     def pids(self) -> frozenset[int]:
         """The generator, while it runs."""
@@ -208,6 +218,7 @@ class HttpFeeder:
             processes=layout.processes,
             threads=layout.threads,
             workers_file=str(self._workers_file),
+            problem_file=str(self._problem_file),
             rate_per_s=traffic.rate_per_s,
             rate_file=None if self._rate_file is None else str(self._rate_file),
             arrivals=traffic.arrivals,

@@ -23,6 +23,10 @@ class NoFeeder:
         """Never known to be."""
         return False
 
+    def problem(self) -> str:
+        """Nothing is fed."""
+        return ""
+
     def pids(self) -> frozenset[int]:
         """No process."""
         return frozenset()

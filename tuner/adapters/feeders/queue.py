@@ -15,7 +15,7 @@ from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.queues.brokers import client_folder, open_queue, tells_in_hand
 from tuner.adapters.queues.feeding import TOP_UP_EVERY_S, cuts_of
 from tuner.adapters.queues.order import FeedOrder
-from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
+from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue, hint_for
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
 from tuner.core.errors import ConfigError, MeasurementError
@@ -71,7 +71,8 @@ class QueueFeeder:
             cuts_of(queue, read_sample(self._fed.sample, self._fed.form), self._fed.sample)
             queue.check()
         except BrokerError as error:
-            raise ConfigError(str(error), hint="Check feeder.url, and that the broker runs.") from error
+            hint = hint_for(error, "Check feeder.url, and that the broker runs.")
+            raise ConfigError(str(error), hint=hint) from error
         finally:
             queue.close()
 
@@ -103,6 +104,10 @@ class QueueFeeder:
             return True
         state = self._state()
         return state is not None and state.dry_at_s > time.monotonic() - _DRY_FOR_S
+
+    def problem(self) -> str:
+        """Return how the process failed, and its last words."""
+        return "" if self._process is None else self._process.problem()
 
     def pids(self) -> frozenset[int]:
         """The process, while it runs."""

@@ -52,6 +52,10 @@ class SpoolFeeder:
         except FileNotFoundError:
             return True
 
+    def problem(self) -> str:
+        """It is filled before a launch."""
+        return ""
+
     def pids(self) -> frozenset[int]:
         """No process: the workers feed one another."""
         return frozenset()

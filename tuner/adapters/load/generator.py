@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.client import Client
-from tuner.adapters.load.order import Order, Request, read_order, told_rate
+from tuner.adapters.load.order import Order, Request, read_order, told_rate, write_problem
 from tuner.adapters.load.spread_watch import SpreadWatch
 from tuner.adapters.load.totals import TotalsWriter
 
@@ -27,6 +27,7 @@ NO_ANSWER_EXIT = 3
 #: between the first requests of two clients: of those that come at once one worker process takes most
 _START_EVERY_S = 0.001
 _LOOK_EVERY_S = 0.1  #: for answers that take too long
+_SLOW_S = 1.0  #: without the first answer so long, worth a word
 _TRY_EVERY_S = 0.1  #: to reach a service that does not answer
 _DRAIN_S = 2.0  #: after SIGTERM; the feeder kills after 5 s
 
@@ -50,6 +51,7 @@ class Generator:
         self._rate_per_s = order.rate_per_s  #: None: closed loop
         self._waiting: asyncio.Task[bool] | None = None
         self._is_stopping = False
+        self._problem = ""  #: why there is no first answer, as it was written
         self._looks_s = 0.0  #: when it looks for a rate again
         self._over = asyncio.Event()
         self._chance = random.Random(order.seed)
@@ -100,13 +102,15 @@ class Generator:
         if request is None:
             return False
         ends_s = time.monotonic() + order.wait_s
+        where = order.host if _is_socket(order.host) else f"http://{order.host}:{order.port}"
         came = ""
         while True:
             began_ns = time.monotonic_ns()
             left_s = ends_s - time.monotonic()
             if left_s <= 0:
-                where = order.host if _is_socket(order.host) else f"http://{order.host}:{order.port}"
                 raise NoAnswerError(f"{where} did not answer within {order.wait_s:g} s: {came or 'nothing'}")
+            slow = f"{where} has not answered for more than {_SLOW_S:g} s"
+            slowly = asyncio.get_running_loop().call_later(_SLOW_S, self._write_problem, slow)
             try:
                 async with asyncio.timeout(min(left_s, order.timeout_s)):
                     answer, self._host = await _exchange(order, request)
@@ -121,8 +125,17 @@ class Generator:
                 came = error.strerror or str(error)
             else:
                 self._totals.answered(answer.status, answer.n_bytes, began_ns, time.monotonic_ns())
+                self._write_problem("")
                 return True
+            finally:
+                slowly.cancel()
+            self._write_problem(f"{where} did not answer: {came}")
             await asyncio.sleep(_TRY_EVERY_S)
+
+    def _write_problem(self, problem: str) -> None:
+        if self._order.problem_file is not None and problem != self._problem:
+            self._problem = problem
+            write_problem(self._order.problem_file, problem)
 
     # Closed loop.
 

@@ -52,6 +52,8 @@ class Order:
         None  #: once it is there it holds the rate, which may change, and be 0; see ``tell_rate``
     )
     arrivals: str = "poisson"  #: how they become due: poisson or even
+    #: holds why the service has not answered, as long as it has not; see `write_problem`; None: nobody asks
+    problem_file: str | None = None
     max_outstanding: int = 1000  #: open loop: one that becomes due beyond them is not sent
     timeout_s: float = 30.0  #: for one answer
     wait_s: float = 60.0  #: for the service's first answer
@@ -101,6 +103,21 @@ def told_rate(path: str) -> float | None:
         return float(Path(path).read_text(encoding="ascii"))
     except FileNotFoundError:
         return None
+
+
+def write_problem(path: str, problem: str) -> None:
+    """Tell whoever asks, by `read_problem`, why the service has not answered; empty: it has."""
+    draft = Path(f"{path}.new")
+    draft.write_text(problem, encoding="utf-8")
+    os.replace(draft, path)
+
+
+def read_problem(path: Path) -> str:
+    """Return what `write_problem` wrote last; empty: nothing yet."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 def read_order(path: Path) -> Order:

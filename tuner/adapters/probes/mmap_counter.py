@@ -101,8 +101,9 @@ class CounterCounting:
             raise MeasurementError(str(error)) from error
         if max(totals.n_done, totals.n_failed) > LARGEST_COUNT or max(totals) > _LARGEST_NS:
             raise MeasurementError(f"the counters in {self._folder} are damaged: no worker can count so much")
+        problem = "" if totals.n_slots else "no worker has opened a counter"
         if not self._is_own_code:
-            return Reading(at_s, totals.n_done, totals.n_failed)
+            return Reading(at_s, totals.n_done, totals.n_failed, problem=problem)
         return Reading(
             at_s=at_s,
             n_done_total=totals.n_done,
@@ -111,4 +112,5 @@ class CounterCounting:
             child_cpu_ns_total=totals.child_cpu_ns,
             waiting_ns_total=totals.waiting_ns,
             n_slots=totals.n_slots,
+            problem=problem,
         )

@@ -112,7 +112,13 @@ class PolledCounting:
             if self._bug is not None:
                 raise self._bug
             self._check()
-            return self._reading
+            return replace(self._reading, problem=self._why_old(wanted))
+
+    def _why_old(self, wanted: int) -> str:
+        """Return why the latest counts are not those that were asked for last; empty: they are."""
+        if self._n_failures:
+            return f"it did not get its count from {self._name}: {self._problem}"
+        return "" if self._n_answered >= wanted else f"{self._name} has not answered yet"
 
     def _check(self) -> None:
         """Raise what makes the counts of this launch worthless, and warn of those that began anew."""

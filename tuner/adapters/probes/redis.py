@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, Warn, one_line, polling
+from tuner.adapters.queues.queue import hint_for
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.ports import Clock
@@ -109,7 +110,9 @@ class RedisProbe:
                     return  # it is there, and will answer
                 raise ConfigError(
                     f"the redis probe cannot count: {one_line(error.problem)}",
-                    hint="Start Redis first (a hook before_study may), or say where it is: the url.",
+                    hint=hint_for(
+                        error, "Start Redis first (a hook before_study may), or say where it is: the url."
+                    ),
                 ) from error
 
     def _client(self, bound: Bound) -> Redis:

@@ -180,6 +180,7 @@ class StatsdCounting:
             n_failed_total=n_failed,
             n_lost_total=self.n_lost(),
             n_unreadable_total=n_unreadable,
+            problem="" if any(totals.values()) else f"statsd received no counter {self._name.decode()!r}",
         )
 
     def _receive(self) -> None:

@@ -47,6 +47,24 @@ def shown(url: str) -> str:
     return re.sub(r"(?<=://)[^/]*@", "", url)
 
 
+#: by the error of a client: of Redis, of RabbitMQ
+_REFUSED = {
+    "AuthenticationError": "Check the user and the password in the address.",
+    "AuthenticationWrongNumberOfArgsError": "Name no user in the address: this Redis has passwords only.",
+    "NoPermissionError": "Allow this user the command and the keys (ACL SETUSER), or name another user.",
+    "ClusterDownError": "Repair the cluster (redis-cli cluster info), then try again.",
+    "MovedError": "Name the node of the cluster that holds these keys.",
+    "ReadOnlyError": "Name the primary: this Redis is a replica.",
+    "AccessRefused": "Check the user and the password in the address, and the permissions of this user.",
+    "NotAllowed": "Check the virtual host in the address, and the permissions of this user there.",
+}
+
+
+def hint_for(error: BaseException, otherwise: str) -> str:
+    """Return what to do about a client's error that *error* came from, or *otherwise*."""
+    return _REFUSED.get(type(error.__cause__).__name__, otherwise)
+
+
 class BrokerError(Exception):
     """The broker cannot be asked, or forgot what it knew; says what happened."""
 

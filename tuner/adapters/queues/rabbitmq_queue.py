@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
+from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, hint_for, shown
 from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
 from tuner.core.counts import LARGEST_COUNT
@@ -294,7 +294,8 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
                 if waiting is not None and waiting.n_messages and all(map(one.is_of, link.taken(name, 1, 1))):
                     found.append((one.name, name))
     except BrokerError as error:
-        raise ConfigError(str(error), hint="Check the address, and that RabbitMQ runs.") from error
+        hint = hint_for(error, "Check the address, and that RabbitMQ runs.")
+        raise ConfigError(str(error), hint=hint) from error
     finally:
         link.close()
     if len(found) == 1:

@@ -10,7 +10,7 @@ from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, shown
+from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, hint_for, shown
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError, TunerError
@@ -233,7 +233,8 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
                 return form, queue or FORMS[form].default_queue
             found = [(one.name, name) for one, name in forms_of(client, queue)]
     except BrokerError as error:
-        raise ConfigError(str(error), hint="Check the address, and that Redis runs.") from error
+        hint = hint_for(error, "Check the address, and that Redis runs.")
+        raise ConfigError(str(error), hint=hint) from error
     finally:
         client.close()
     if len(found) == 1:
