@@ -138,7 +138,7 @@ class StudySettings(Section):
         connections: int | Literal["threads"] = "threads",
         pooled: Collection[str] = (),
     ) -> tuple[Layout, ...]:
-        """The layouts to measure.
+        """The layouts to measure; one that names no variant is every variant that can have it.
 
         Args:
             cores: that they are for.
@@ -148,10 +148,7 @@ class StudySettings(Section):
             pooled: the variants whose threads are processes of a pool.
         """
         if self.layouts is not None:
-            return tuple(
-                replace(layout, has_threads=threads_of.get(layout.variant, threads_of.get("", True)))
-                for layout in self.layouts
-            )
+            return tuple(one for layout in self.layouts for one in in_variants(layout, threads_of))
         every = (
             replace(layout, variant=variant)
             for variant, has_threads in threads_of.items()
@@ -163,6 +160,25 @@ class StudySettings(Section):
             for layout in every
             if most is None or connections_of(shape_of(layout, pooled), connections) <= most
         )
+
+
+def in_variants(layout: Layout, threads_of: Mapping[str, bool]) -> tuple[Layout, ...]:
+    """The *layout* with the threads of its variant; where it names none, in every variant that can have it.
+
+    One of several threads can be had by variants with threads to choose, ``8x-`` by those without.
+
+    Args:
+        layout: as it was asked for.
+        threads_of: as for `StudySettings.layouts_for`.
+    """
+    if layout.variant or "" in threads_of:
+        has_threads = threads_of.get(layout.variant, threads_of.get("", True))
+        return (replace(layout, has_threads=has_threads),)
+    return tuple(
+        replace(layout, variant=variant, has_threads=has_threads)
+        for variant, has_threads in threads_of.items()
+        if has_threads == layout.has_threads or (layout.has_threads and layout.threads == 1)
+    )
 
 
 def _duration_only(value: Any) -> float:
