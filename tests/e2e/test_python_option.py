@@ -1,4 +1,4 @@
-"""`tuner grid --python A --python B`: one command compares interpreters, of a command and of the built-in worker."""
+"""`tuner grid --python A --python B`: one command compares interpreters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tuner.probe import counter
 
-from ..wording import wording
+from ..wording import key_of, wording
 from .sleeping_worker import sleeping_worker
 from .test_bad_input import PROFILE, is_told
 from .typed import Typed
@@ -136,25 +136,25 @@ def test_interpreters_take_the_place_of_the_axis_that_a_config_has(typed: Typed,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--python", "python3.99"], "not-here"),
-        (["--python", "./python3.99"], "not-here-by-path"),
-        (["--python", "ruby"], "by-name"),
-        (["--python", " "], "without-words"),
-        (["--python", "'python3"], "no-words"),
-        (["--python", "THIS", "--python", "THIS"], "named-twice"),
-        (["--python", "THIS", "--python", "THIS -X dev"], "of-one-name"),
-        (["--python", "./venv"], "is-folder"),
-        (["--python", "./broken/python3"], "gives-no-answer"),
-        (["--python", "THIS", "--simulate", PROFILE], "simulated"),
-        (["--python", "THIS", "--fleet", "tcp://127.0.0.1:1"], "on-fleet"),
-        (["--python", "THIS", "--", "uv", "run", "worker.py"], "of-runner"),
-        (["--python", "THIS", "--", "/bin/true"], "of-no-script"),
-        (["--python", "THIS", "--", "python3", "lost.py"], "without-package"),
-        (["--python", "THIS", "--", "python3", "-m", "there_is_none"], "without-module"),
-        (["--python", "THIS", "--", "./venv/bin/tool"], "without-package-of-script"),
-        (["variants.yaml", "--python", "THIS"], "beside-variants"),
+        (["--python", "python3.99"], wording("pythons.not-here")),
+        (["--python", "./python3.99"], wording("pythons.not-here-by-path")),
+        (["--python", "ruby"], wording("pythons.by-name")),
+        (["--python", " "], wording("pythons.without-words")),
+        (["--python", "'python3"], wording("pythons.no-words")),
+        (["--python", "THIS", "--python", "THIS"], wording("pythons.named-twice")),
+        (["--python", "THIS", "--python", "THIS -X dev"], wording("pythons.of-one-name")),
+        (["--python", "./venv"], wording("pythons.is-folder")),
+        (["--python", "./broken/python3"], wording("pythons.gives-no-answer")),
+        (["--python", "THIS", "--simulate", PROFILE], wording("pythons.simulated")),
+        (["--python", "THIS", "--fleet", "tcp://127.0.0.1:1"], wording("pythons.on-fleet")),
+        (["--python", "THIS", "--", "uv", "run", "worker.py"], wording("pythons.of-runner")),
+        (["--python", "THIS", "--", "/bin/true"], wording("pythons.of-no-script")),
+        (["--python", "THIS", "--", "python3", "lost.py"], wording("pythons.without-package")),
+        (["--python", "THIS", "--", "python3", "-m", "there_is_none"], wording("pythons.without-package")),
+        (["--python", "THIS", "--", "./venv/bin/tool"], wording("pythons.without-package")),
+        (["variants.yaml", "--python", "THIS"], wording("pythons.beside-variants")),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ids=key_of,
 )
 def test_an_interpreter_that_cannot_be_taken_is_told_in_one_line(
     typed: Typed, arguments: list[str], said: str
@@ -175,7 +175,7 @@ def test_an_interpreter_that_cannot_be_taken_is_told_in_one_line(
     typed_words = [word.replace("THIS", sys.executable) for word in arguments]
     line = is_told(typed("grid", *typed_words))
 
-    told = line.removeprefix("Error: ").replace(os.path.abspath(sys.executable), "PYTHON").replace(THIS, "3.X")
-    told = told.replace(".".join(map(str, sys.version_info[:3])), "3.X.Y").replace(f"3.X.{sys.version_info[2]}", "3.X.Y")
-    assert told.replace(f"{typed.folder}/", "") == wording(f"pythons.{said}")
+    told = line.removeprefix("Error: ").replace(os.path.abspath(sys.executable), "PYTHON")
+    told = told.replace(f"{THIS}.{sys.version_info[2]}", "3.X.Y").replace(THIS, "3.X")
+    assert told.replace(f"{typed.folder}/", "") == said
     assert list(typed.folder.glob("*.db*")) == []

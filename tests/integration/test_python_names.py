@@ -27,7 +27,9 @@ def python(path: Path, *answer: str) -> str:
     return str(path)
 
 
-def cpython(path: Path, version: str, *, is_free: bool = False, is_debug: bool = False, has_gil: bool = True) -> str:
+def cpython(
+    path: Path, version: str, *, is_free: bool = False, is_debug: bool = False, has_gil: bool = True
+) -> str:
     flags = (str(flag).lower() for flag in (is_free, is_debug, has_gil))
     return python(path, '"CPython"', f'"{version}"', *flags)
 
@@ -62,7 +64,9 @@ def test_two_of_one_version_are_called_by_their_patch(tmp_path: Path) -> None:
         pythons_asked([named[0], other])
 
 
-def test_a_path_is_kept_whole_and_no_link_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_is_kept_whole_and_no_link_is_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A virtual environment's Python is a link: what it leads to has not the packages."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()

@@ -1,4 +1,4 @@
-"""The values of an axis beside each other, each at its best layout: the ratio, its interval, what is said of it."""
+"""The values of an axis beside each other, each at its best layout: ratio, interval, sentence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,12 @@ def bests(truth: Mapping[str, float], seed: int = 1, n_blocks: int = 3, noise: f
 
 
 def all_bests(
-    truth: Mapping[str, float], seed: int = 1, n_blocks: int = 3, noise: float = 0.0, *, is_adaptive: bool = False
+    truth: Mapping[str, float],
+    seed: int = 1,
+    n_blocks: int = 3,
+    noise: float = 0.0,
+    *,
+    is_adaptive: bool = False,
 ) -> tuple[AxisBest, ...]:
     drawn = random.Random(seed)
     seen = [
@@ -131,9 +136,8 @@ def test_a_layout_that_is_hardly_known_may_be_the_best_of_its_value() -> None:
 
 
 def config(**axes: list[str]) -> str:
-    return json.dumps(
-        {"service": {"kind": "script", "axes": [[axis, [[x, {}] for x in values]] for axis, values in axes.items()]}}
-    )
+    kept = [[axis, [[value, {}] for value in values]] for axis, values in axes.items()]
+    return json.dumps({"service": {"kind": "script", "axes": kept}})
 
 
 def study(truth: Mapping[str, float], gils: Mapping[str, str], **axes: list[str]) -> StudyRecord:
@@ -182,7 +186,7 @@ def test_rank_report_runbook_and_json_end_with_the_same_sentence() -> None:
     assert sentence in render_document(runbook_page(overview, Starts()), "markdown")
 
 
-def test_who_has_no_gil_is_marked_where_both_have_none_and_a_difference_that_is_not_shown_is_called_so() -> None:
+def test_two_without_a_gil_are_marked_and_a_difference_that_is_not_shown_is_called_so() -> None:
     truth = {"2x2@3.13t": 1000.0, "4x1@3.13t": 900.0, "2x2@3.14t": 1004.0, "4x1@3.14t": 900.0}
     record = study(truth, dict.fromkeys(("3.13t", "3.14t"), "off"), python=["3.13t", "3.14t"])
 
@@ -271,4 +275,3 @@ def test_the_answer_of_a_race_is_the_best_of_its_value() -> None:
     (before,), (after,) = ranking.axis_bests, claimed.axis_bests
     assert (str(before.layout), str(after.layout)) == ("1x8@3.14t", "2x4@3.14t")
     assert after.ratio.low <= after.ratio.mean <= after.ratio.high
-

@@ -194,7 +194,8 @@ def test_a_layout_that_names_no_variant_is_every_variant_that_can_have_it(
 
     assert [str(layout) for layout in settings.layouts_for(2)] == meant
     assert settings_of_study(canonical_json(settings), "s.tuner.db") == settings
-    assert [str(x) for x in load(tmp_path, POOLS + f"study: {{layouts: [{layouts}]}}\n").layouts_for(2)] == meant
+    written = load(tmp_path, POOLS + f"study: {{layouts: [{layouts}]}}\n")
+    assert written.layouts_for(2) == settings.layouts_for(2)
 
 
 @pytest.mark.parametrize(

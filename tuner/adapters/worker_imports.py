@@ -1,4 +1,4 @@
-"""Whether a worker's Python finds what its program imports first: found out by asking it, without importing it."""
+"""Whether a worker's Python finds what its program imports first: asked, without an import of it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tuner.adapters.worker_interpreter import interpreter_of
 from tuner.core.command_words import taken_apart
 
 _WAIT_S = 20.0
-# Of a module its package; of a script what it imports at its top level, up to the first module that may change where
-# Python looks: one of the standard library or among installed packages does not.
+# Of a module its package; of a script what it imports at its top level, up to the first module that may
+# change where Python looks: one of the standard library or among installed packages does not.
 _QUESTION = """
 import ast, importlib.util, json, os, sys
 module, file = sys.argv[1:3]
@@ -46,7 +46,7 @@ print(json.dumps(missing))
 def missing_import(
     command: Sequence[str], environment: Mapping[str, str], directory: str | None
 ) -> str | None:
-    """The package that *command*'s Python has not, and its module or script imports first; None: not known of any.
+    """The package that *command* imports first and its Python has not; None: none is known to be missing.
 
     Args:
         command: the worker's words.

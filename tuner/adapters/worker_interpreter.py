@@ -51,8 +51,8 @@ _NAME_QUESTION = (
 def interpreter_names(words: Sequence[str]) -> tuple[str, str] | None:
     """What the interpreter *words* (a Python and its options) is called, by its own answer: short and whole.
 
-    ``3.13`` and ``3.13.5``; ``3.13t`` and ``3.13.5t`` where it is built for free threading, ``3.13t-gil`` where its
-    GIL is switched on all the same; ``pypy3.10``. None: it is not here, or gives no answer.
+    ``3.13`` and ``3.13.5``; ``3.13t`` and ``3.13.5t`` where it is built for free threading, ``3.13t-gil``
+    where its GIL is switched on all the same; ``pypy3.10``. None: it is not here, or gives no answer.
     """
     try:
         implementation, version, is_free_threaded, is_debug, has_gil = _answer(

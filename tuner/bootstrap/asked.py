@@ -365,7 +365,7 @@ def _check_imports(
     environment: Mapping[str, str],
     directory: str | None,
 ) -> None:
-    """Before anything is launched: the Python that an axis names has what the command's program imports first.
+    """Before anything is launched: the Python that an axis names has what the command imports first.
 
     Raises:
         ConfigError: it has not.

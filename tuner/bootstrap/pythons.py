@@ -18,13 +18,13 @@ _MOST_NAMED = 8
 
 
 def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The interpreters that were typed, by what they are called: ``3.13``, ``3.14t``; ``3.13.5`` where two are 3.13.
+    """The interpreters that were typed, by what they are called: ``3.13``, ``3.14t``; of two 3.13 ``3.13.5``.
 
     Args:
         texts: each the name or the path of a Python, with options of its own if it has some.
 
     Returns:
-        The words of each, in their order; its program with its whole path, so that it runs whatever PATH says.
+        The words of each, in their order; its program with its whole path, which no PATH changes.
 
     Raises:
         ConfigError: one is no Python, is not here or gives no answer, or is named twice.
@@ -41,7 +41,7 @@ def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         name = short if n_of_short[short] == 1 else whole
         if name in found:
             raise ConfigError(
-                f"--python {text} is a Python {whole} like {shlex.join(found[name])}: no name tells them apart",
+                f"--python {text} is Python {whole} like {shlex.join(found[name])}: no name tells them apart",
                 hint="Name them in a config: service: {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
             )
         found[name] = words
@@ -65,7 +65,8 @@ def _asked(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
     program = shutil.which(words[0])
     if program is None:
         raise ConfigError(f"--python {text}: there is no such program", hint=_hint())
-    whole = (os.path.abspath(program), *words[1:])  # no link is followed: a virtual environment's Python is one
+    # no link is followed: a virtual environment's Python is one
+    whole = (os.path.abspath(program), *words[1:])
     names = interpreter_names(whole)
     if names is None:
         raise ConfigError(f"--python {text} gives no answer", hint=f"Try {program} --version.")

@@ -62,8 +62,10 @@ class Settings(Section):
                 raise Misplaced(
                     f"{layout} is of none of the variants {', '.join(threads_of)}", ("layouts", n)
                 )
-            named_one = bool(layout.variant) or not known
-            may_have = {threads_of.get(layout.variant, service.threads)} if named_one else set(threads_of.values())
+            of_every = bool(known) and not layout.variant
+            may_have = (
+                set(threads_of.values()) if of_every else {threads_of.get(layout.variant, service.threads)}
+            )
             if layout.threads > 1 and True not in may_have:
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
             if not layout.has_threads and False not in may_have:

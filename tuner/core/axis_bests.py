@@ -1,12 +1,14 @@
 """One value of an axis beside another, each at its best layout.
 
-What an axis alone changes (`tuner.core.axis_effects`) compares layouts of the same shape. Whoever may choose the
-layout anew asks for something else: the best that one value gives beside the best that the other gives. Which layout
-is the best is chosen by the same launches, so the interval is that of the best layouts, whichever they are.
+What an axis alone changes (`tuner.core.axis_effects`) compares layouts of the same shape. Whoever may choose
+the layout anew asks for something else: the best that one value gives beside the best that the other gives.
+Which layout is the best is chosen by the same launches, so the interval is that of the best layouts, whichever
+they are.
 
-With intervals L <= a - b <= U that hold for all pairs of layouts together, a of the one value and b of the other, the
-difference of the two largest lies between the least over b of the largest L over a, and the largest over a of the
-least U over b: for any b some a is better by its L at least, and the best a is better than any b by its U at most.
+Intervals L <= a - b <= U hold for all pairs of layouts together, a of the one value and b of the other. Then
+the difference of the two largest lies between the least over b of the largest L over a, and the largest over a
+of the least U over b: for any b some a is better by its L at least, and the best a is better than any b by its
+U at most.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from tuner.core.layout import Layout
 
 #: why the two cannot be compared: one has no window, none that could be ranked, or no block joins them
 Unknown = Literal["not-measured", "not-ranked", "not-joined", "load-too-small"]
-#: of two layouts' logarithms the difference, and half of an interval that holds for all pairs together (None: no
-#: interval); None: not comparable
+#: of two layouts' logarithms the difference, and half of an interval that holds for all pairs together (None:
+#: it has none); None: not comparable
 Gap = Callable[[Layout, Layout], tuple[float, float | None] | None]
 
 _NO_MORE = 1000.0  #: an interval that reaches this many times as far as its middle says nothing
@@ -70,13 +72,13 @@ def axis_bests(
         if not all(asked):
             continue
         own = [[x for x in ranked if _has(x, place[one.axis], value)] for value in pair]
-        best = tuple(next(iter(fit), None) for fit in own)
+        best, best_beside = (next(iter(fit), None) for fit in own)
         unknown, of = _why_not(pair, asked, own, layouts, starved)
         ratio = None
         if unknown is None:
             ratio = _ratio(own[0], own[1], gap)
             unknown = "not-joined" if ratio is None else None
-        found.append(AxisBest(one.axis, *pair, *best, ratio, unknown, of))
+        found.append(AxisBest(one.axis, one.value, one.beside, best, best_beside, ratio, unknown, of))
     return tuple(found)
 
 

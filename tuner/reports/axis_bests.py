@@ -1,4 +1,4 @@
-"""The values of an axis beside each other, each at its best layout: a sentence for people, facts for programs."""
+"""The values of an axis beside each other, each at its best layout: a sentence, and fields for programs."""
 
 from __future__ import annotations
 
