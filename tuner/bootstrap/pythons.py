@@ -81,6 +81,6 @@ def _hint() -> str:
             found |= {name for name in os.listdir(folder) if _PYTHON.fullmatch(name)}
         except OSError:
             continue
-    here = sorted(found, key=lambda name: (len(name), name))[:_MOST_NAMED]
+    here = sorted(found, key=lambda name: (len(name), name), reverse=True)[:_MOST_NAMED]
     others = f"Here are {', '.join(here)}; or" if here else "Name one that is here, or"
     return f"{others} name a virtual environment's: VENV/bin/python."

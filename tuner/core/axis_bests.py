@@ -23,8 +23,9 @@ from tuner.core.axis_effects import AxisEffect
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 
-#: why the two cannot be compared: one has no window, none that could be ranked, or no block joins them
-Unknown = Literal["not-measured", "not-ranked", "not-joined", "load-too-small"]
+#: why the two cannot be compared: one has no window, or none that could be ranked or loaded; no block joins them;
+#: nothing tells the noise
+Unknown = Literal["not-measured", "not-ranked", "load-too-small", "not-joined", "too-few-launches"]
 #: of two layouts' logarithms the difference, and half of an interval that holds for all pairs together (None:
 #: it has none); None: not comparable
 Gap = Callable[[Layout, Layout], tuple[float, float | None] | None]
@@ -42,7 +43,7 @@ class AxisBest:
     layout: Layout | None  #: the best one with *value*; None: none could be ranked
     layout_beside: Layout | None  #: the best one with *beside*, likewise
     ratio: Estimate | None  #: intervals of all of them hold together; None: not known
-    unknown: Unknown | None = None  #: why not
+    unknown: Unknown | None = None  #: why there is no ratio, or one without an interval
     unknown_of: str | None = None  #: the value that is to blame; None: neither
 
 
@@ -77,7 +78,7 @@ def axis_bests(
         ratio = None
         if unknown is None:
             ratio = _ratio(own[0], own[1], gap)
-            unknown = "not-joined" if ratio is None else None
+            unknown = "not-joined" if ratio is None else "too-few-launches" if ratio.low is None else None
         found.append(AxisBest(one.axis, one.value, one.beside, best, best_beside, ratio, unknown, of))
     return tuple(found)
 

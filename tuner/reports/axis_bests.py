@@ -46,15 +46,11 @@ def axis_bests_facts(study: StudyRecord, ranking: Ranking) -> list[dict[str, Any
 
 def _sentence(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
     subject = _subject(one, study, ranking)
-    if one.ratio is None or one.layout is None or one.layout_beside is None:
+    if one.unknown is not None or one.ratio is None:
         return f"{subject}: not known, because {_why_not(one, ranking)}."
     what = "the items per CPU second" if ranking.objective != "throughput" else "the throughput"
-    interval = interval_cell(one.ratio, times_cell)
-    if interval == "-":
-        told, is_open = "no interval: too few launches", ""
-    else:
-        told = f"{interval}, {level_of(ranking)}"
-        is_open = "" if is_surely_changed(one.ratio) else ", so no difference is shown"
+    told = f"{interval_cell(one.ratio, times_cell)}, {level_of(ranking)}"
+    is_open = "" if is_surely_changed(one.ratio) else ", so no difference is shown"
     parts = [
         f"{times_cell(one.ratio.mean)} times {what} ({told}) at each one's best layout{is_open}",
         _layouts(one, ranking),
@@ -92,11 +88,10 @@ def _rows(axis: str, value: str, ranking: Ranking) -> list[RankedLayout]:
 
 def _layouts(one: AxisBest, ranking: Ranking) -> str:
     """``1x8 instead of 8x1``: of several axes with the values of the others."""
-    assert one.layout is not None
-    assert one.layout_beside is not None
     alone = len(ranking.axis_names) == 1
     pair = [
-        str(replace(layout, variant="") if alone else layout) for layout in (one.layout, one.layout_beside)
+        str(layout if layout is None or not alone else replace(layout, variant=""))
+        for layout in (one.layout, one.layout_beside)
     ]
     return f"{pair[0]} with both" if pair[0] == pair[1] else f"{pair[0]} instead of {pair[1]}"
 
@@ -126,4 +121,6 @@ def _why_not(one: AxisBest, ranking: Ranking) -> str:
         return f"no layout with {value} {'is shown to keep the limits' if kept_out else 'could be ranked'}"
     if one.unknown == "load-too-small":
         return f"the load of the best layout with {value} was too small"
+    if one.unknown == "too-few-launches":
+        return "there are too few launches"
     return "no block has layouts with both"
