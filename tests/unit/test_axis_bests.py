@@ -95,10 +95,10 @@ def test_the_best_layouts_of_two_values_are_compared() -> None:
     ],
 )
 def test_the_interval_holds_the_ratio_of_the_true_bests_as_often_as_it_says(truth: dict[str, float]) -> None:
-    """300 seeded studies; the bound is three standard errors below the nominal share."""
+    """200 seeded studies; the bound is three standard errors below the nominal share."""
     variants = list(dict.fromkeys(parse_layout(text).variant for text in truth))
     best = [max(x for text, x in truth.items() if parse_layout(text).variant == one) for one in variants]
-    true_ratio, n, n_held = best[1] / best[0], 300, 0
+    true_ratio, n, n_held = best[1] / best[0], 200, 0
     for seed in range(n):
         ratio = bests(truth, seed, noise=0.05).ratio
         n_held += ratio.low <= true_ratio <= ratio.high

@@ -61,7 +61,9 @@ def _asked(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
     if "/" in words[0] and os.access(named / "bin" / "python", os.X_OK):
         raise ConfigError(f"--python {text} is a folder", hint=f"Name its Python: {named / 'bin' / 'python'}")
     if not is_python(named.name):
-        raise ConfigError(f"--python {text} is no Python by its name", hint=_hint())
+        raise ConfigError(
+            f"invalid --python {text}: expected a Python by its name, as python3.13", hint=_hint()
+        )
     program = shutil.which(words[0])
     if program is None:
         raise ConfigError(f"--python {text}: there is no such program", hint=_hint())
@@ -69,7 +71,9 @@ def _asked(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
     whole = (os.path.abspath(program), *words[1:])
     names = interpreter_names(whole)
     if names is None:
-        raise ConfigError(f"--python {text} gives no answer", hint=f"Try {program} --version.")
+        raise ConfigError(
+            f"cannot use --python {text}: it does not run as a Python", hint=f"Try {program} --version."
+        )
     return whole, names
 
 

@@ -1,14 +1,14 @@
 """One value of an axis beside another, each at its best layout.
 
-What an axis alone changes (`tuner.core.axis_effects`) compares layouts of the same shape. Whoever may choose
-the layout anew asks for something else: the best that one value gives beside the best that the other gives.
-Which layout is the best is chosen by the same launches, so the interval is that of the best layouts, whichever
-they are.
+What an axis alone changes (`tuner.core.axis_effects`) compares layouts of the same shape. Whoever may
+choose the layout anew asks for something else: the best that one value gives, beside the best that the
+other gives. Which layout is the best is chosen by the same launches, so the interval is that of the best
+ones, whichever they are.
 
-Intervals L <= a - b <= U hold for all pairs of layouts together, a of the one value and b of the other. Then
-the difference of the two largest lies between the least over b of the largest L over a, and the largest over a
-of the least U over b: for any b some a is better by its L at least, and the best a is better than any b by its
-U at most.
+Intervals L <= a - b <= U hold for all pairs of layouts together, a of the one value and b of the other.
+Then the difference of the two largest lies between the least over b of the largest L over a, and the
+largest over a of the least U over b: for any b some a is better by its L at least; the best a is better
+than any b by its U at most.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tuner.core.axis_effects import AxisEffect
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 
-#: why the two cannot be compared: one has no window, or none that could be ranked or loaded; no block joins them;
-#: nothing tells the noise
+#: why the two cannot be compared: one has no window, or none that could be ranked or loaded; no block joins
+#: them; nothing tells the noise
 Unknown = Literal["not-measured", "not-ranked", "load-too-small", "not-joined", "too-few-launches"]
 #: of two layouts' logarithms the difference, and half of an interval that holds for all pairs together (None:
 #: it has none); None: not comparable
