@@ -29,6 +29,9 @@ SIMULATED = ("aa", "calibrate", "check", "grid", "plan")
 #: what is not typed, and why; its options are looked at all the same
 NOT_TYPED = {
     "tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000": "tests/services has a real gunicorn",
+    "tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}": (
+        "tests/e2e/test_python_option.py has real interpreters"
+    ),
     "tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json": "see the last test",
     "tuner lab nornir --quick": "it needs nornir: tests/services/test_lab.py",
     "tuner box tls://staging-1:8786 --certs fleet-certs": "tests/integration has real boxes",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap import settings_of
-from tuner.config.load import canonical_json, settings_of_study
+from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
-from tuner.core.axes import Change, differing_axis, named, variants_of
+from tuner.core.axes import Change, named, variants_of
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.worker_facts import fact_of, facts_by_variant, of_variants
@@ -40,10 +40,6 @@ def test_axes_multiply_in_their_order() -> None:
     assert list(made) == ["3.13+glibc", "3.13+jemalloc", "3.11+glibc", "3.11+jemalloc"]
     assert named("3.11+*", made) == ["3.11+glibc", "3.11+jemalloc"]
     assert named("*", made) == []  # a star is one value
-    assert (differing_axis("3.13+glibc", "3.13+jemalloc"), differing_axis("3.13+glibc", "3.11+x")) == (
-        1,
-        None,
-    )
 
 
 @pytest.mark.parametrize(
@@ -157,6 +153,29 @@ def test_an_axis_of_a_known_service_is_read_as_its_command_is(tmp_path: Path) ->
     threads = {name: asked.service.of(name).threads for name in asked.service.variants}
     assert threads == {"gthread+no": True, "gthread+yes": True, "sync+no": False, "sync+yes": False}
     assert asked.service_in("sync+yes").environment["A"] == "b"
+
+
+def test_interpreters_that_are_typed_are_an_axis_of_a_known_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gunicorn = tmp_path / "gunicorn"
+    gunicorn.write_text("#!/usr/bin/python3\n")
+    gunicorn.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    typed = {
+        ("service", "command"): Given("--", "gunicorn app:app --bind 127.0.0.1:8123"),
+        ("study", "layouts"): Given("--layouts", "1x4"),
+        ("service", "axes", "python", "3.13", "interpreter"): Given("--python", "/opt/python3.13"),
+        ("service", "axes", "python", "3.14t", "interpreter"): Given("--python", "/opt/python3.14t -X gil=0"),
+    }
+
+    asked = settings_of(None, typed)
+
+    assert [str(layout) for layout in asked.layouts_for(2)] == ["1x4@3.13", "1x4@3.14t"]
+    command = asked.service_in("3.14t").command
+    assert command[:5] == ("/opt/python3.14t", "-X", "gil=0", str(gunicorn), "app:app")
+    assert asked.service.record == "gunicorn"
+    assert settings_of_study(canonical_json(asked), "s.tuner.db") == asked
 
 
 CRASHES = (

@@ -222,9 +222,27 @@ def test_variants_are_an_axis_each_with_the_threads_it_has(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("layouts", "meant"),
+    [
+        ("2x1", ["2x1@threads", "2x-@prefork"]),
+        ("1x4,8x-,2x1@threads", ["1x4@threads", "8x-@prefork", "2x1@threads"]),
+    ],
+)
+def test_a_layout_that_names_no_variant_is_every_variant_that_can_have_it(
+    tmp_path: Path, layouts: str, meant: list[str]
+) -> None:
+    settings = load(tmp_path, POOLS, layouts=layouts)
+
+    assert [str(layout) for layout in settings.layouts_for(2)] == meant
+    assert settings_of_study(canonical_json(settings), "s.tuner.db") == settings
+    written = load(tmp_path, POOLS + f"study: {{layouts: [{layouts}]}}\n")
+    assert written.layouts_for(2) == settings.layouts_for(2)
+
+
+@pytest.mark.parametrize(
     ("study", "said"),
     [
-        ("{layouts: [4x6]}", "s.yaml:8:19: study.layouts.0: " + wording("config.of-no-variant")),
+        ("{layouts: [4x6@pool]}", "s.yaml:8:19: study.layouts.0: " + wording("config.of-no-variant")),
         (
             "{variants: prefrok}",
             "s.yaml:8:9: study.variants.0: " + wording("config.no-such-variant-meant"),
@@ -232,6 +250,22 @@ def test_variants_are_an_axis_each_with_the_threads_it_has(tmp_path: Path) -> No
         (
             "{layouts: [1x4@prefork]}",
             wording("config.threads-unasked", layout="s.yaml:8:19: study.layouts.0: 1x4@prefork"),
+        ),
+        (
+            "{layouts: [1x4], variants: [prefork]}",
+            wording("config.threads-unasked", layout="s.yaml:8:19: study.layouts.0: 1x4"),
+        ),
+        (
+            "{layouts: [8x-], variants: [threads]}",
+            wording("config.threads-left-out", layout="s.yaml:8:19: study.layouts.0: 8x-"),
+        ),
+        (
+            "{layouts: [1x4@threads, 2x1, 1x4]}",
+            "s.yaml:8:37: study.layouts.2: " + wording("config.layout-named-before"),
+        ),
+        (
+            "{layouts: [2x2, 4x4], max_connections: 4}",
+            "s.yaml:8:24: study.layouts.1: " + wording("config.variant-opens-too-many"),
         ),
     ],
     ids=key_of,

@@ -39,6 +39,33 @@ _BUILD_QUESTION = (
 )
 
 
+# And what it is called by: 3.13, 3.13t.
+_NAME_QUESTION = (
+    "import json, platform, sys, sysconfig;"
+    "print(json.dumps([platform.python_implementation(), platform.python_version(),"
+    " bool(sysconfig.get_config_var('Py_GIL_DISABLED')), hasattr(sys, 'gettotalrefcount'),"
+    " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
+)
+
+
+def interpreter_names(words: Sequence[str]) -> tuple[str, str] | None:
+    """What the interpreter *words* (a Python and its options) is called, by its own answer: short and whole.
+
+    ``3.13`` and ``3.13.5``; ``3.13t`` and ``3.13.5t`` where it is built for free threading, ``3.13t-gil``
+    where its GIL is switched on all the same; ``pypy3.10``. None: it is not here, or gives no answer.
+    """
+    try:
+        implementation, version, is_free_threaded, is_debug, has_gil = _answer(
+            _NAME_QUESTION, words, {}, None
+        )
+    except ValueError:
+        return None
+    kind = "" if implementation == "CPython" else str(implementation).lower()
+    build = "t" * is_free_threaded + "d" * is_debug + "-gil" * (is_free_threaded and has_gil)
+    short = ".".join(str(version).split(".")[:2])
+    return f"{kind}{short}{build}", f"{kind}{str(version).rstrip('+')}{build}"
+
+
 def interpreter_facts(
     command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
 ) -> dict[str, str]:

@@ -24,6 +24,7 @@ from tuner.bootstrap.loading import with_clients_found
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, foretold, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
+from tuner.bootstrap.pythons import pythons_asked
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.serving import Served, studies_served
@@ -63,6 +64,7 @@ __all__ = [
     "overview",
     "planned",
     "profile_kept",
+    "pythons_asked",
     "ranked",
     "recalled",
     "rollout",

@@ -322,6 +322,8 @@ def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, 
                 by_axis = _axis_with_interpreter(settings.service, variant)
                 if by_axis is not None and "worker_python" not in facts:
                     facts |= _facts_of_interpreter(*by_axis, told, own.directory)
+                elif by_axis is not None:
+                    _check_imports(*by_axis, command, told, own.directory)
                 asked[key] = facts
             found[variant] = asked[key]
     return {**provenance(), **of_variants(found)}
@@ -354,6 +356,29 @@ def _facts_of_interpreter(
             hint=f"Try {interpreter[0]} --version; else name the variants that can be measured: --variants.",
         )
     return facts
+
+
+def _check_imports(
+    where: str,
+    interpreter: Sequence[str],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str | None,
+) -> None:
+    """Before anything is launched: the Python that an axis names has what the command imports first.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    from tuner.adapters.worker_imports import missing_import
+
+    if (package := missing_import(command, environment, directory)) is not None:
+        hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."
+        if package == "tuner":
+            hint = "Copy tuner/probe/counter.py beside the worker, and import that: it needs no package."
+        raise ConfigError(
+            f"{where}: {interpreter[0]} has no package {package}, which the command imports", hint=hint
+        )
 
 
 def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequence[str] | None:

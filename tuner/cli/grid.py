@@ -81,6 +81,15 @@ def grid(
             metavar="NAME,NAME", rich_help_panel=_LAYOUTS, help="Of those the service has: prefork,threads."
         ),
     ] = None,
+    python: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--python",
+            metavar="PYTHON",
+            rich_help_panel=_LAYOUTS,
+            help="Interpreter that runs the service, as python3.14t or a path. Repeat it to compare several.",
+        ),
+    ] = None,
     max_connections: Annotated[
         str | None,
         typer.Option(
@@ -252,9 +261,12 @@ def grid(
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
 
     Example: tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000
+
+    Example: tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}
     """
     from tuner.bootstrap import metrics_asked
     from tuner.cli.on_fleet import check_same_place, fleet_asked
+    from tuner.cli.pythons import python_options
     from tuner.cli.session import resumed_session
     from tuner.cli.typed import check_as_it_is, given, service_options
 
@@ -291,6 +303,7 @@ def grid(
             ("service", "spool"): spool,
         }
     ) | service_options(service, settings, command)
+    options |= python_options(python, simulate, fleet)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "quick": quick or None})
         session = resumed_session(

@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
+_AXES = ("service", "axes")  #: options for values of an axis replace all values that the config has of it
 _FEEDER = ("service", "feeder")
 #: options for them need a feeder that sends requests
 _OF_LOAD: tuple[Place, ...] = tuple((*_FEEDER, name) for name in ("rate", "clients", "connections"))
@@ -102,6 +103,8 @@ def load_settings(
 
 def put_options(values: dict[str, Any], options: Mapping[Place, Given]) -> None:
     """Put *options* in their places in *values*, but those of the load, and leave out what they replace."""
+    for axis in {place[:3] for place in options if place[:2] == _AXES}:
+        _drop(values, axis)
     for place, given in options.items():
         if place not in _OF_LOAD:
             _put(values, place, given.text)

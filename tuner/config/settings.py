@@ -9,7 +9,7 @@ from tuner.config.feeders import FORMS_THAT_TELL_FAILED
 from tuner.config.fields import Commands, LongerThanZero, Misplaced, Name, Section, nearest
 from tuner.config.probes import COUNT_FAILED
 from tuner.config.service import CrashProcessorSettings, ScriptSettings, ServiceSettings
-from tuner.config.study import StudySettings
+from tuner.config.study import StudySettings, in_variants
 from tuner.core.axes import named
 from tuner.core.layout import Layout
 from tuner.core.pooled import shape_of
@@ -55,23 +55,31 @@ class Settings(Section):
         for n, name in enumerate(study.variants or ()):
             if not named(name, known):
                 raise Misplaced(f"this service has no variant {name}{nearest(name, known)}", ("variants", n))
-        threads_of = _threads_of(service, study)
+        threads_of, pooled = _threads_of(service, study), _pooled(service)
+        found: set[Layout] = set()
         for n, layout in enumerate(study.layouts or ()):
-            if known and layout.variant not in threads_of:
+            if known and layout.variant and layout.variant not in threads_of:
                 raise Misplaced(
                     f"{layout} is of none of the variants {', '.join(threads_of)}", ("layouts", n)
                 )
-            has_threads = threads_of.get(layout.variant, service.threads)
-            if layout.threads > 1 and not has_threads:
+            of_every = bool(known) and not layout.variant
+            may_have = (
+                set(threads_of.values()) if of_every else {threads_of.get(layout.variant, service.threads)}
+            )
+            if layout.threads > 1 and True not in may_have:
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
-            if has_threads and not layout.has_threads:
+            if not layout.has_threads and False not in may_have:
                 raise Misplaced(f"{layout} leaves threads out, and this service has them", ("layouts", n))
-            opened = connections_of(shape_of(layout, _pooled(service)), service.connections)
-            if study.max_connections is not None and opened > study.max_connections:
-                raise Misplaced(
-                    f"{layout} opens {opened} connections, and {study.max_connections} is the most",
-                    ("layouts", n),
-                )
+            for one in in_variants(layout, threads_of):
+                if one in found:
+                    raise Misplaced(f"{layout} names {one}, which is named before", ("layouts", n))
+                found.add(one)
+                opened = connections_of(shape_of(one, pooled), service.connections)
+                if study.max_connections is not None and opened > study.max_connections:
+                    raise Misplaced(
+                        f"{one} opens {opened} connections, and {study.max_connections} is the most",
+                        ("layouts", n),
+                    )
         return study
 
     @field_validator("brake")

@@ -140,7 +140,7 @@ class StudySettings(Section):
         connections: int | Literal["threads"] = "threads",
         pooled: Collection[str] = (),
     ) -> tuple[Layout, ...]:
-        """The layouts to measure.
+        """The layouts to measure; one that names no variant is every variant that can have it.
 
         Args:
             cores: that they are for.
@@ -150,10 +150,7 @@ class StudySettings(Section):
             pooled: the variants whose threads are processes of a pool.
         """
         if self.layouts is not None:
-            return tuple(
-                replace(layout, has_threads=threads_of.get(layout.variant, threads_of.get("", True)))
-                for layout in self.layouts
-            )
+            return tuple(one for layout in self.layouts for one in in_variants(layout, threads_of))
         return tuple(
             layout
             for variant, has_threads in threads_of.items()
@@ -194,6 +191,25 @@ def _next_smaller(layout: Layout, most: int, opened: Callable[[Layout], int]) ->
         range(1, layout.processes + 1), most, key=lambda n: opened(replace(alone, processes=n))
     )
     return replace(alone, processes=processes) if processes else None
+
+
+def in_variants(layout: Layout, threads_of: Mapping[str, bool]) -> tuple[Layout, ...]:
+    """The *layout* with the threads of its variant; where it names none, in every variant that can have it.
+
+    One of several threads can be had by variants with threads to choose, ``8x-`` by those without.
+
+    Args:
+        layout: as it was asked for.
+        threads_of: as for `StudySettings.layouts_for`.
+    """
+    if layout.variant or "" in threads_of:
+        has_threads = threads_of.get(layout.variant, threads_of.get("", True))
+        return (replace(layout, has_threads=has_threads),)
+    return tuple(
+        replace(layout, variant=variant, has_threads=has_threads)
+        for variant, has_threads in threads_of.items()
+        if has_threads == layout.has_threads or (layout.has_threads and layout.threads == 1)
+    )
 
 
 def _duration_only(value: Any) -> float:

@@ -45,15 +45,6 @@ def named(pattern: str, variants: Collection[str]) -> list[str]:
     ]
 
 
-def differing_axis(one: str, other: str) -> int | None:
-    """Which axis (from 0) two variants differ in, and in no other; None: in several, or in none."""
-    pair = values_of(one), values_of(other)
-    if len(pair[0]) != len(pair[1]):
-        return None
-    found = [number for number, (a, b) in enumerate(zip(*pair, strict=True)) if a != b]
-    return found[0] if len(found) == 1 else None
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """What one value of an axis does to a command."""

@@ -1,4 +1,4 @@
-"""What an axis alone changes: each of its values beside the first one, over the layouts that have both.
+"""What an axis alone changes: each of its values beside the first measured, over the layouts that have both.
 
 Two layouts are a pair where they differ in one value of that axis and in nothing else; 8x- has one thread in
 each process, as 8x1 has. On the logarithmic scale, what a value changes is the mean of its pairs'
@@ -10,13 +10,13 @@ threads and lose with one.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum, sqrt
 
 from tuner.core.additive import AdditiveFit, Observation, fit
-from tuner.core.axes import differing_axis, values_of
+from tuner.core.axes import values_of
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile
@@ -25,14 +25,14 @@ from tuner.core.two_studies import Side, estimate_of_gap, look_share
 
 @dataclass(frozen=True, slots=True)
 class AxisEffect:
-    """One value of an axis beside the first one."""
+    """One value of an axis beside the first that was measured."""
 
     axis: str
     value: str
-    beside: str  #: the axis' first value
+    beside: str  #: the axis' first value that others are a pair with; else the first measured; else the first
     ratio: Estimate | None  #: intervals of all effects hold together; None: no two layouts are a pair
     n_pairs: int  #: of layouts that differ in this alone
-    n_measured: int  #: layouts with the value, where some with the first one were measured too; else 0
+    n_measured: int  #: layouts with the value, where some with *beside* were measured too; else 0
 
 
 def axes_of(config: str) -> dict[str, list[str]]:
@@ -61,34 +61,50 @@ def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: floa
     n_effects = sum(len(values) - 1 for values in axes.values())
     found = []
     for place, (axis, values) in enumerate(axes.items()):
-        for value in values[1:]:
-            pairs = [] if fitted is None else _pairs(layouts, fitted, place, value, values[0])
+        alike = _alike(layouts, place)
+        beside = _reference(alike, values)
+        n_of_value = Counter(value for group in alike for value in group)
+        for value in (one for one in values if one != beside):
+            pairs = [] if fitted is None else _pairs(alike, fitted, value, beside)
             ratio = None
             if fitted is not None and pairs:
                 look = look_share([side], [max(n_of[one] for pair in pairs for one in pair)])
                 ratio = _ratio(fitted, pairs, (1 - confidence) * look / n_effects)
-            n_of_value = Counter(dict(enumerate(values_of(one.variant))).get(place) for one in layouts)
-            n_measured = n_of_value[value] if n_of_value[values[0]] else 0
-            found.append(AxisEffect(axis, value, values[0], ratio, len(pairs), n_measured))
+            n_measured = n_of_value[value] if n_of_value[beside] else 0
+            found.append(AxisEffect(axis, value, beside, ratio, len(pairs), n_measured))
     return tuple(found)
 
 
+def _alike(layouts: Sequence[Layout], axis: int) -> list[dict[str, int]]:
+    """Groups of *layouts* that differ in the value of one axis alone: their numbers, by that value."""
+    groups: dict[tuple[object, ...], dict[str, int]] = defaultdict(dict)
+    for number, layout in enumerate(layouts):
+        own = values_of(layout.variant)
+        if axis < len(own):
+            others = (*own[:axis], *own[axis + 1 :])
+            groups[layout.processes, layout.threads, others][own[axis]] = number
+    return list(groups.values())
+
+
+def _reference(alike: Sequence[Mapping[str, int]], values: Sequence[str]) -> str:
+    """The value of an axis that the others are compared with."""
+    paired = {value for group in alike if len(group) > 1 for value in group}
+    measured = {value for group in alike for value in group}
+    return next((value for own in (paired, measured) for value in values if value in own), values[0])
+
+
 def _pairs(
-    layouts: Sequence[Layout], fitted: AdditiveFit, axis: int, value: str, first: str
+    alike: Sequence[Mapping[str, int]], fitted: AdditiveFit, value: str, beside: str
 ) -> list[tuple[int, int]]:
-    """Layouts with *value* of an axis and those alike with its *first* value, by their numbers, where blocks
-    join them."""
-    found = []
-    for n, one in enumerate(layouts):
-        for m, other in enumerate(layouts):
-            if (
-                (one.processes, one.threads) == (other.processes, other.threads)
-                and differing_axis(one.variant, other.variant) == axis
-                and (values_of(one.variant)[axis], values_of(other.variant)[axis]) == (value, first)
-                and fitted.difference_variance(n, m) is not None
-            ):
-                found.append((n, m))
-    return found
+    """Layouts with a *value* and those alike with the value *beside* it, by their numbers, where blocks join
+    them."""
+    return [
+        (group[value], group[beside])
+        for group in alike
+        if value in group
+        and beside in group
+        and fitted.difference_variance(group[value], group[beside]) is not None
+    ]
 
 
 def _ratio(fitted: AdditiveFit, pairs: Sequence[tuple[int, int]], doubt: float) -> Estimate:

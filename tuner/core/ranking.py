@@ -21,6 +21,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tuner.core.additive import Observation
+from tuner.core.axis_bests import AxisBest, axis_bests
 from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
@@ -42,7 +43,7 @@ from tuner.core.staleness import Launched
 from tuner.core.standings import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.summary import mean_or_none
 from tuner.core.tally import LaunchTally, Sums, VoidTally, tally, why_not_ranked
-from tuner.core.two_studies import Side
+from tuner.core.two_studies import PairGaps, Side
 from tuner.core.warmup.by_chance import NONE_JUDGED, NeverSettled
 from tuner.core.warmup.told import settling_told
 
@@ -135,6 +136,8 @@ class Ranking:
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
     within: float = 0.02  #: the margin of what is tied
     others: Others | None = None  #: what others took of the host; None: no window counts
+    gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
+    axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -160,6 +163,22 @@ class Ranking:
     def is_latency_known(self) -> bool:
         """Whether any row has a latency."""
         return any(row.latency is not None for row in self.rows)
+
+    @property
+    def axis_bests(self) -> tuple[AxisBest, ...]:
+        """The values of each axis beside each other, each at its best layout."""
+        if self.gaps is None:
+            return ()
+        ranked = [row for row in self.rows if row.rank is not None]
+        ranked.sort(key=lambda row: (row is not self.best, -(value_of(row, self.objective).mean or 0.0)))
+        return axis_bests(
+            self.axis_names,
+            self.axes,
+            {row.layout: row.n_windows > 0 for row in self.rows},
+            [row.layout for row in ranked],
+            self.gaps.gap,
+            self.starved,
+        )
 
     @property
     def starved(self) -> tuple[Layout, ...]:
@@ -271,6 +290,8 @@ def rank(
         for layout, own in of_layout.items()
     ]
     rows.sort(key=lambda row: _order(row, objective))
+    axes = axes_of(study.config)
+    side = _side(study, measured, block_of, box_of, objective) if axes else None
     return Ranking(
         tuple(rows),
         confidence,
@@ -281,26 +302,25 @@ def rank(
         tuple(limits),
         _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within, box_of),
         settling.alarms,
-        axes=_axis_effects(study, measured, block_of, box_of, objective, confidence),
+        axes=() if side is None else axis_effects(axes, side, confidence),
         boxes=found.boxes,
         never_settled=settling.count,
         settling_facts=settling.facts,
         within=within,
         others=others_of(tallies, study.box_cores, within),
+        gaps=None if side is None else PairGaps.of(side, confidence),
+        axis_names=tuple(axes),
     )
 
 
-def _axis_effects(
+def _side(
     study: StudyRecord,
     measured: Mapping[Layout, Sequence[LaunchTally]],
     block_of: Mapping[int, int],
     box_of: Mapping[int, int],
     objective: str,
-    confidence: float,
-) -> tuple[AxisEffect, ...]:
-    axes = axes_of(study.config)
-    if not axes:
-        return ()
+) -> Side:
+    """What the launches gave, for what is said of the study's axes."""
     layouts, is_adaptive = list(measured), study.strategy != "all"
     seen: Sequence[Observation] = [
         Observation(number, block_of[one.launch], log(launch_value(one, objective)))
@@ -310,8 +330,7 @@ def _axis_effects(
     if not is_adaptive:
         seen = comparable(seen, box_of, len(layouts))
     launches = [Launched(one.block, layouts[one.layout], one.value) for one in seen]
-    side = Side(launches, is_adaptive=is_adaptive)
-    return axis_effects(axes, side, confidence)
+    return Side(launches, is_adaptive=is_adaptive)
 
 
 def _judged(

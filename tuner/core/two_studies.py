@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import exp, expm1, fsum, log1p, sqrt
 
 from tuner.core.additive import AdditiveFit, Observation, fit
-from tuner.core.comparison import compare
+from tuner.core.comparison import Comparison, compare
 from tuner.core.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile
@@ -133,22 +133,49 @@ def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> E
 
     With a fixed plan the limit is Tukey's, as in the ranking.
     """
-    if not {one, other} <= {launch.layout for launch in side.launches}:
-        return None
-    own = _Fitted.of(side)
-    numbers = (own.number[one], own.number[other])
-    if not side.is_adaptive:
-        compared = compare(own.observations, len(own.number), confidence)
-        return compared.ratio(*numbers)
-    per_unit, residual = own.fit.difference_variance(*numbers), own.fit.residual_variance
-    if per_unit is None:
-        return None
-    spread = None if residual is None else _Spread(per_unit * residual, own.fit.residual_df)
-    look = look_share([own], [own.n_of[one]]) * look_share([own], [own.n_of[other]])
-    n_pairs = len(own.number) * (len(own.number) - 1) // 2
-    return estimate_of_gap(
-        own.effect(one) - own.effect(other), _reach(spread, (1 - confidence) * look, n_pairs)
-    )
+    gap = PairGaps.of(side, confidence).gap(one, other)
+    return None if gap is None else estimate_of_gap(*gap)
+
+
+@dataclass(frozen=True, slots=True)
+class PairGaps:
+    """By how much any layout of one study gives more than any other; all intervals hold together."""
+
+    fitted: _Fitted | None  #: None: nothing was launched
+    compared: Comparison | None  #: of a fixed plan; None: adaptive
+    confidence: float
+
+    @classmethod
+    def of(cls, side: Side, confidence: float) -> PairGaps:
+        """Compare all layouts of *side*, *confidence* being that of all pairs together."""
+        if not side.launches:
+            return cls(None, None, confidence)
+        own = _Fitted.of(side)
+        if side.is_adaptive:
+            return cls(own, None, confidence)
+        return cls(own, compare(own.observations, len(own.number), confidence), confidence)
+
+    def gap(self, one: Layout, other: Layout) -> tuple[float, float | None] | None:
+        """The logarithm of *one*'s ratio to *other*, and half of its interval (None: no interval).
+
+        None: one of them was not measured, or no chain of shared blocks joins them.
+        """
+        own = self.fitted
+        if own is None or one not in own.number or other not in own.number:
+            return None
+        numbers = (own.number[one], own.number[other])
+        per_unit, residual = own.fit.difference_variance(*numbers), own.fit.residual_variance
+        if per_unit is None:
+            return None
+        gap = own.effect(one) - own.effect(other)
+        if one == other:
+            return gap, 0.0
+        if self.compared is not None:
+            return gap, self.compared.half_width(*numbers)
+        spread = None if residual is None else _Spread(per_unit * residual, own.fit.residual_df)
+        look = look_share([own], [own.n_of[one]]) * look_share([own], [own.n_of[other]])
+        n_pairs = len(own.number) * (len(own.number) - 1) // 2
+        return gap, _reach(spread, (1 - self.confidence) * look, n_pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ def axes_heading(ranking: Ranking) -> str:
     """What the table shows."""
     what = "items per CPU second" if ranking.objective != "throughput" else "throughput"
     return (
-        f"What an axis alone changes: {what} as a multiple of that with its first value, over the layouts"
+        f"What an axis alone changes: {what} as a multiple of that with the value beside it, over the layouts"
         f" that differ in nothing else; all {level_of(ranking)} intervals hold together."
     )
 
 
 def axes_table(ranking: Ranking) -> Table:
-    """One row for each value but an axis' first."""
+    """One row for each value of an axis but the one that the others are compared with."""
     headers = ("axis", "value", "beside", "times", f"{level_of(ranking)} interval", "is", "pairs")
     rows = []
     for one in ranking.axes:

@@ -9,6 +9,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.axes import axes_heading, axes_table
+from tuner.reports.axis_bests import axis_bests_told
 from tuner.reports.boxes import boxes_heading, boxes_table
 from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.groups import intervals_told, row_group, to_decide_cell
@@ -67,6 +68,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         if front.places:
             parts.append(render_table(front_table(front), fmt))
         parts += [render_paragraph(sentence, fmt) for sentence in front_sentences(front, best)]
+    parts += [render_paragraph(sentence, fmt) for sentence in axis_bests_told(study, ranking)]
     return "\n".join(parts)
 
 

@@ -13,6 +13,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.axes import axes_facts
+from tuner.reports.axis_bests import axis_bests_facts
 from tuner.reports.boxes import boxes_facts
 from tuner.reports.evidence import evidence_facts
 from tuner.reports.formats import Table
@@ -37,6 +38,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
         "evidence": evidence_facts(study, ranking),
         "layouts": [_row_facts(row) for row in ranking.rows],
         **({"axes": axes_facts(ranking)} if ranking.axes else {}),
+        **({"axis_bests": axis_bests_facts(study, ranking)} if ranking.axes else {}),
         **({} if ranking.boxes is None else {"boxes": boxes_facts(ranking.boxes)}),
         "pareto": [front_facts(front) for front in ranking.fronts],
     }

@@ -14,6 +14,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.rollout import Rollout
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_sentence
+from tuner.reports.axis_bests import axis_bests_told
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
 from tuner.reports.evidence import doubts_told, no_evidence_told, others_told
 from tuner.reports.formats import Table
@@ -224,6 +225,7 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
         found.append(Paragraph(" ".join(told)))
     if ranking.claim is not None:
         found.append(Paragraph(answer_sentence(ranking.claim)))
+    found += map(Paragraph, axis_bests_told(overview.study, ranking))
     if ranking.limits:
         found += [Paragraph(limits_heading(ranking)), *_first_rows(limits_table(ranking))]
     if any(limit.name == "load" for limit in ranking.limits) or any(

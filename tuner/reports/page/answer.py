@@ -7,6 +7,7 @@ from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
+from tuner.reports.axis_bests import axis_bests_told
 from tuner.reports.evidence import doubts_told
 from tuner.reports.groups import SCATTER
 from tuner.reports.limits import limits_told
@@ -27,6 +28,7 @@ def answer_section(overview: Overview) -> Section:
     warnings = [*simulated_told(study), *reservations(study, ranking), *doubts_told(study, ranking)]
     blocks += [Text([sentence], "warning") for sentence in warnings]
     blocks.append(Text([guarantee(ranking)]))
+    blocks += [Text([sentence]) for sentence in axis_bests_told(study, ranking)]
     if facts := _facts(ranking):
         blocks.append(Facts(facts, is_large=True))
     blocks += to_do(overview)

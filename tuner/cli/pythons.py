@@ -1,0 +1,43 @@
+"""The option --python: an axis of the service, with a value for each interpreter."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.cli.typed import Options
+
+AXIS = "python"
+
+
+def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: str | None) -> Options:
+    """What is typed of interpreters, as settings of an axis; nothing where nothing is typed.
+
+    Raises:
+        ConfigError: one is none, or it is not this host that runs the service.
+    """
+    from tuner import bootstrap
+    from tuner.config.load import Given
+
+    if not texts:
+        return {}
+    if fleet is not None:
+        raise ConfigError(
+            "--python asks the interpreters of this host, and --fleet measures on others",
+            hint="Name them in the config: service: {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
+        )
+    if simulate is not None:
+        raise ConfigError(
+            "--python is for a service that runs; with --simulate none does", hint="Leave one of them out."
+        )
+    return {
+        ("service", "axes", AXIS, name, "interpreter"): Given(
+            f"--python {words[0]}", shlex.join(word.replace("{", "{{").replace("}", "}}") for word in words)
+        )
+        for name, words in bootstrap.pythons_asked(texts).items()
+    }
