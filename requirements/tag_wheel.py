@@ -79,7 +79,7 @@ def tagged(wheel: Path, platforms: tuple[str, ...]) -> Path:
     tags = "".join(f"Tag: py3-none-{platform}\n" for platform in platforms)
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as out:
         (facts,) = (name for name in source.namelist() if name.endswith(".dist-info/WHEEL"))
-        rest = re.sub(r"^Tag: .*\n", "", source.read(facts).decode("utf-8"), flags=re.MULTILINE)
+        rest = re.sub(r"^Tag: .*\n?", "", source.read(facts).decode("utf-8"), flags=re.MULTILINE)
         told = (rest.rstrip("\n") + "\n" + tags).encode("utf-8")
         for member in source.infolist():  # dates, rights and compression stay
             content = source.read(member)

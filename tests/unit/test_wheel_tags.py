@@ -40,7 +40,7 @@ def program(machine: int, *segments: int) -> bytes:
 
 def wheel(folder: Path, *programs: bytes, name: str = "proctuner-1-py3-none-linux_x86_64.whl") -> Path:
     """A wheel as meson-python writes one."""
-    facts = b"Wheel-Version: 1.0\nGenerator: meson\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n\n"
+    facts = b"Wheel-Version: 1.0\nGenerator: meson\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64"
     members = {f"proctuner-1.data/scripts/p{n}": content for n, content in enumerate(programs)}
     members |= {"tuner/__init__.py": b"", "proctuner-1.dist-info/WHEEL": facts}
     rows = [f"{path},sha256={digest(content)},{len(content)}\n" for path, content in members.items()]

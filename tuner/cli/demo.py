@@ -135,7 +135,7 @@ def _next_steps(study: Path | None) -> str:
         "Next:",
     ]
     if shutil.which("tuner") is None:
-        lines.append(f"  pip install {DISTRIBUTION}        install the command tuner")
+        lines.append(f"  pip install {DISTRIBUTION}         install the command tuner")
     lines += [
         "  tuner grid -- gunicorn a:app  measure your own service; tuner services lists those it knows",
         "  tuner doctor                  check whether this host is fit for a study",
