@@ -192,7 +192,10 @@ def _linked(ref: str, name: str, version: str, licence: str | None) -> dict[str,
         "version": version,
         "scope": "required",
         "properties": [
-            {"name": "tuner:linked", "value": "statically, into crash-stackwalk and tuner-simulate, where they were built"}
+            {
+                "name": "tuner:linked",
+                "value": "statically, into crash-stackwalk and tuner-simulate, where they were built",
+            }
         ],
     }
     return part if licence is None else {**part, "licenses": [{"expression": licence}]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,8 +135,9 @@ def _next_steps(study: Path | None) -> str:
         " minutes.",
         "Next:",
     ]
-    if shutil.which("tuner") is None:
-        lines.append(f"  pip install {DISTRIBUTION}         install the command tuner")
+    # uvx puts its own folder on the PATH, but only for as long as this runs
+    if shutil.which("tuner") is None or Path(sys.argv[0]).name == DISTRIBUTION:
+        lines.append(f"  pip install {DISTRIBUTION}         install the command tuner, if uvx or pipx only ran it")
     lines += [
         "  tuner grid -- gunicorn a:app  measure your own service; tuner services lists those it knows",
         "  tuner doctor                  check whether this host is fit for a study",
