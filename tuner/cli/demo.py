@@ -63,7 +63,7 @@ def demo(
         session = _session(file)
         say(
             f"A demonstration: the built-in crash processor in {len(session.record.layouts)} layouts on this"
-            " host, about a minute."
+            " host. It takes about a minute if the host is quiet."
         )
         try:
             code, _ = measured(session, strategy_of(session.record))
@@ -137,7 +137,9 @@ def _next_steps(study: Path | None) -> str:
     ]
     # uvx puts its own folder on the PATH, but only for as long as this runs
     if shutil.which("tuner") is None or Path(sys.argv[0]).name == DISTRIBUTION:
-        lines.append(f"  pip install {DISTRIBUTION}         install the command tuner, if uvx or pipx only ran it")
+        lines.append(
+            f"  pip install {DISTRIBUTION}         install the command tuner, which uvx and pipx run do not"
+        )
     lines += [
         "  tuner grid -- gunicorn a:app  measure your own service; tuner services lists those it knows",
         "  tuner doctor                  check whether this host is fit for a study",
