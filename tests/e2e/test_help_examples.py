@@ -28,6 +28,7 @@ PROFILE = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
 SIMULATED = ("aa", "calibrate", "check", "grid", "plan")
 #: what is not typed, and why; its options are looked at all the same
 NOT_TYPED = {
+    "tuner demo": "a minute of measuring: tests/e2e/test_demo.py, tests/e2e/test_package.py",
     "tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000": "tests/services has a real gunicorn",
     "tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}": (
         "tests/e2e/test_python_option.py has real interpreters"
