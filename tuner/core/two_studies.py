@@ -133,8 +133,10 @@ def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> E
 
     With a fixed plan the limit is Tukey's, as in the ranking.
     """
-    gap = PairGaps.of(side, confidence).gap(one, other)
-    return None if gap is None else estimate_of_gap(*gap)
+    pairs = PairGaps.of(side, confidence)
+    if (gap := pairs.gap(one, other)) is None:
+        return None
+    return estimate_of_gap(*gap) if side.is_adaptive else ratio_around(*gap)
 
 
 @dataclass(frozen=True, slots=True)
