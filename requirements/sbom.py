@@ -1,6 +1,6 @@
 """Writes the bill of materials (CycloneDX 1.6, JSON) of a wheel with all that is locked for it.
 
-python requirements/sbom.py dist/tuner-VERSION-py3-none-PLATFORM.whl > dist/tuner-VERSION.cdx.json
+python requirements/sbom.py dist/proctuner-VERSION-py3-none-PLATFORM.whl > dist/proctuner-VERSION.cdx.json
 
 The same wheel and locks on the same box give the same bytes: its date is SOURCE_DATE_EPOCH, its serial number
 comes from what it says. Packages that only an extra asks for are optional. Run it in the environment of
@@ -43,7 +43,7 @@ def bill(wheel: Path, packages: Iterable[Locked], written: datetime.datetime) ->
     by_name: dict[str, list[str]] = {}
     for package, ref in refs.items():
         by_name.setdefault(package.name, []).append(ref)
-    root = f"pkg:pypi/tuner@{metadata['Version']}"
+    root = f"pkg:pypi/proctuner@{metadata['Version']}"
     asked = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
     edges = {root: _refs(asked, EXTRAS, by_name)}
     edges |= {ref: _refs(_requirements(package), (), by_name) for package, ref in refs.items()}
@@ -121,7 +121,7 @@ def _itself(wheel: Path, version: str, ref: str) -> dict[str, Any]:
     return {
         "type": "application",
         "bom-ref": ref,
-        "name": "tuner",
+        "name": "proctuner",
         "version": version,
         "purl": ref,
         "licenses": [{"license": {"id": "MIT"}}],
@@ -192,7 +192,10 @@ def _linked(ref: str, name: str, version: str, licence: str | None) -> dict[str,
         "version": version,
         "scope": "required",
         "properties": [
-            {"name": "tuner:linked", "value": "statically, into crash-stackwalk, where it was built"}
+            {
+                "name": "tuner:linked",
+                "value": "statically, into crash-stackwalk and tuner-simulate, where they were built",
+            }
         ],
     }
     return part if licence is None else {**part, "licenses": [{"expression": licence}]}

@@ -52,7 +52,8 @@ def render_public() -> str:
 def _commands() -> str:
     names = ", ".join(f"[{one.name}](commands.md#tuner-{one.name})" for one in COMMANDS)
     return (
-        f"The programs `tuner` and `crash-processor`. Of `tuner`, with all options on their page: {names}.\n"
+        "The programs `tuner`, `proctuner` (the same program) and `crash-processor`. Of `tuner`, with all"
+        f" options on their page: {names}.\n"
     )
 
 

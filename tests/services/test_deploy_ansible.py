@@ -238,7 +238,7 @@ def test_what_cannot_be_set_up_is_said_in_a_line(
 
 
 def test_what_others_made_is_neither_replaced_nor_taken_away(fleet: LocalFleet) -> None:
-    others, wheel = fleet.folder / "others", fleet.folder / "tuner-1-py3-none-any.whl"
+    others, wheel = fleet.folder / "others", fleet.folder / "proctuner-1-py3-none-any.whl"
     others.mkdir()
     (others / "precious").touch()
     wheel.touch()  # it does not come to be looked into

@@ -230,4 +230,4 @@ def test_a_need_that_is_not_there_leaves_its_points_out() -> None:
     assert tools.left_out == (wording("lab.points-left-out-package", python=python),)
     assert not tools.can_run(OfElsewhere().job(points[0]))
     assert tools.can_run(Job("it.py", ()))
-    assert tools.hint.startswith("pip install 'tuner[lab]'")
+    assert tools.hint.startswith("pip install 'proctuner[lab]'")

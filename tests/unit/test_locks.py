@@ -108,14 +108,14 @@ def test_of_a_choice_of_licences_the_first_is_taken_and_all_that_are_joined(scri
 
 def wheel(folder: Path, program: bytes) -> Path:
     """A wheel that needs what tuner's needs, with one program."""
-    path = folder / "tuner-0.1.0-py3-none-linux_x86_64.whl"
+    path = folder / "proctuner-0.1.0-py3-none-linux_x86_64.whl"
     metadata = (
-        "Metadata-Version: 2.4\nName: tuner\nVersion: 0.1.0\n"
+        "Metadata-Version: 2.4\nName: proctuner\nVersion: 0.1.0\n"
         "Requires-Dist: rich>=13.9\nRequires-Dist: redis>=5; extra == 'redis'\n\n"
     )
     with zipfile.ZipFile(path, "w") as archive:  # a ZipInfo has a date of its own, always the same
-        archive.writestr(zipfile.ZipInfo("tuner-0.1.0.dist-info/METADATA"), metadata)
-        archive.writestr(zipfile.ZipInfo("tuner-0.1.0.data/scripts/crash-stackwalk"), program)
+        archive.writestr(zipfile.ZipInfo("proctuner-0.1.0.dist-info/METADATA"), metadata)
+        archive.writestr(zipfile.ZipInfo("proctuner-0.1.0.data/scripts/crash-stackwalk"), program)
     return path
 
 
@@ -138,9 +138,9 @@ def test_the_bill_names_what_is_locked_with_hash_licence_and_who_needs_it(
     scopes = {part["name"]: part["scope"] for part in components.values()}
     assert (scopes["rich"], scopes["pygments"], scopes["redis"]) == ("required", "required", "optional")
     edges = {edge["ref"]: edge["dependsOn"] for edge in bill["dependencies"]}
-    assert set(edges) == {*components, "pkg:pypi/tuner@0.1.0"}
+    assert set(edges) == {*components, "pkg:pypi/proctuner@0.1.0"}
     assert {ref for on in edges.values() for ref in on} <= set(components)
-    assert len(edges["pkg:pypi/tuner@0.1.0"]) == 2  # rich, and redis for its extra
+    assert len(edges["pkg:pypi/proctuner@0.1.0"]) == 2  # rich, and redis for its extra
 
 
 def test_a_program_that_brings_the_c_library_along_puts_it_on_the_bill(
@@ -152,8 +152,8 @@ def test_a_program_that_brings_the_c_library_along_puts_it_on_the_bill(
     assert list(parts) == ["glibc", "libgcc"]
     assert parts["libgcc"]["licenses"] == [{"expression": "GPL-3.0-or-later WITH GCC-exception-3.1"}]
     edges = {edge["ref"]: edge["dependsOn"] for edge in bill["dependencies"]}
-    assert edges["pkg:pypi/tuner@0.1.0"] == ["glibc", "libgcc"]
-    assert set(edges) == {"pkg:pypi/tuner@0.1.0", "glibc", "libgcc"}
+    assert edges["pkg:pypi/proctuner@0.1.0"] == ["glibc", "libgcc"]
+    assert set(edges) == {"pkg:pypi/proctuner@0.1.0", "glibc", "libgcc"}
 
 
 def test_where_nobody_says_which_c_library_or_compiler_it_was_the_bill_says_unknown(

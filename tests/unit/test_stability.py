@@ -23,7 +23,7 @@ def test_the_version_stands_in_one_place_and_is_semantic() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
     assert re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[\w.]+)?", __version__)
-    assert importlib.metadata.version("tuner") == __version__  # what meson-python made of it
+    assert importlib.metadata.version("proctuner") == __version__  # what meson-python made of it
     assert not re.search(r"^\s*version( =|: ')", project.partition("[project]")[2] + build, re.MULTILINE)
 
 

@@ -119,7 +119,9 @@ def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
     if found is not None:
         return ToolSeen("stackwalker", str(found), "", "")
     problem = "the crash processor's stackwalker is not there, or cannot be run"
-    return ToolSeen("stackwalker", "", problem, "Install tuner again: pip install .")
+    return ToolSeen(
+        "stackwalker", "", problem, "Install tuner again: pip install --force-reinstall proctuner"
+    )
 
 
 def _dumps(folder: Path) -> ToolSeen:

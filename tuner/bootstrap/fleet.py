@@ -236,7 +236,7 @@ def _scheduler(text: str, certs: Path | None, *, is_forced: bool) -> SchedulerAd
 def _needs_dask() -> None:
     for package in ("distributed", "cryptography"):
         if find_spec(package) is None:
-            raise MissingToolError(f"{package} is not installed", hint="Type: pip install 'tuner[fleet]'")
+            raise MissingToolError(f"{package} is not installed", hint="Type: pip install 'proctuner[fleet]'")
 
 
 def _check_certs(certs: Path | None) -> None:

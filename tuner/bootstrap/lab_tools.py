@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tuner.adapters.lab.go import Go
     from tuner.core.lab.experiment import At, Job, ProgramExperiment
 
-_NO_PACKAGE = "pip install 'tuner[lab]', or name a Python that has it with --python."
+_NO_PACKAGE = "pip install 'proctuner[lab]', or name a Python that has it with --python."
 _NO_PROGRAM = "Install it so that it is found on PATH."
 _NO_GO = "Install Go, or put it on the PATH."
 

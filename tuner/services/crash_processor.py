@@ -53,7 +53,8 @@ def program() -> str:
     found = str(beside) if beside.is_file() else shutil.which(PROGRAM)
     if found is None:
         raise ConfigError(
-            f"{PROGRAM} is not installed beside tuner", hint="Install tuner again: pip install ."
+            f"{PROGRAM} is not installed beside tuner",
+            hint="Install tuner again: pip install --force-reinstall proctuner",
         )
     return found
 
@@ -142,7 +143,10 @@ def link_packages(folder: Path) -> None:
     for name in _PACKAGES:
         found = find_spec(name)
         if found is None or not found.submodule_search_locations:
-            raise ConfigError(f"{name} is not installed", hint="Install tuner again: pip install .")
+            raise ConfigError(
+                f"{name} is not installed",
+                hint="Install tuner again: pip install --force-reinstall proctuner",
+            )
         with suppress(FileExistsError):
             (links / name).symlink_to(Path(found.submodule_search_locations[0]).resolve())
 

@@ -36,7 +36,7 @@ def check_postgres_url(url: str) -> None:
     except ImportError as error:
         raise ConfigError(
             "the sql probe needs the client of PostgreSQL, which is not installed",
-            hint="pip install 'tuner[postgresql]'",
+            hint="pip install 'proctuner[postgresql]'",
         ) from error
     try:
         conninfo_to_dict(url)

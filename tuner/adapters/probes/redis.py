@@ -68,7 +68,7 @@ class RedisProbe:
         except ImportError as error:
             raise ConfigError(
                 "the redis probe needs the redis client, which is not installed",
-                hint="pip install 'tuner[redis]'",
+                hint="pip install 'proctuner[redis]'",
             ) from error
         self._clock = clock
         self._url = url

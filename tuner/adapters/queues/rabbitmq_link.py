@@ -60,7 +60,7 @@ class Link:
         except ImportError as error:
             raise ConfigError(
                 "queues in RabbitMQ need the client amqp, which is not installed",
-                hint="pip install 'tuner[rabbitmq]'",
+                hint="pip install 'proctuner[rabbitmq]'",
             ) from error
         self._url, self._timeout_s = url, timeout_s
         self._bound = Bound(timeout_s, _LARGEST_BYTES)  #: of one question

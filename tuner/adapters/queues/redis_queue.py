@@ -41,7 +41,7 @@ def connected(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:
     except ImportError as error:
         raise ConfigError(
             "queues in Redis need the redis client, which is not installed",
-            hint="pip install 'tuner[redis]'",
+            hint="pip install 'proctuner[redis]'",
         ) from error
     client = Redis.from_url(
         url,

@@ -30,7 +30,8 @@ try:
     from .redis_address import RedisAddress
 except ImportError as error:
     raise InputError(
-        f"a crash source in Redis needs the package redis: {error}", hint="Run pip install 'tuner[redis]'."
+        f"a crash source in Redis needs the package redis: {error}",
+        hint="Run pip install 'proctuner[redis]'.",
     ) from error
 
 _LOOK_FOR_DEAD_EVERY_S = 5.0
