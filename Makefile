@@ -11,7 +11,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help grid test test-ci test-full costs services check lint format wheel sbom audit licences docs reference pictures preflight clean
+.PHONY: help grid test test-ci test-full costs services check lint format wheel wheel-aarch64 sbom audit licences docs reference pictures preflight clean
 
 help:  ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -76,14 +76,26 @@ format: $(VENV)/.dev  ## let the formatter do it
 CHANGED = $${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y pyproject.toml)}
 
 # An sdist is made of what git tracks: one that is unpacked has no git, and gives the wheel alone.
+SDIST_TOO = $$([ -e .git ] || echo --wheel)
 wheel: $(VENV)/.dev  ## sdist and wheel of what is committed into dist/, the same bytes wherever they are built
-	umask 022; export SOURCE_DATE_EPOCH="$(CHANGED)"; \
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m build --no-isolation --skip-dependency-check $$([ -e .git ] || echo --wheel)
+	$(call build_wheel,$(SDIST_TOO))
+
+# Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross. The wheel has no Python of its own, so one of this host builds it.
+wheel-aarch64: $(VENV)/.dev  ## the wheel for 64-bit ARM, by a cross compiler
+	export _PYTHON_HOST_PLATFORM=linux-aarch64; \
+	$(call build_wheel,$(SDIST_TOO) "-Csetup-args=--cross-file=$(CURDIR)/requirements/aarch64-linux-gnu.ini")
+
+# $(call build_wheel,OPTIONS): builds into dist/, and tags the wheel by what its programs need.
+define build_wheel
+umask 022; export SOURCE_DATE_EPOCH="$(CHANGED)" PATH="$(CURDIR)/$(BIN):$$PATH"; rm -f dist/proctuner-*-linux_*.whl; \
+$(BIN)/python -m build --no-isolation --skip-dependency-check $(1) && \
+$(BIN)/python requirements/tag_wheel.py dist/proctuner-*-linux_*.whl
+endef
 
 sbom: wheel $(AUDIT)/.installed  ## the wheel's bill of materials into dist/, as CycloneDX
 	export SOURCE_DATE_EPOCH="$(CHANGED)"; version=$$($(BIN)/python -c 'import tuner; print(tuner.__version__)'); \
-	$(BIN)/python requirements/sbom.py dist/tuner-$$version-*.whl >dist/tuner-$$version.cdx.json && \
-	$(AUDIT)/bin/python requirements/sbom_is_valid.py dist/tuner-$$version.cdx.json
+	$(BIN)/python requirements/sbom.py dist/proctuner-$$version-*_$$(uname -m).whl >dist/proctuner-$$version.cdx.json && \
+	$(AUDIT)/bin/python requirements/sbom_is_valid.py dist/proctuner-$$version.cdx.json
 
 audit: $(AUDIT)/.installed  ## known faults in the locked packages, where that can be had
 	$(AUDIT)/bin/python requirements/audit.py

@@ -143,12 +143,12 @@ advice. `make sbom` writes the same for machines.
 
 ## What is in the wheel
 
-Only code of this project, and in one program a part of somebody else's: `crash-stackwalk` is linked
-statically where the C library can be. A wheel that was built on Debian so holds parts of **glibc
-(LGPL-2.1-or-later)** and of GCC's runtime (GPL-3.0-or-later with the GCC Runtime Library Exception). Who
-passes such a wheel on passes on parts of glibc: the LGPL asks that the receiver can link the program
-anew, with another glibc. The sdist has all that this takes; give it along with the wheel, or say where it
-is. `tuner-simulate` is linked dynamically. Packages of Python are named by the wheel, not carried in it.
+Only code of this project, and in its two programs, `crash-stackwalk` and `tuner-simulate`, parts of the C
+library: both are linked statically where the C library can be. A wheel that was built on Debian so holds
+parts of **glibc (LGPL-2.1-or-later)** and of GCC's runtime (GPL-3.0-or-later with the GCC Runtime Library
+Exception). Who passes such a wheel on passes on parts of glibc: the LGPL asks that the receiver can link the
+programs anew, with another glibc. The sdist has all that this takes; give it along with the wheel, or say
+where it is. Packages of Python are named by the wheel, not carried in it.
 The pages that `tuner report` writes hold no foreign script.
 """
 
