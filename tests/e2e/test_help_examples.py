@@ -28,6 +28,7 @@ PROFILE = ROOT / "configs" / "profiles" / "socorro-2014.yaml"
 SIMULATED = ("aa", "calibrate", "check", "grid", "plan")
 #: what is not typed, and why; its options are looked at all the same
 NOT_TYPED = {
+    "tuner demo": "a minute of measuring: tests/e2e/test_demo.py, tests/e2e/test_package.py",
     "tuner grid --cores 24 -- gunicorn app:app --bind 127.0.0.1:8000": "tests/services has a real gunicorn",
     "tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json": "see the last test",
     "tuner lab nornir --quick": "it needs nornir: tests/services/test_lab.py",

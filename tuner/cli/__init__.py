@@ -71,6 +71,7 @@ _HERE = "tuner.cli"
 
 #: In the order of the first page; a new command is one file and one line here.
 COMMANDS = (
+    Command("Measure", "demo", "Measure the built-in service for a minute, to see a study.", f"{_HERE}.demo"),
     Command(
         "Measure", "grid", "Measure layouts of a service, in random order, and rank them.", f"{_HERE}.grid"
     ),
@@ -120,6 +121,7 @@ Usage: tuner COMMAND [OPTIONS]
 
 Finds the right split of a Python worker service into processes and threads.
 
+  tuner demo                    see a study of the built-in service, 1 minute
   tuner grid --quick            a first look: the built-in service, 3 minutes
   tuner grid -- gunicorn a:app  a study of your service, ten minutes a window
   tuner init -- gunicorn a:app  the same as a config: tuner grid CONFIG

@@ -1,0 +1,152 @@
+"""tuner demo: the main job in about a minute, with nothing around it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
+from tuner.cli.options import FILE, AsJson
+from tuner.core.errors import MeasurementError
+
+if TYPE_CHECKING:
+    from tuner.cli.session import Session
+    from tuner.cli.typed import Options
+
+DISTRIBUTION = "proctuner"  #: what pip installs
+WINDOW = "2s"
+MOST_CORES = 4  #: with more, five layouts would start too many processes for a minute
+
+#: 16 launches of less than 4 s each: one to warm the page cache, then 5 layouts in 3 blocks
+_STUDY = {
+    ("study", "strategy"): "all",
+    ("study", "window"): WINDOW,
+    ("study", "warmup"): "1s",
+    ("study", "repeats"): "3",
+    ("study", "max_attempts"): "5",
+}
+
+
+def demo(
+    study: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", rich_help_panel=FILE, help="Keep the study in FILE [default: it is not kept]."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Show what a study is: measure the built-in service in five layouts, in about a minute.
+
+    The built-in service is a crash processor. Nothing is downloaded, and no file is left behind unless you
+    ask for the study with --study.
+
+    The windows are too short for evidence: use tuner grid for an answer to act on.
+
+    Example: tuner demo
+    """
+    from tuner.cli.session import check_new, measured
+    from tuner.cli.telling import say
+    from tuner.core.strategies.of_study import strategy_of
+
+    if study is not None:
+        check_new(study)
+    with _file(study) as file:
+        session = _session(file)
+        say(
+            f"A demonstration: the built-in crash processor in {len(session.record.layouts)} layouts on this"
+            " host. It takes about a minute if the host is quiet."
+        )
+        try:
+            code, _ = measured(session, strategy_of(session.record))
+        except MeasurementError as error:
+            raise _without_file(error, file, is_kept=study is not None) from error
+        if code == EXIT_NOTHING:
+            say("Nothing could be measured. tuner doctor shows what disturbs this host.")
+            return code
+        if code in CUT_OFF:
+            say("Stopped before the end." if study is None else f"Stopped; {study} has what was measured.")
+            return code
+        _print_ranking(file, as_json=as_json)
+    say(_next_steps(study))
+    return 0 if code == EXIT_WEAKER else code  # a demonstration asks for no certainty
+
+
+@contextmanager
+def _file(kept: Path | None) -> Iterator[Path]:
+    """The study's file: *kept*, or one that is removed afterwards."""
+    if kept is not None:
+        yield kept
+        return
+    with TemporaryDirectory(prefix="tuner-demo-") as folder:
+        yield Path(folder) / "demo.tuner.db"
+
+
+def _session(file: Path) -> Session:
+    from tuner.cli.session import new_session, planned
+    from tuner.cli.typed import asked_for
+    from tuner.config.load import Given
+
+    n_cpus = os.cpu_count() or 1
+    texts = {
+        **_STUDY,
+        ("study", "cores"): str(_cores()),
+        ("study", "foreign_limit"): str(n_cpus),  # others may use them all: said below the ranking
+    }
+    options: Options = {place: Given("tuner demo", text) for place, text in texts.items()}
+    settings, _ = asked_for(None, options, None)
+    return new_session(settings, planned(settings, None, options, quick=True), file)
+
+
+def _cores() -> int:
+    """The cores to plan layouts for: those of this host, but enough of them for five layouts."""
+    from tuner.adapters.cores import usable_cores
+
+    return max(2, min(MOST_CORES, int(usable_cores().count)))
+
+
+def _without_file(error: MeasurementError, file: Path, *, is_kept: bool) -> MeasurementError:
+    """*error* without a hint that names a file which is gone."""
+    if is_kept or error.hint is None or str(file) not in error.hint:
+        return error
+    return MeasurementError(error.problem, hint="tuner doctor shows what disturbs this host.")
+
+
+def _print_ranking(file: Path, *, as_json: bool) -> None:
+    from tuner import bootstrap
+    from tuner.cli.telling import show
+    from tuner.reports.ranking import render_ranking
+
+    record, ranking = bootstrap.ranked(file)
+    show(render_ranking(record, ranking, "json" if as_json else "simple"))
+
+
+def _next_steps(study: Path | None) -> str:
+    lines = [
+        f"\nThis was a demonstration and is no evidence: its windows take {WINDOW}, those of a study 1 to 10"
+        " minutes.",
+        "Next:",
+    ]
+    # uvx puts its own folder on the PATH, but only for as long as this runs
+    if shutil.which("tuner") is None or Path(sys.argv[0]).name == DISTRIBUTION:
+        lines.append(
+            f"  pip install {DISTRIBUTION}         install the command tuner, which uvx and pipx run do not"
+        )
+    lines += [
+        "  tuner grid -- gunicorn a:app  measure your own service; tuner services lists those it knows",
+        "  tuner doctor                  check whether this host is fit for a study",
+    ]
+    if study is None:
+        lines.append("  tuner demo --study demo.db    keep the study, to try tuner explain and tuner report")
+    else:
+        lines.append(f"  tuner explain {study}         find the bottleneck of each layout")
+        lines.append(f"  tuner report {study}          write the study as an HTML page")
+    return "\n".join(lines)
