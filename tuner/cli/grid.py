@@ -81,6 +81,16 @@ def grid(
             metavar="NAME,NAME", rich_help_panel=_LAYOUTS, help="Of those the service has: prefork,threads."
         ),
     ] = None,
+    axes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--axis",
+            metavar="omp=N,N",
+            rich_help_panel=_LAYOUTS,
+            help="Threads of numeric libraries to try in each layout, as omp=1,2,auto. auto: cores / P;"
+            " default: as the service sets them.",
+        ),
+    ] = None,
     max_connections: Annotated[
         str | None,
         typer.Option(
@@ -256,7 +266,7 @@ def grid(
     from tuner.bootstrap import metrics_asked
     from tuner.cli.on_fleet import check_same_place, fleet_asked
     from tuner.cli.session import resumed_session
-    from tuner.cli.typed import check_as_it_is, given, service_options
+    from tuner.cli.typed import axis_options, check_as_it_is, given, service_options
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
@@ -291,6 +301,7 @@ def grid(
             ("service", "spool"): spool,
         }
     ) | service_options(service, settings, command)
+    options |= axis_options(axes)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "quick": quick or None})
         session = resumed_session(
