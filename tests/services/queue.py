@@ -77,6 +77,7 @@ def counts_are_the_truth(
         environment=environment(server),
     )
     tell(said)
+    assert "inner-threads" not in said  # what deals out tasks computes none
     check_counts(folder, folder / "s.tuner.db", layouts.split(","))
     check_ideal(folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest)
     return said

@@ -57,6 +57,7 @@ def test_a_config_file_loses_and_a_unix_socket_is_fed(tmp_path: Path, services_v
     )
 
     assert "wrong-layout" not in said
+    assert "inner-threads" not in said
     assert "requests-failed" not in said
     assert not Path(bound).exists()
 

@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap import settings_of
+from tuner.bootstrap.feeders import StudyName
+from tuner.bootstrap.services import service_of
+from tuner.cli.typed import axis_options, service_options
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.axes import Change, named, variants_of
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
+from tuner.core.layout import Layout, parse_layout
+from tuner.core.service import ServiceSpec, Workers
 from tuner.core.worker_facts import fact_of, facts_by_variant, of_variants
 from tuner.services.rolling_out import rollout_of
 
@@ -272,3 +276,96 @@ def test_null_in_a_value_leaves_what_the_service_has(tmp_path: Path, key: str) -
     service = settings(tmp_path, text).service
 
     assert service.of("a") == service.of("b")
+
+
+OMP = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def typed(config: Path | None, *axes: str, command: str | None = None) -> Settings:
+    return settings_of(config, service_options(None, None, command) | axis_options([*axes]))
+
+
+@pytest.mark.parametrize("omp", ["'1, 2,auto,default'", "[1, 2, auto, default]"])
+def test_the_axis_of_numeric_threads_needs_its_values_only(tmp_path: Path, omp: str) -> None:
+    asked = settings(tmp_path, JOBS + f"    omp: {omp}\n    nice: {{no: {{}}, yes: {{prepend: nice}}}}\n")
+
+    assert [*asked.service.axes["omp"]] == ["1", "2", "auto", "default"]
+    environments = [asked.service_in(f"{value}+yes").environment for value in ("2", "auto", "default")]
+    assert environments == [dict.fromkeys(OMP, "2"), dict.fromkeys(OMP, "{cores_per_process}"), {}]
+    assert settings_of_study(canonical_json(asked), "s.tuner.db") == asked
+
+
+def test_an_axis_that_is_typed_is_one_of_the_config_or_of_the_command(tmp_path: Path) -> None:
+    config = tmp_path / "s.yaml"
+    config.write_text(JOBS + "    nice: {no: {}, yes: {prepend: nice}}\n", encoding="utf-8")
+
+    assert [*typed(config, "omp=1,auto").service.variants] == ["no+1", "no+auto", "yes+1", "yes+auto"]
+    known = typed(None, "omp=1,2", command="gunicorn app:app --bind 127.0.0.1:8000")
+    assert known.service.record == "gunicorn"
+    assert {name: one.environment["OMP_NUM_THREADS"] for name, one in known.service.variants.items()} == {
+        "1": "1",
+        "2": "2",
+    }
+    assert [*typed(None, "omp=1,2").service.variants] == ["1", "2"]  # the built-in worker
+
+
+@pytest.mark.parametrize(
+    ("axis", "said"),
+    [
+        ("omp=1,0", wording("config.omp-of-nothing")),
+        ("omp=1,atuo", wording("config.omp-misspelt")),
+        ("omp=1,1", wording("config.omp-twice")),
+        ("omp=", wording("config.omp-of-no-value")),
+        ("omp", wording("config.axis-without-values")),
+        ("malloc=glibc", wording("config.axis-not-known")),
+    ],
+    ids=key_of,
+)
+def test_what_is_wrong_with_an_axis_that_is_typed_is_told_of_the_option(axis: str, said: str) -> None:
+    with raises(ConfigError, said):
+        typed(None, axis)
+
+
+def test_a_command_that_sets_the_threads_itself_has_no_axis_of_them(tmp_path: Path) -> None:
+    with raises(ConfigError, wording("config.omp-set-by-command")):
+        typed(None, "omp=1,2", command="env OMP_NUM_THREADS=4 python3 w.py")
+
+
+def test_what_makes_a_variant_goes_before_the_environment_file(tmp_path: Path) -> None:
+    (tmp_path / "app.env").write_text("OMP_NUM_THREADS=8\nOTHER=1\n")
+    asked = settings(tmp_path, JOBS + f"    omp: [1, default]\n  environment_file: {tmp_path}/app.env\n")
+
+    spec, _ = service_of(asked, [Layout(1, 1)], StudyName("", ""), tmp_path, lambda _slug, _text: None)
+    told = {
+        name: spec.of(Layout(2, 1, name)).environment_of(Layout(2, 1, name), 0, 4)
+        for name in ("1", "default")
+    }
+
+    assert [told[name]["OMP_NUM_THREADS"] for name in told] == ["1", "8"]
+    assert [told[name]["OTHER"] for name in told] == ["1", "1"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "cores", "workers", "each"),
+    [
+        ("1x4", 8, "programs", "8"),
+        ("3x1", 8, "programs", "2"),
+        ("9x1", 8, "programs", "1"),
+        ("2x2", 8, "pools", "2"),
+    ],
+)
+def test_the_cores_of_a_process_are_filled_in_in_a_study_and_in_what_it_hands_out(
+    layout: str, cores: int, workers: Workers, each: str
+) -> None:
+    one = parse_layout(layout)
+    spec = ServiceSpec("jobs", ("w",), {"N": "{cores_per_process}"}, workers=workers)
+    section = {
+        "kind": "script",
+        "name": "jobs",
+        "command": ["w"],
+        "environment": spec.environment,
+        "workers": workers,
+    }
+
+    assert spec.environment_of(one, 0, cores)["N"] == each
+    assert rollout_of(section, one, cores, {}).environment["N"] == each

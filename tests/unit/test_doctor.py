@@ -43,7 +43,7 @@ from tuner.core.layout import Layout
 from tuner.reports.doctor import render_findings, render_findings_json
 
 from ..permitted import closed
-from ..wording import wording
+from ..wording import key_of, wording
 
 BUSY_BOX = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
 NEED = needed(
@@ -290,6 +290,26 @@ def test_an_interpreter_is_judged_by_its_build_and_how_it_starts_children(
 ) -> None:
     assert tuple(finding.level for finding in interpreter_findings({"": seen})) == levels
     assert all("(variant a)" in finding.found for finding in interpreter_findings({"a": seen}))
+
+
+@pytest.mark.parametrize(
+    ("packages", "variables", "n_cores", "said"),
+    [
+        (("numpy", "torch"), {}, 4, wording("doctor.numeric-threads-not-set")),
+        (("numpy",), {"OMP_NUM_THREADS": "1"}, 4, wording("doctor.numeric-threads-set")),
+        (("numpy",), {}, 1, None),
+        ((), {}, 4, None),
+    ],
+    ids=key_of,
+)
+def test_what_sets_the_threads_of_numeric_packages_is_told_where_there_are_some(
+    packages: tuple[str, ...], variables: dict[str, str], n_cores: int, said: str | None
+) -> None:
+    seen = InterpreterSeen("CPython 3.11.7", "on", numeric_packages=packages, set_variables=variables)
+    found = [one for one in interpreter_findings({"a": seen}, n_cores) if one.check == "numeric-threads"]
+
+    assert [f"{one.found}: {one.effect}" for one in found] == ([] if said is None else [said])
+    assert all(one.level == "ok" for one in found)
 
 
 def test_what_is_not_there_and_who_is_there_already_block() -> None:

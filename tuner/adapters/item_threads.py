@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tuner.adapters.process_tree import ProcessStat, ProcessTable, parse_stat, read_shown
 from tuner.core.layout import Layout
@@ -30,6 +31,13 @@ from tuner.core.layout import Layout
 IDLE_RATIO = 0.1  #: of what the least of the busy ones does: so much is idle
 _MEMORY = 0.75  #: weight of the looks before, in how active a thread is
 _NS = 1e-9
+
+
+class ThreadClock(NamedTuple):
+    """What a thread did since it started, in nanoseconds."""
+
+    ran_ns: int  #: it was on a core
+    waited_ns: int  #: it waited for one
 
 
 @dataclass(slots=True)
@@ -110,6 +118,11 @@ class ItemThreads:
     def of(self, pid: int) -> frozenset[int] | None:
         """The threads of worker *pid* that work on items, as of the last look; None: not known."""
         return self._at_work.get(pid) if self._is_told else None
+
+    def clocks(self, worker: ProcessStat) -> Mapping[int, ThreadClock]:
+        """Of each thread of *worker*, as of the last look; none where that is not known."""
+        threads = self._threads.get((worker.pid, worker.started_ticks), {}) if self._is_told else {}
+        return {thread: ThreadClock(one.ran_ns, one.waited_ns) for thread, one in threads.items()}
 
     def _look_at(
         self, process: ProcessStat, known: Mapping[tuple[int, int], Mapping[int, _Thread]]

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from tuner.adapters.box_times import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
+from tuner.adapters.computing_threads import ComputingThreads
 from tuner.adapters.container import Container, container_here
 from tuner.adapters.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.gil_waits import GilWaits, GilWatch
@@ -129,6 +130,7 @@ class ProcWatch:
         if container is not None:
             self._warn("container-load", container.told)
         self._items = ItemThreads(proc)
+        self._computing = ComputingThreads(proc, self._items)
         self._item_cpu_s = 0.0
         self._worker_states, self._child_states = StateTimes(), StateTimes()
         self._gil: GilWatch | None = None
@@ -209,6 +211,7 @@ class ProcWatch:
             masters=service.masters,
             unseen_cpu_s=service.unseen_cpu_s_total,
         )
+        computing = self._computing.look(service.workers, self._launch.shape, at_s)
         if items is not None:
             item_cpu_s = service.worker_cpu_s_total - items.beside_cpu_s_total
             self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # the two are cut off to ticks apart
@@ -249,6 +252,7 @@ class ProcWatch:
             item_cpu_s_total=None if items is None or not is_seen else self._item_cpu_s,
             master_cpu_s_total=service.master_cpu_s_total if is_seen else None,
             beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
+            computing=computing,
             pss_bytes=self._pss_bytes() if closing or at_s >= self._next_pss_s else None,
         )
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.adapters import supervisord_config as config
+from tuner.adapters.computing_threads import pools_of
 from tuner.adapters.guardian import Guardian
 from tuner.adapters.log_bound import KEPT_BYTES, bound
 from tuner.adapters.log_tail import beginning_of, last_lines
@@ -67,6 +68,7 @@ class SupervisedLaunch:
         self._supervisord_pid = pid
         self._supervisord = _held(pid)
         self._problems: dict[object, VoidReason] = {}
+        self._have_pools: set[int] = set()  #: workers with a library that starts threads
         self._warn = warn
         self._long_logs: set[Path] = set()  #: whose length was told
         self._n_oom_kills = n_oom_kills()
@@ -211,11 +213,19 @@ class SupervisedLaunch:
             self._note("workers", "wrong-layout", f"{seen} below {self._spec.name}")
 
     def _note_threads(self, least: int, most: int) -> None:
+        """Note wrong numbers. Too many are right where a library starts threads of its own."""
         for pid, name in self._workers().items():
             n_threads = n_threads_of(pid)
-            if n_threads is not None and not least <= n_threads <= most:
+            if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
+                continue
+            if not least <= n_threads <= most:
                 wanted = f"{least}" if least == most else f"{least} to {most}"
                 self._note(("threads", pid), "wrong-layout", f"{name} has {n_threads} threads, not {wanted}")
+
+    def _starts_own_threads(self, pid: int) -> bool:
+        if pid not in self._have_pools and pools_of(pid).causes:
+            self._have_pools.add(pid)
+        return pid in self._have_pools
 
     def _name(self, process: int) -> str:
         return f"process {process + 1} of {self.n_programs} (pid {self.watch.pid_of(process)})"

@@ -243,7 +243,7 @@ def interpreters_seen(
         seen = interpreter_seen(command, told, own.directory)
         service = settings.service_in(variant)
         if service.kind == "crash-processor":
-            seen = replace(seen, starts_children=True)
+            seen = replace(seen, starts_children=True, numeric_packages=())
             if not service.interpreter:  # its own command is installed, and tells which way it takes
                 from tuner.services.crash_processor import spawn_path_command, started_by
 

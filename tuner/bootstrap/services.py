@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pwd
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,16 +42,21 @@ def _crash_processor(
         dumps=asked.dumps,
         symbols=asked.symbols,
     )
-    specs = {name: _spec_of_crash_processor(asked.of(name), spool, scratch) for name in asked.variants}
+    specs = {
+        name: _spec_of_crash_processor(asked.of(name), spool, scratch, one.environment)
+        for name, one in asked.variants.items()
+    }
     spec = replace(_spec_of_crash_processor(asked, spool, scratch), variants=specs)
     return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
 
 
-def _spec_of_crash_processor(asked: CrashProcessorSettings, spool: Path, scratch: Path) -> ServiceSpec:
+def _spec_of_crash_processor(
+    asked: CrashProcessorSettings, spool: Path, scratch: Path, of_variant: Mapping[str, str] | None = None
+) -> ServiceSpec:
     from tuner.services import crash_processor as service
 
     started = service.started_by(asked.interpreter or (), scratch)
-    spec = _running(asked).spec(
+    spec = _running(asked, of_variant).spec(
         asked.name,
         (*asked.prepend, *service.run_command(started, spool, asked.options)),
         max_extra_threads=service.MAX_EXTRA_THREADS,
@@ -73,28 +78,31 @@ def prepare_service(settings: Settings, scratch: Path) -> None:
 def _script(
     asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
 ) -> tuple[ServiceSpec, Feeder]:
-    variants = {name: _spec_of(asked.of(name)) for name in asked.variants}
+    variants = {name: _spec_of(asked.of(name), one.environment) for name, one in asked.variants.items()}
     return replace(_spec_of(asked), variants=variants), feeder_of(asked, layouts, study, scratch, warn)
 
 
-def _spec_of(asked: ScriptSettings) -> ServiceSpec:
+def _spec_of(asked: ScriptSettings, of_variant: Mapping[str, str] | None = None) -> ServiceSpec:
     from tuner.services.script import script
 
-    return script(asked.name, asked.command, _running(asked))
+    return script(asked.name, asked.command, _running(asked, of_variant))
 
 
-def _running(asked: CrashProcessorSettings | ScriptSettings) -> Running:
+def _running(
+    asked: CrashProcessorSettings | ScriptSettings, of_variant: Mapping[str, str] | None = None
+) -> Running:
     """How it runs. The environment file's values go before the config's, and are not filled in; with a known
-    service the config's go first: they carry the layout."""
+    service the config's go first: they carry the layout. What makes a variant goes before all."""
     from tuner.config.environment_file import read_environment_file
     from tuner.services.running import Running, escaped
 
     file = read_environment_file(asked.environment_file) if asked.environment_file is not None else {}
     of_file = {name: escaped(value) for name, value in file.items()}
+    told = {**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file}
     return Running(
         user=asked.user,
         directory=None if asked.directory is None else str(asked.directory),
-        environment={**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file},
+        environment={**told, **(of_variant or {})},
         stop_signal=asked.stop.signal,
         stop_wait_s=asked.stop.wait,
         stop_as_group=asked.stop.as_group,

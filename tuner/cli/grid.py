@@ -90,6 +90,16 @@ def grid(
             help="Interpreter that runs the service, as python3.14t or a path. Repeat it to compare several.",
         ),
     ] = None,
+    axes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--axis",
+            metavar="omp=N,N",
+            rich_help_panel=_LAYOUTS,
+            help="Threads of numeric libraries to try in each layout, as omp=1,2,auto. auto: cores / P;"
+            " default: as the service sets them.",
+        ),
+    ] = None,
     max_connections: Annotated[
         str | None,
         typer.Option(
@@ -268,7 +278,7 @@ def grid(
     from tuner.cli.on_fleet import check_same_place, fleet_asked
     from tuner.cli.pythons import python_options
     from tuner.cli.session import resumed_session
-    from tuner.cli.typed import check_as_it_is, given, service_options
+    from tuner.cli.typed import axis_options, check_as_it_is, given, service_options
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
@@ -304,6 +314,7 @@ def grid(
         }
     ) | service_options(service, settings, command)
     options |= python_options(python, simulate, fleet)
+    options |= axis_options(axes)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "quick": quick or None})
         session = resumed_session(

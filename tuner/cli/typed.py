@@ -41,6 +41,31 @@ def service_options(service: str | None, settings: list[str] | None, command: st
     return options
 
 
+def axis_options(axes: list[str] | None) -> Options:
+    """What is typed of axes, as NAME=VALUE,VALUE.
+
+    Raises:
+        ConfigError: there is no ``=``, tuner does not know an axis of that name, or one is there twice.
+    """
+    from tuner.config.known_axes import KNOWN_AXES
+    from tuner.config.load import Given
+
+    options: Options = {}
+    for text in axes or []:
+        name, equals, values = text.partition("=")
+        if not equals or name not in KNOWN_AXES:
+            raise ConfigError(
+                f"invalid --axis {text!r}: expected {KNOWN_AXES[0]}=VALUE,VALUE",
+                hint="As --axis omp=1,2,auto. Other axes are written into a config: docs/your-service.md",
+            )
+        if ("service", "axes", name) in options:
+            raise ConfigError(
+                f"--axis {name} is typed twice", hint="Name all its values at once: omp=1,2,auto"
+            )
+        options["service", "axes", name] = Given(f"--axis {name}", values)
+    return options
+
+
 def command_words(command: str) -> list[str]:
     """Split the text of ``--command``, which what stands after ``--`` becomes, into words.
 

@@ -14,7 +14,8 @@ from tuner.config.fields import LayoutCommand, Misplaced, Section
 from tuner.config.paths import with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
 from tuner.core.axes import Change, variants_of
-from tuner.core.command_words import is_python
+from tuner.core.command_words import is_python, taken_apart
+from tuner.core.computing import OMP, VARIABLES
 from tuner.core.errors import ConfigError
 
 _Axes = Mapping[str, Mapping[str, Section]]
@@ -47,6 +48,8 @@ def script_with_variants(section: Any, folder: Path) -> Any:
         command = _COMMAND.validate_python(section.get("command"))
     except ValidationError:
         return section
+    if OMP in axes and (fixed := [name for name in taken_apart(command).assigned if name in VARIABLES]):
+        raise Misplaced(f"the command sets {fixed[0]} itself: leave it out there", ("axes", OMP))
     variants = {}
     for name, values in _variants_of(axes).items():
         told = _joined(axes, values)

@@ -35,6 +35,7 @@ FILLED_IN = (
     "process",
     "variant",
     "cores",
+    "cores_per_process",
 )  #: the fields of a command, see ServiceSpec
 #: fields that a probe fills in, each with the probe that does
 FILLED_IN_BY_PROBES = {
@@ -280,11 +281,13 @@ def _has_a_first_word(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Word = Annotated[str, BeforeValidator(_text)]  #: text
-#: text with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}` are filled in
+#: text with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}`, `{cores_per_process}`
+#: are filled in
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
 #: command: a list of words, or one text that is split as a shell would; no shell runs it
 Command = Annotated[tuple[Word, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)]
-#: command with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}` are filled in
+#: command with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}`, `{cores_per_process}`
+#: are filled in
 LayoutCommand = Annotated[
     tuple[FieldWord, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)
 ]

@@ -18,6 +18,7 @@ from tuner.config.fields import (
     WholeNumber,
     split_words,
 )
+from tuner.config.known_axes import with_known_axes
 from tuner.config.ready import ReadySettings
 from tuner.core.command_words import is_python
 from tuner.core.service import OsThreads, Programs, Workers
@@ -113,8 +114,12 @@ def _from_pairs(value: Any) -> Any:
         return value
 
 
-_KEPT = (BeforeValidator(_from_pairs), PlainSerializer(_in_order, return_type=list, when_used="json"))
-#: mapping of axes to mappings of values to what is different in them
+_KEPT = (
+    BeforeValidator(with_known_axes),
+    BeforeValidator(_from_pairs),  # done first: the last one that is named
+    PlainSerializer(_in_order, return_type=list, when_used="json"),
+)
+#: mapping of axes to mappings of values to what is different in them; of `omp` a list of values is enough
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping of axes to mappings of values to what is different in them
+#: mapping of axes to mappings of values to what is different in them; of `omp` a list of values is enough
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.core.inner_threads import inner_threads_of, is_of_inner
 from tuner.core.records import StudyRecord
 from tuner.core.resuming import STUDY_TYPED
 from tuner.core.simulated import is_simulated
@@ -52,16 +53,27 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
     made = _made(before, after)
     alike = is_simulated(before) == is_simulated(after)
     names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
+    names = {name for name in names if not is_of_inner(name)}
     for name in sorted(name for name in names if name.partition("@")[0] not in _NOT_TOLD):
         one, other = made[0].get(name), made[1].get(name)
         if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
             yield Difference(name, _short(one), _short(other))
+    yield from _inner_threads(before, after)
     configs = [_in_effect(study) for study in (before, after)]
     for name in sorted({*configs[0], *configs[1]} - _TOLD_ALREADY):
         one, other = configs[0].get(name), configs[1].get(name)
         # What two services are configured by differs in everything, which says nothing more.
         if one != other and (before.service == after.service or name.startswith("study.")):
             yield Difference(f"config: {name}", _short(one), _short(other))
+
+
+def _inner_threads(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
+    """Layouts of both studies whose workers computed in more threads than they have, for another reason."""
+    causes = [{one.layout: one.cause for one in inner_threads_of(study)} for study in (before, after)]
+    for layout in before.layouts:
+        one, other = causes[0].get(layout), causes[1].get(layout)
+        if layout in after.layouts and one != other:
+            yield Difference(f"threads beside those of {layout}", one, other)
 
 
 def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:

@@ -47,7 +47,8 @@ class Ran:
 
     layout: Layout
     processes: float  #: worker processes: the median of the looks at a window
-    threads: float  #: of a worker process that has the most; where it is not known, of the mean one
+    #: of a worker process that has the most; where it is not known, of the mean one; -inf: they show nothing
+    threads: float
     most_threads: float  #: the same; infinite where it is not known
     has_full_gil: bool = False  #: a worker process used most of a core itself
 
@@ -57,6 +58,9 @@ def ran_of(window: Window) -> Ran | None:
     looks = [usage for usage in window.usage if usage.n_processes]
     if not looks:
         return None
+    if any(usage.computing is not None and usage.computing.loaded.causes for usage in looks):
+        # a library starts threads of its own, perhaps fewer for more processes: their number shows nothing
+        return Ran(window.layout, median(usage.n_processes for usage in looks), -inf, inf)
     known = [usage.n_threads_most for usage in looks if usage.n_threads_most is not None]
     mean = max(usage.n_threads / usage.n_processes for usage in looks)
     is_one = all(usage.n_processes == 1 for usage in looks)

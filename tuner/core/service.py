@@ -21,9 +21,10 @@ class ServiceSpec:
     itself (gunicorn, Celery's prefork pool). Workers are these programs, or their children.
 
     In *command* and in the values of *environment* these fields are filled in: ``{processes}``,
-    ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``. ``{{`` and ``}}`` stand for braces.
-    Besides, each worker finds TUNER_PROCESSES, TUNER_THREADS, TUNER_PROCESS and TUNER_VARIANT in its
-    environment. What the probe tells the workers is a field too, by its variable's name: ``{TUNER_STATSD}``.
+    ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``, ``{cores_per_process}`` (1 or more).
+    ``{{`` and ``}}`` stand for braces. Besides, each worker finds TUNER_PROCESSES, TUNER_THREADS,
+    TUNER_PROCESS and TUNER_VARIANT in its environment. What the probe tells the workers is a field too, by
+    its variable's name: ``{TUNER_STATSD}``.
     """
 
     name: str  #: names the study, its marks in a runbook, its exports
@@ -76,7 +77,7 @@ class ServiceSpec:
     ) -> tuple[str, ...]:
         """The argument list of process number *process* (from 0) of *layout*; *told* is what its launch adds
         to the environment. Without it fields of the probe stay as they are written."""
-        fields = {**_fields(layout, process, cores), **self._of_probe(told or {})}
+        fields = {**self._fields(layout, process, cores), **self._of_probe(told or {})}
         return tuple(part.format(**fields) for part in self.command)
 
     def environment_of(
@@ -84,13 +85,28 @@ class ServiceSpec:
     ) -> dict[str, str]:
         """What is added to the environment of process number *process* (from 0) of *layout*; *told* as for
         the command line."""
-        fields = _fields(layout, process, cores)
+        fields = self._fields(layout, process, cores)
         own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}
         fields |= self._of_probe(told or {})
         return {**own, **{name: value.format(**fields) for name, value in self.environment.items()}}
 
+    def _fields(self, layout: Layout, process: int, cores: int) -> dict[str, int | str]:
+        return {
+            "processes": layout.processes,
+            "threads": layout.threads,
+            "process": process,
+            "variant": layout.variant,
+            "cores": cores,
+            "cores_per_process": cores_per_process(cores, self.shape(layout).processes),
+        }
+
     def _of_probe(self, told: Mapping[str, str]) -> dict[str, str]:
         return {name: told.get(name, f"{{{name}}}") for name in self.probe_fields}
+
+
+def cores_per_process(cores: int, processes: int) -> int:
+    """How many of the *cores* each of so many worker *processes* has for itself, 1 at least."""
+    return max(1, cores // processes)
 
 
 def connections_of(layout: Layout, per_process: int | Literal["threads"]) -> int:
@@ -106,14 +122,4 @@ def layout_variables(layout: Layout) -> dict[str, str]:
         "TUNER_PROCESSES": str(layout.processes),
         "TUNER_THREADS": str(layout.threads),
         "TUNER_VARIANT": layout.variant,
-    }
-
-
-def _fields(layout: Layout, process: int, cores: int) -> dict[str, int | str]:
-    return {
-        "processes": layout.processes,
-        "threads": layout.threads,
-        "process": process,
-        "variant": layout.variant,
-        "cores": cores,
     }

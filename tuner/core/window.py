@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tuner.core.computing import Computing
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
 
@@ -88,6 +89,8 @@ class Usage:
     master_cpu_s_total: float | None = None
     #: thread-seconds that such programs, and workers' threads that do not work on items, waited for a core
     beside_delay_s_total: float | None = None
+    #: threads that compute beside the layout's, since the look before; None: not judged. It is not stored
+    computing: Computing | None = field(default=None, metadata={"stored": False})
 
     @property
     def foreign_cpu_s_total(self) -> float:

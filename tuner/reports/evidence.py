@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.core.axis_effects import axes_of
+from tuner.core.computing import OMP
 from tuner.core.figures import busy_cores, percent
+from tuner.core.inner_threads import InnerThreads, inner_threads_of, inner_told
 from tuner.core.others import Others
 from tuner.core.ranking import Ranking
 from tuner.core.records import StudyRecord
@@ -58,7 +61,8 @@ def doubts_told(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What weakens the figures without making them none, a sentence each: to stand beside the answer."""
     others = ranking.others
     has_doubt = others is not None and others.can_change_a_result
-    return [*(others_told(ranking) if has_doubt else []), *weakened_told(study), *gil_told(study)]
+    told = [*(others_told(ranking) if has_doubt else []), *weakened_told(study)]
+    return [*told, *gil_told(study), *inner_threads_told(study)]
 
 
 def weakened_told(study: StudyRecord) -> list[str]:
@@ -82,6 +86,12 @@ def _variants(study: StudyRecord) -> list[str]:
     return list(dict.fromkeys(layout.variant for layout in study.layouts))
 
 
+def inner_threads_told(study: StudyRecord) -> list[str]:
+    """Which layouts computed in more threads than they have, and why, in sentences; none where none did."""
+    is_measured = OMP in axes_of(study.config)
+    return inner_told(inner_threads_of(study), study.box_cores, is_measured=is_measured)
+
+
 def _lost(others: Others) -> str:
     """The largest error that others can make of a result, in two digits."""
     return f"{100 * max(others.share, others.spread):.2g} %"
@@ -96,6 +106,7 @@ def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
             variant: {True: "on", False: "off", None: None}[has_gil(facts, variant)] for variant in variants
         },
         "gil_came_back": [variant for variant in variants if gil_came_back(facts, variant)],
+        "inner_threads": [_inner_facts(one) for one in inner_threads_of(study)],
         "other_processes": None
         if others is None
         else {
@@ -105,4 +116,17 @@ def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
             "can_change_a_result": others.can_change_a_result,
             "is_no_evidence": others.is_no_evidence,
         },
+    }
+
+
+def _inner_facts(one: InnerThreads) -> dict[str, Any]:
+    return {
+        "layout": str(one.layout),
+        "n_threads": one.n_threads,
+        "n_inner": one.n_inner,
+        "libraries": [
+            {"name": pool.library, "variable": pool.variable or None, "value": pool.value}
+            for pool in one.loaded.pools
+        ],
+        "is_environment_read": one.loaded.is_environment_read,
     }

@@ -14,7 +14,13 @@ from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
 from tuner.reports.answer import answer_notes
 from tuner.reports.boxes import boxes_notes
-from tuner.reports.evidence import gil_told, no_evidence_told, others_told, weakened_told
+from tuner.reports.evidence import (
+    gil_told,
+    inner_threads_told,
+    no_evidence_told,
+    others_told,
+    weakened_told,
+)
 from tuner.reports.groups import SCATTER, group_name, groups_told
 from tuner.reports.latency import latency_notes
 from tuner.reports.limits import limits_told
@@ -91,6 +97,7 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
     found = [*reservations(study, ranking), *others_told(ranking), *weakened_told(study), *gil_told(study)]
+    found += inner_threads_told(study)
     found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)

@@ -13,6 +13,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.resuming import HIDDEN
 from tuner.core.rollout import PROCESS, Rollout
+from tuner.core.service import cores_per_process
 from tuner.services.crash_processor import MODULE, PROGRAM
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 
@@ -32,7 +33,7 @@ def rollout_of(
     Args:
         section: the service section of a study's config, as its file keeps it.
         layout: one of the study's.
-        cores: what ``{cores}`` stood for.
+        cores: what ``{cores}`` stood for; ``{cores_per_process}`` follows from it.
         services: the known records, by name.
 
     Raises:
@@ -40,7 +41,7 @@ def rollout_of(
     """
     _check_names(section)
     if section.get("kind") != "script":
-        return _crash_processor(section, layout)
+        return _crash_processor(section, layout, cores)
     own = dict((section.get("variants") or {}).get(layout.variant) or {})
     merged = {**section, **{name: value for name, value in own.items() if value is not None}}
     record = merged.get("record")
@@ -77,7 +78,8 @@ def rollout_of(
     alone = None if service is None or service.alone_words is None else service.alone_words(told.words)
     if alone is not None and n_programs == 1:
         words, own_words, alone = alone, _without(alone, options.flags), None
-    fill = _Filling(layout, cores, PROCESS if n_programs > 1 else "0")
+    n_workers = layout.as_processes.processes if merged.get("workers") == "pools" else layout.processes
+    fill = _Filling(layout, cores, n_workers, PROCESS if n_programs > 1 else "0")
     if service is None or (form is not None and _reads_variables(form, service)):
         environment = {**_layout_variables(layout), **environment}  # it may read these
     hidden = tuple(name for name, value in environment.items() if HIDDEN in value and not _says_layout(value))
@@ -135,6 +137,7 @@ class _Filling:
 
     layout: Layout
     cores: int
+    n_workers: int  #: worker processes
     process: str
 
     def __call__(self, text: str) -> str:
@@ -144,6 +147,7 @@ class _Filling:
             "process": self.process,
             "variant": self.layout.variant,
             "cores": str(self.cores),
+            "cores_per_process": str(cores_per_process(self.cores, self.n_workers)),
         }
 
         def value(match: re.Match[str]) -> str:
@@ -152,7 +156,7 @@ class _Filling:
         return _FIELD.sub(value, text)
 
 
-def _crash_processor(section: Mapping[str, Any], layout: Layout) -> Rollout:
+def _crash_processor(section: Mapping[str, Any], layout: Layout, cores: int) -> Rollout:
     """Its spool is the user's where the study had it named; finished items are not offered again."""
     spool = section.get("spool")
     variant: Mapping[str, Any] = (section.get("variants") or {}).get(layout.variant) or {}
@@ -172,7 +176,7 @@ def _crash_processor(section: Mapping[str, Any], layout: Layout) -> Rollout:
     if interpreter is not None:
         remarks.append(f"Install tuner, which has the worker, for {interpreter[0]}.")
     environment = _texts(section.get("environment"))
-    fill = _Filling(layout, 1, PROCESS if layout.processes > 1 else "0")
+    fill = _Filling(layout, cores, layout.processes, PROCESS if layout.processes > 1 else "0")
     return Rollout(
         service=str(section.get("name") or PROGRAM),
         kind=PROGRAM,

@@ -38,6 +38,7 @@ from tuner.study.fleet_places import Places
 from tuner.study.fleet_roster import Roster
 from tuner.study.gil import keep_gil
 from tuner.study.history import History
+from tuner.study.inner import note_inner
 from tuner.study.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
 from tuner.study.run import CACHE_KEEPS_S
@@ -267,6 +268,7 @@ class _FleetStudy:
         box, block = member.facts.name, work.place.block
         record = record_of(window, launch_id=work.launch_id, block=block, box=box)
         self._history.add_window(work.cell, work.launched, record)
+        note_inner(window, self._store, self._progress.warning)
         n_taken, rest = self._history.n_windows, self._ahead.rest(self._roster.at_work())
         n_planned = None if rest is None else n_taken + sum(one.n_windows for one in rest)
         self._progress.window_taken(box, window, n_taken, n_planned, self._remaining_s())

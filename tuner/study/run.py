@@ -21,6 +21,7 @@ from tuner.study.course import Course
 from tuner.study.failing import FailingAlike
 from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
+from tuner.study.inner import note_inner
 from tuner.study.launching import Workbench
 from tuner.study.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
@@ -322,6 +323,7 @@ class _Study:
     def _window_taken(self, cell: Cell, launched: Launched, window: Window, launch_id: int) -> None:
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
         self._history.add_window(cell, launched, record)
+        note_inner(window, self._store, self._progress.warning)
         n_taken, n_planned = self._history.n_windows, None
         if self._foreseen is not None:
             n_planned = n_taken + sum(one.n_windows for one in [*self._rest_in_hand(), *self._foreseen])

@@ -73,6 +73,17 @@ def test_too_few_or_too_many_threads_are_told(launcher_of: LaunchersOf, threads:
     assert all(problem.detail.endswith(said) for problem in problems)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="OpenBLAS starts no threads on one core")
+def test_threads_that_a_numeric_library_starts_are_no_wrong_layout(launcher_of: LaunchersOf) -> None:
+    """One of OpenBLAS beside the main thread."""
+    environment = {"OPENBLAS_NUM_THREADS": "2"}
+    launcher = launcher_of("calculate", spec={"max_extra_threads": 0, "environment": environment})
+
+    with launcher.running(Layout(1, 1), {}) as launch:
+        await_threads(launch, 2)
+        assert launch.problems() == ()
+
+
 def test_a_wrong_layout_stays_told_when_it_mends(launcher_of: LaunchersOf, tmp_path: Path) -> None:
     script = (
         "import os, sys, threading, time\n"

@@ -13,6 +13,8 @@ spawning THREADS LOW_MS HIGH_MS SLEEP_MS
 burn CPU_MS         such a child
 gil KIND THREADS    threads that each for ever: compute in Python (python), hold the GIL in C while they sleep
                     (held), compute in C without it (free), sleep (asleep); prints a line once they run
+helped THREADS      the main thread computes in C without the GIL, and so many others wake up every 2 ms;
+                    prints a line once they run
 prefork MIB         memory filled, then shared with a forked child
 pool THREADS ITEMS  the main thread deals ITEMS out to threads that a pool starts for them, and both compute
                     for 2 ms each; then prints what the pool's threads used of CPU, in seconds, and waits
@@ -126,6 +128,20 @@ def gil(kind: str, threads: int) -> None:
     ready.wait()
     say(threads)
     signal.pause()
+
+
+def helped(threads: int) -> None:
+    data = bytes(1 << 24)
+
+    def one_thread() -> None:
+        while True:
+            time.sleep(0.002)
+
+    for _ in range(threads):
+        threading.Thread(target=one_thread, daemon=True).start()
+    say(threads)
+    while True:
+        hashlib.sha256(data).digest()
 
 
 def prefork(mib: int) -> None:

@@ -64,7 +64,7 @@ def examined(seen: BoxSeen) -> tuple[Finding, ...]:
         yield from kernel_findings(seen.kernel)
         yield lock_finding(seen.lock)
         yield from map(tool_finding, seen.tools)
-        yield from interpreter_findings(seen.interpreters)
+        yield from interpreter_findings(seen.interpreters, len(seen.cores.cpus))
         yield from room_findings(seen.room)
         yield from map(server_finding, seen.servers)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from tuner.core.computing import VARIABLES
 from tuner.core.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
 
 
@@ -50,6 +51,8 @@ class InterpreterSeen:
     is_debug: bool = False
     spawn_path: str = ""  #: vfork+exec, fork+exec, posix_spawn
     starts_children: bool = False  #: the service is known to start one for each item
+    numeric_packages: tuple[str, ...] = ()  #: that it can import, and that start threads
+    set_variables: Mapping[str, str] = field(default_factory=dict)  #: that say how many, of `VARIABLES`
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +129,14 @@ def server_finding(seen: ServerSeen) -> Finding:
     return blocking("servers", f"{place}: {seen.problem}", effect, "Start it, or say where it is.")
 
 
-def interpreter_findings(seen: Mapping[str, InterpreterSeen]) -> Iterator[Finding]:
-    """Of the interpreter of each variant, by its name; "" where there are none."""
+def interpreter_findings(seen: Mapping[str, InterpreterSeen], n_cores: int = 1) -> Iterator[Finding]:
+    """Of the interpreter of each variant, by its name; "" where there are none. Libraries see *n_cores*."""
     for variant, one in seen.items():
         place = f" (variant {variant})" if variant else ""
         yield _interpreter(one, place)
         yield _spawn_path(one, place)
+        if one.numeric_packages and n_cores > 1:
+            yield _numeric_threads(one, place, n_cores)
 
 
 def _interpreter(seen: InterpreterSeen, place: str) -> Finding:
@@ -150,6 +155,20 @@ def _interpreter(seen: InterpreterSeen, place: str) -> Finding:
             "Run the service by the build that production has.",
         )
     return fine("interpreter", found)
+
+
+def _numeric_threads(seen: InterpreterSeen, place: str, n_cores: int) -> Finding:
+    """What sets the threads of libraries that are installed; whether items use them, nobody knows."""
+    known = f"{', '.join(seen.numeric_packages)} can be imported{place}"
+    if seen.set_variables:
+        told = ", ".join(f"{name} is {value}" for name, value in seen.set_variables.items())
+        return fine("numeric-threads", f"{known}; {told}")
+    return fine(
+        "numeric-threads",
+        f"{known}; {', '.join(VARIABLES)} are not set: by default they compute in {n_cores} threads",
+        "where items use them, each process has these threads beside those of the layout: tuner grid --axis"
+        " omp=1,auto measures fewer",
+    )
 
 
 def _spawn_path(seen: InterpreterSeen, place: str) -> Finding:

@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.core.durations import render_duration
 from tuner.core.figures import counted, percent
+from tuner.core.inner_threads import is_of_inner
 from tuner.core.limit_text import render_limit
 from tuner.core.limits import limits_from
 from tuner.core.overview import Overview
@@ -180,7 +181,7 @@ def _environment(study: StudyRecord) -> list[tuple[str, str]]:
     left = {
         name: value
         for name, value in study.provenance.items()
-        if name not in _WORDS and name not in (SIMULATED, STUDY_TYPED)
+        if name not in _WORDS and name not in (SIMULATED, STUDY_TYPED) and not is_of_inner(name)
     }
     known = [(words, study.provenance[name]) for name, words in _WORDS.items() if name in study.provenance]
     others = [(_words_of(name), value) for name, value in sorted(left.items())]

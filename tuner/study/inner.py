@@ -1,0 +1,19 @@
+"""What is kept and said of a layout whose workers compute in more threads than it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.core.inner_threads import fact_of_inner, inner_of, inner_warning, kept_inner
+from tuner.core.window import Window
+from tuner.ports import Store
+
+
+def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -> None:
+    """Keep it and warn, once for each layout: when a window that counts shows it for the first time."""
+    study = store.study()
+    if window.void or fact_of_inner(window.layout) in study.provenance:
+        return
+    if (found := inner_of(window)) is not None:
+        store.add_layouts((), kept_inner(found))
+        warn("inner-threads", inner_warning(found, study.box_cores))
