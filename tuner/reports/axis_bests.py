@@ -12,6 +12,7 @@ from tuner.core.layout import Layout
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.two_studies import is_surely_changed
+from tuner.core.worker_facts import has_gil
 from tuner.reports.ranking_cells import interval_cell, times_cell
 from tuner.reports.ranking_words import level_of
 
@@ -74,9 +75,7 @@ def _subject(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
 
 def _has_gil(axis: str, value: str, study: StudyRecord, ranking: Ranking) -> bool | None:
     """Whether workers with a *value* of an *axis* have a GIL; None: not known, or some do and some do not."""
-    from tuner.core.model.diagnosis.explanation import has_gil  # takes a while, and most studies have no axes
-
-    found = {has_gil(study, row.layout.variant) for row in _rows(axis, value, ranking)}
+    found = {has_gil(study.provenance, row.layout.variant) for row in _rows(axis, value, ranking)}
     return found.pop() if len(found) == 1 else None
 
 

@@ -15,5 +15,5 @@ def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -
     if window.void or fact_of_inner(window.layout) in study.provenance:
         return
     if (found := inner_of(window)) is not None:
-        store.add_layouts((), kept_inner(found))
+        store.add_to_study((), kept_inner(found))
         warn("inner-threads", inner_warning(found, study.box_cores))
