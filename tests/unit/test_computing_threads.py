@@ -243,3 +243,21 @@ def test_without_a_library_one_that_computes_beside_a_pool_that_waits_may_be_the
     worker.pool(61, 62, 63, 64, cpu_ms=40, sleeps=400)
 
     assert worker.n_inner(Layout(1, 4)) == 0
+
+
+def test_short_parts_of_openmp_which_sleeps_after_each_of_them(worker: Worker) -> None:
+    """More threads than cores: each works 4 ms, and sleeps then, as the threads that call it do."""
+    worker.loads("/app/torch/lib/libgomp-a34b3233.so.1")
+    worker.does(PID, 5, sleeps=100)
+    worker.pool(61, 62, 63, 64, sleeps=BUSY_MS / 4)
+    worker.pool(71, 72, 73, 74, sleeps=BUSY_MS / 4, began=200)
+
+    assert worker.n_inner(Layout(1, 4)) == 4
+
+
+def test_celerys_main_thread_beside_a_library_that_items_do_not_use(worker: Worker) -> None:
+    worker.loads(OPENBLAS)
+    worker.does(PID, 700, sleeps=700)
+    worker.pool(61, 62, 63, 64)
+
+    assert worker.n_inner(Layout(1, 4)) == 0

@@ -5,7 +5,8 @@ more than 5 ms of CPU between two times that it goes to sleep. So long does Pyth
 while others wait for it. Threads that take turns at Python code sleep more often, and so do those that deal
 out work (the main threads of gunicorn and Celery, the consumers of dramatiq) or report to somebody. A thread
 of BLAS or OpenMP computes for as long as its part of an item takes, and spins for a while before it sleeps.
-Where its parts are so small that it sleeps more often, it is not seen.
+OpenMP sleeps after each part where more threads than cores work, so with a library 2 ms are enough for what
+is above the layout's number. Where parts are smaller, they are not seen.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tuner.core.computing import Computing, LoadedPools, Pool, loaded_pools
 from tuner.core.layout import Layout
 
 KEEPS_CORE_NS = 5_000_000  #: of CPU between two sleeps: Python's sys.getswitchinterval()
+WITH_LIBRARY_NS = 2_000_000  #: likewise of all threads together, where a library is loaded that starts some
 WANTS_CORE_RATIO = 0.1  #: of the time: on a core, or waiting for one
 _SHORTEST_S = 0.5  #: between two looks; less says nothing
 _MAPS_FIELDS = 6  #: in a line of /proc/PID/maps that has a file
@@ -68,24 +70,26 @@ class ComputingThreads:
             if len(clocks) <= shape.threads:
                 is_judged |= bool(clocks)
                 continue
-            computing = self._computing(worker, clocks, before, at_s)
-            if computing is None:
+            bursts = self._bursts(worker, clocks, before, at_s)
+            if bursts is None:
                 continue
             is_judged, known = True, self._known(worker)
             pools |= dict.fromkeys(known.loaded.pools)
             is_environment_read &= known.loaded.is_environment_read
-            n_inner += self._n_inner(worker, computing, len(clocks), shape, known)
+            n_inner += self._n_inner(worker, bursts, len(clocks), shape, known)
         return Computing(n_inner, LoadedPools(tuple(pools), is_environment_read)) if is_judged else None
 
-    def _computing(
+    def _bursts(
         self,
         worker: ProcessStat,
         clocks: Mapping[int, ThreadClock],
         before: Mapping[tuple[int, int, int], _Look],
         at_s: float,
-    ) -> frozenset[int] | None:
-        """The threads that compute; None: they cannot be compared with an earlier look."""
-        found, is_judged = set(), False
+    ) -> Mapping[int, float] | None:
+        """Of threads that want a core, CPU in nanoseconds between two sleeps; None: none can be compared with
+        an earlier look."""
+        found: dict[int, float] = {}
+        is_judged = False
         for thread, clock in clocks.items():
             key = (worker.pid, worker.started_ticks, thread)
             earlier = before.get(key)
@@ -100,35 +104,38 @@ class ComputingThreads:
                 self._before[key] = _Look(at_s, clock, n_sleeps)
                 if earlier.n_sleeps is None or n_sleeps is None:
                     continue
-                if clock.ran_ns - earlier.clock.ran_ns > KEEPS_CORE_NS * (n_sleeps - earlier.n_sleeps):
-                    found.add(thread)
-        return frozenset(found) if is_judged else None
+                n_slept = max(1, n_sleeps - earlier.n_sleeps)
+                found[thread] = (clock.ran_ns - earlier.clock.ran_ns) / n_slept
+        return found if is_judged else None
 
     def _n_inner(
         self,
         worker: ProcessStat,
-        computing: frozenset[int],
+        bursts: Mapping[int, float],
         n_threads: int,
         shape: Layout,
         known: _Worker,
     ) -> int:
-        """How many of the *computing* threads of a process are beside its layout's.
+        """How many threads of a process compute beside its layout's, by their *bursts*.
 
         Without a library that starts threads, those above the layout's number are. With one, all that do not
-        work on items are, though these sleep between items and so do not compute. A layout that has no
+        work on items are, though these sleep between items and so do not compute, and those above the
+        layout's number that compute for a shorter time (OpenMP). A layout that has no
         threads to choose may have an event loop that hands functions to threads: there a library is needed.
         """
+        computing = {thread for thread, burst_ns in bursts.items() if burst_ns > KEEPS_CORE_NS}
         above = max(0, len(computing) - shape.threads)
         if not known.loaded.causes:
             return above if shape.has_threads else 0
         is_main_alone = shape.threads == 1 and n_threads == 1 + known.loaded.n_started(known.n_cores)
         at_work = self._items.of(worker.pid) or frozenset()
+        above = sum(burst_ns > WITH_LIBRARY_NS for burst_ns in bursts.values()) - shape.threads
         if not shape.has_threads or is_main_alone:
-            at_work = frozenset({worker.pid})
-        elif worker.pid in computing:  # a main thread that only deals out work does not
+            return len(computing - {worker.pid})
+        if worker.pid in computing:  # a main thread that only deals out work does not
             others = (computing & at_work) - {worker.pid}
-            return len(computing) - 1 - min(shape.threads - 1, len(others))
-        return len(computing - at_work)
+            return max(above, len(computing) - 1 - min(shape.threads - 1, len(others)))
+        return max(above, len(computing - at_work))
 
     def _n_sleeps(self, pid: int, thread: int) -> int | None:
         """None: the thread is gone."""
