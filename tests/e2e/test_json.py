@@ -260,7 +260,7 @@ def test_every_command_that_prints_json_is_tried() -> None:
     shared = {
         path.stem for path in (ROOT / "tuner" / "cli").glob("*.py") if "AsJson" in path.read_text("utf-8")
     }
-    #: tests/integration/test_fleet_boxes.py has boxes to list, what doctor says is the box's (test_doctor.py),
+    #: test_fleet_boxes.py has boxes to list, what doctor prints depends on the host (test_doctor.py),
     #: and a demonstration, which takes a minute, prints what rank prints (test_demo.py)
     elsewhere = {"fleet", "doctor", "demo"}
     named = {words[0] for _, words in PRINTED} | elsewhere
