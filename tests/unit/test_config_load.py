@@ -398,3 +398,24 @@ def test_the_commented_example_names_every_key() -> None:
     keys = {key for section in sections for key in known[section]["properties"]}
 
     assert {key for key in keys if f"{key}:" not in text} == set()
+
+
+@pytest.mark.parametrize(("ready", "count"), [("pattern: up", "processes"), ("pattern: up, count: 2", 2)])
+def test_a_study_goes_on_with_the_lines_it_waited_for_unless_the_config_gives_a_number(
+    tmp_path: Path, ready: str, count: object
+) -> None:
+    """A study that an older tuner began waited for one line a process; by now one of the master is enough."""
+    command = "[w, '{processes}', '{threads}']"
+    (tmp_path / "s.yaml").write_text(
+        f"service: {{kind: script, name: w, command: {command}, programs: one,"
+        f" ready: {{kind: log, {ready}}}}}\n"
+    )
+    begun = {"service": {"ready": {"kind": "log", "pattern": "up", "count": "processes"}}, "study": {}}
+
+    new = load_settings(tmp_path / "s.yaml", {}).service
+    resumed = load_settings(tmp_path / "s.yaml", {}, kept=begun).service
+
+    assert isinstance(new, ScriptSettings)
+    assert isinstance(resumed, ScriptSettings)
+    assert new.ready.count == (1 if "count" not in ready else 2)
+    assert resumed.ready.count == count

@@ -62,8 +62,7 @@ def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder
             if items_for([layout], service.options) <= filled
             else f"{layout} needs a larger spool than the one of this study (service.items)"
         )
-    clients = feeder.clients_of(layout) if isinstance(feeder, HttpFeeder) else None
-    if clients is None or not isinstance(feeder, HttpFeeder):
+    if not isinstance(feeder, HttpFeeder) or (clients := feeder.clients_of(layout)) is None:
         return None
     if clients < (least := first_clients([layout])):
         return f"{layout} needs {least} clients of the load generator, which has {clients} (--clients)"

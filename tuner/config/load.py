@@ -93,6 +93,7 @@ def load_settings(
             _put(values, place, options[place].text)
     if kept is not None:
         _put_load(values, kept)
+        _put_ready_counts(values.get("service"), kept.get("service"))
     folder = path.resolve().parent if path is not None else Path.cwd()
     try:
         return Settings.model_validate(values, context={"folder": folder})
@@ -234,6 +235,19 @@ def _put_load(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
     for place in _OF_LOAD:
         if was.get(place[-1]) is not None:
             now.setdefault(place[-1], was[place[-1]])
+
+
+def _put_ready_counts(now: Any, was: Any) -> None:
+    """Keep how many lines a study waited for, unless *now* gives a number: the default has changed."""
+    if not isinstance(now, dict) or not isinstance(was, Mapping):
+        return
+    ready, before = now.get("ready"), was.get("ready")
+    if isinstance(ready, dict) and isinstance(before, Mapping) and "count" in before:
+        ready.setdefault("count", before["count"])
+    variants, earlier = now.get("variants"), was.get("variants")
+    if isinstance(variants, dict) and isinstance(earlier, Mapping):
+        for name, variant in variants.items():
+            _put_ready_counts(variant, earlier.get(name))
 
 
 def _put(values: dict[str, Any], place: Place, text: str) -> None:

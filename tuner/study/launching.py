@@ -146,7 +146,10 @@ class Workbench:
         return replace(launch, has_gil=has_gil, gil_module=live.gil_module() if has_gil else None)
 
     def _warn_of_uneven_connections(self, window: Window) -> None:
-        spread = None if window.requests is None else window.requests.spread
+        requests = window.requests
+        if requests is None or requests.rate_per_s is not None:
+            return  # at a rate threads have no request because none is due
+        spread = requests.spread
         if spread is not None and (told := uneven_told(spread, window.layout.total_threads)) is not None:
             self.progress.warning(
                 "connections-uneven", f"{window.layout} in window {window.index + 1}: {told}"
