@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import typer
 
-from tuner.bootstrap import settings_of
 from tuner.cli import COMMANDS, render_help, run
 from tuner.cli.rank import confidence_level
 from tuner.core.layout import Layout, divisors_grid
@@ -158,18 +157,26 @@ def umask_022() -> Iterator[None]:
     os.umask(before)
 
 
-@pytest.fixture
-def removed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, which is not there any more.
+def python_in_a_removed_folder(
+    tmp_path: Path, code: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run *code* where the current folder no longer exists, in a process that imports nothing from there.
 
-    Nothing is imported from it, as by the installed command: CPython 3.13.0 fails with SystemError there.
+    pytest's workers would import from it, which CPython 3.13.0 ends with SystemError.
     """
     gone = tmp_path / "gone"
     gone.mkdir()
-    monkeypatch.setattr("sys.path", [folder for folder in sys.path if folder])
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    return gone
+    remove_and_run = [
+        "sh",
+        "-c",
+        'rmdir "$PWD" && exec "$0" "$@"',
+        sys.executable,
+        "-P",
+        "-c",
+        code,
+        *arguments,
+    ]
+    return subprocess.run(remove_and_run, cwd=gone, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
@@ -177,21 +184,27 @@ def removed_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [["grid", "--", "python3", "w.py"], ["plan", "--", "python3", "w.py"], ["init", "--", "python3", "w.py"]],
     ids=lambda arguments: arguments[0],
 )
-def test_a_current_folder_that_was_removed_is_told(
-    removed_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
-    assert run(arguments) == 2
-    assert capsys.readouterr().err.splitlines() == [
+def test_a_current_folder_that_was_removed_is_refused(tmp_path: Path, arguments: list[str]) -> None:
+    ended = python_in_a_removed_folder(tmp_path, "from tuner.cli import main; main()", *arguments)
+
+    assert ended.returncode == 2
+    assert ended.stderr.splitlines() == [
         "Error: " + wording("command-line.no-current-folder"),
         wording("command-line.change-folder"),
     ]
 
 
-def test_a_config_with_its_whole_path_needs_no_current_folder(tmp_path: Path, removed_folder: Path) -> None:
+def test_a_config_with_its_whole_path_needs_no_current_folder(tmp_path: Path) -> None:
     config = tmp_path / "s.yaml"
     config.write_text("service: {kind: script, name: w, command: [sleep, '9'], directory: .}\n")
 
-    assert settings_of(config, {}).service.directory == tmp_path
+    code = (
+        "import sys, pathlib; from tuner.bootstrap import settings_of;"
+        "print(settings_of(pathlib.Path(sys.argv[1]), {}).service.directory)"
+    )
+    ended = python_in_a_removed_folder(tmp_path, code, str(config))
+
+    assert (ended.stdout, ended.stderr) == (f"{tmp_path}\n", "")
 
 
 def test_init_takes_a_dash_for_stdout(
