@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +230,10 @@ def _ideal_of(service: Service, kind: str, start: Start, named: str) -> Ideal:
     layout = parse_layout(named)
     at_once = service.at_once(layout.processes, layout.threads)
     demand = service.demand(kind).with_start(start)
+    demand = demand.in_child if service.forks else demand
     found = ideal(demand, layout.processes, at_once, os.cpu_count() or 1)
+    if service.in_one_loop:
+        return replace(found, divides_lines=False)
     return of_event_loop(found, demand, layout.processes) if service.form == "loop" else found
 
 

@@ -29,6 +29,11 @@ class Demand:
         """How long an item takes that meets no other."""
         return self.python_s + self.child_s + self.wait_s
 
+    @property
+    def in_child(self) -> Demand:
+        """The same item in a child of the worker process, to which Python is a child's CPU."""
+        return Demand(child_s=self.python_s + self.child_s, wait_s=self.wait_s)
+
     def with_start(self, start: Start) -> Demand:
         """With what it takes to start the child, where there is one."""
         if not self.child_s:

@@ -245,6 +245,8 @@ class Service:
     messages: str = ""  #: the form of its messages, where it has a broker
     kinds: tuple[str, ...] = KINDS
     demands: dict[str, Demand] = field(default_factory=dict)  #: its own, in place of those of all
+    forks: bool = False  #: each item runs in a child of its worker, with a GIL of its own
+    in_one_loop: bool = False  #: a layout's threads are jobs of one loop: they wait for it, not for the GIL
 
     def demand(self, kind: str) -> Demand:
         """What an item of that kind takes."""
@@ -308,6 +310,14 @@ SERVICES = {
         "processes",
         "celery",
     ),
+    "celery replaced": Service(  # each worker process ends after 20 items, and another one is started
+        _CELERY,
+        "kind: celery, command: 'celery -A app worker -l INFO --max-tasks-per-child 20', broker: '{broker}'",
+        _variant(PROCESSES, "prefork"),
+        "processes",
+        "celery",
+        ("wait",),
+    ),
     "celery threads": Service(
         _CELERY,
         "kind: celery, command: 'celery -A app worker -l INFO', broker: '{broker}'",
@@ -328,6 +338,7 @@ SERVICES = {
         "rq",
         ("wait", "cpu", "child"),
         _LONG,
+        forks=True,
     ),
     "huey thread": Service(
         _HUEY,
@@ -353,6 +364,7 @@ SERVICES = {
         "kind: arq, command: 'arq app.WorkerSettings', url: '{broker}'",
         THREADS,
         messages="arq",
+        in_one_loop=True,
         kinds=_IN_LOOP,
     ),
     "saq": Service(
@@ -360,6 +372,7 @@ SERVICES = {
         "kind: saq, command: 'saq app.settings', url: '{broker}'",
         THREADS,
         messages="saq",
+        in_one_loop=True,
         kinds=_IN_LOOP,
     ),
     "script": Service(

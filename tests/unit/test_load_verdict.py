@@ -121,6 +121,19 @@ def test_it_is_said_in_words_with_the_connections_of_the_workers() -> None:
     assert wording("model.hidden-limit") in sentence(hidden)
 
 
+@pytest.mark.parametrize(("delay_s", "bottleneck"), [(60.0, "waiting"), (170.0, "cores")])
+def test_a_loop_that_is_idle_for_some_of_the_time_is_not_slowed_by_other_processes(
+    delay_s: float, bottleneck: str
+) -> None:
+    """Both loops together wait for cores for 60 of 200 s, or 170: the first have time left."""
+    of = study(event_loop=True, found=POOL)
+    on_full_host = replace(
+        seen("2x-", of=of, spread=even(64, 64), cores=0.02), others_cpu_s=398.0, run_delay_s=delay_s
+    )
+
+    assert diagnose_one(on_full_host, BOX, None).what == (bottleneck,)
+
+
 def test_no_rule_of_size_takes_the_process_of_an_event_loop_for_a_thread() -> None:
     of = study(event_loop=True)
     loops = explain([seen(text, of=of, spread=even(2)) for text in ("1x-", "2x-")], BOX)

@@ -94,6 +94,18 @@ def test_threads_that_are_processes_of_a_pool_have_a_gil_each() -> None:
     assert found.known_of("nodes").layouts == (parse_layout("8x-@nodes"),)
 
 
+def test_the_layouts_threads_of_an_event_loop_run_no_python_and_take_no_share() -> None:
+    """granian's 2x4: two loops that compute for 25 s each in 100 s, whatever its four threads in Rust do."""
+    layout = parse_layout("2x4")
+    config = '{"service": {"event_loop": true, "feeder": {"kind": "http"}}}'
+    study = replace(study_of(layout, cores=8, box_cores=8.0), config=config)
+
+    (found,) = explain(evidence_of(study, [window(layout, child_cpu_s=0.0)], {}), machine_of(study)).diagnoses
+
+    assert found.shares["python"].value == pytest.approx(50 / 200)
+    assert found.utilization["gil"].value == pytest.approx(50 / 200)
+
+
 def test_a_clock_that_one_window_lacks_is_not_known() -> None:
     (one,) = evidence_of(study_of(L1X1), [window(L1X1), window(L1X1, run_delay_s=None)], {})
 

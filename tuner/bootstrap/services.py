@@ -110,6 +110,7 @@ def _running(
         limits=asked.limits,
         programs=asked.programs,
         workers=asked.workers or ("children" if asked.programs == "one" else "programs"),
+        event_loop=asked.kind == "script" and asked.event_loop,
         probe_fields=asked.probe_fields,
     )
 

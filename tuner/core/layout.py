@@ -40,6 +40,11 @@ class Layout:
         """As many processes of one thread each: what pools of so many processes are."""
         return Layout(self.total_threads, 1, self.variant, has_threads=False)
 
+    @property
+    def as_loops(self) -> Layout:
+        """As many processes without threads to choose: event loops, whose other threads run no Python."""
+        return Layout(self.processes, 1, self.variant, has_threads=False)
+
     def __str__(self) -> str:
         plain = f"{self.processes}x{self.threads if self.has_threads else '-'}"
         return f"{plain}@{self.variant}" if self.variant else plain

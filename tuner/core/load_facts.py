@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from tuner.core.clients import Found, clients_for, found_in
 from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.layout import Layout
+from tuner.core.pooled import event_loop_variants
 from tuner.core.records import StudyRecord
 from tuner.core.tally import LaunchTally
 
@@ -57,7 +58,7 @@ def load_facts(study: StudyRecord) -> LoadFacts | None:
         return None
     number = feeder.get("clients", feeder.get("connections"))
     n_set = number if isinstance(number, int) else None
-    return LoadFacts(n_set, found_in(study.provenance, n_set), _event_loops(service))
+    return LoadFacts(n_set, found_in(study.provenance, n_set), event_loop_variants(study.config))
 
 
 def spread_of_launches(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:
@@ -65,12 +66,3 @@ def spread_of_launches(launches: Iterable[LaunchTally]) -> ConnectionSpread | No
     requests = [one.requests for one in launches if one.requests is not None and not one.n_at_a_rate]
     spreads = [one.spread for one in requests if one.spread is not None]
     return reduce(ConnectionSpread.merged, spreads) if spreads else None
-
-
-def _event_loops(service: Mapping[str, Any]) -> frozenset[str]:
-    own = service.get("event_loop") is True
-    told = {"": own}
-    for name, variant in (service.get("variants") or {}).items():
-        asked = variant.get("event_loop")
-        told[name] = own if asked is None else asked is True
-    return frozenset(name for name, is_one in told.items() if is_one)

@@ -1,4 +1,8 @@
-"""Layouts whose second number is processes: 2x4 is two programs that have a pool of four each."""
+"""Layouts whose second number is not threads that share a GIL.
+
+A pool's is processes: 2x4 is two programs that have four workers each. An event loop's is threads that run no
+Python: granian's 2x4 is two processes, each with one loop, and four threads of its part in Rust.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,27 @@ def pooled_variants(config: str) -> frozenset[str]:
     return frozenset(name for name, workers in told.items() if workers == "pools")
 
 
-def shape_of(layout: Layout, pooled: Collection[str]) -> Layout:
-    """*layout* as the model takes it: how many processes, and threads that share a GIL."""
-    return layout.as_processes if layout.variant in pooled else layout
+def event_loop_variants(config: str) -> frozenset[str]:
+    """Return the variants whose processes are event loops; *config* is as for `pooled_variants`."""
+    service = json.loads(config).get("service") if config else None
+    if not isinstance(service, dict):
+        return frozenset()
+    own = service.get("event_loop") is True
+    told = {"": own}
+    for name, variant in (service.get("variants") or {}).items():
+        asked = variant.get("event_loop")
+        told[name] = own if asked is None else asked is True
+    return frozenset(name for name, is_one in told.items() if is_one)
+
+
+def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = ()) -> Layout:
+    """Return how many processes *layout* has, and threads in each that share a GIL.
+
+    Args:
+        layout: of the study.
+        pooled: variants that are pools.
+        loops: variants that are event loops.
+    """
+    if layout.variant in pooled:
+        return layout.as_processes
+    return layout.as_loops if layout.variant in loops and layout.has_threads else layout

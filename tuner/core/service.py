@@ -45,6 +45,7 @@ class ServiceSpec:
     #: itself when it is told to start one process only (uvicorn); "pools": the children of each program, of
     #: which each has as many as the layout has threads (several nodes of Celery's prefork pool)
     workers: Workers = "programs"
+    event_loop: bool = False  #: each worker process runs Python in one loop, whatever threads the layout has
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
     #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
     variants: Mapping[str, Self] = field(default_factory=dict)
@@ -69,8 +70,10 @@ class ServiceSpec:
         return self.workers in ("children", "pools")
 
     def shape(self, layout: Layout) -> Layout:
-        """How many worker processes *layout* has, and threads in each."""
-        return layout.as_processes if self.workers == "pools" else layout
+        """How many worker processes *layout* has, and threads in each that work on items."""
+        if self.workers == "pools":
+            return layout.as_processes
+        return layout.as_loops if self.event_loop and layout.has_threads else layout
 
     def command_line(
         self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None

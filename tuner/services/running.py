@@ -22,6 +22,7 @@ class Running:
     limits: Mapping[str, int] = field(default_factory=dict)
     programs: Programs = "each"
     workers: Workers = "programs"
+    event_loop: bool = False
     probe_fields: tuple[str, ...] = ()
 
     def spec(
@@ -42,6 +43,7 @@ class Running:
             limits=self.limits,
             programs=self.programs,
             workers=self.workers,
+            event_loop=self.event_loop,
             probe_fields=self.probe_fields,
         )
 

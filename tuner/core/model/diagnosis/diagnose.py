@@ -83,7 +83,8 @@ class Diagnosis:
     def n_threads(self, share: Share) -> Figure | None:
         """How many of the layout's threads that is at a time, on average; None: not known."""
         found = self.shares.get(share)
-        return None if found is None else Figure(found.value * self.layout.total_threads, found.source)
+        n = (self.shape or self.layout).total_threads
+        return None if found is None else Figure(found.value * n, found.source)
 
 
 def diagnose(seen: Sequence[Evidence], machine: Machine, demands: Demands | None) -> list[Diagnosis]:
@@ -120,7 +121,7 @@ def diagnose_one(
         amounts["elsewhere"] = amounts.get("elsewhere", 0.0) + amounts.pop("contended", 0.0)
         gain_ratio = None  # what others would leave to more threads is not known
         line = _whole_line(seen, shares.get("core_line"), is_modelled=expected is not None)
-        if line is not None and line < 1 - BUSY:
+        if line is not None and _makes_way(seen, line, amounts.get("python", 0.0)):
             levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
     if seen.load is not None and seen.load.takes_many:
         gain_ratio = None  # the model has one request per thread
@@ -148,12 +149,23 @@ def diagnose_one(
     )
 
 
+def _makes_way(seen: Evidence, line: float, python: float) -> bool:
+    """Return whether other processes fill the cores but hardly slow the items.
+
+    Threads wait for a core for a share of *line* of the time, and run for *python*. A thread has one item,
+    which is late by that much. An event loop has many: while it is idle, they wait for something else.
+    """
+    if seen.load is not None and seen.load.takes_many:
+        return python + line < BUSY
+    return line < 1 - BUSY
+
+
 def lacks_requests(seen: Evidence) -> bool:
     """Whether the clients left the service without requests that it could have worked on, cores aside."""
     if seen.load is None:
         return False
     spread = seen.load.spread
-    starved = None if spread is None else spread.starved_ratio(seen.layout.total_threads)
+    starved = None if spread is None else spread.starved_ratio(seen.shape.total_threads)
     if starved is not None and starved >= STARVED_RATIO:
         return True
     return seen.load.takes_many and not seen.load.facts.is_enough
@@ -237,7 +249,7 @@ def _tells_core_line(seen: Evidence) -> bool:
 
     Where these use next to nothing of the time that the threads have, their line is none either.
     """
-    children_s, hardly_s = seen.of_children_s, _FEW * seen.length_s * seen.layout.total_threads
+    children_s, hardly_s = seen.of_children_s, _FEW * seen.length_s * seen.shape.total_threads
     if children_s is None or children_s > max(_FEW * seen.own_cpu_s, hardly_s):
         return False
     return seen.run_delay_s is not None and seen.backend_cpu_s <= max(_LITTLE * seen.own_cpu_s, hardly_s)
@@ -275,7 +287,7 @@ def _shares(
     utilization: Mapping[Station, float],
 ) -> dict[Share, Figure]:
     """What threads spend their time on: what clocks say as it is, the rest as the model divides it."""
-    n, thread_s = seen.layout.total_threads, seen.length_s * seen.layout.total_threads
+    n, thread_s = seen.shape.total_threads, seen.length_s * seen.shape.total_threads
     item_s = seen.own_cpu_s if seen.item_cpu_s is None else min(seen.item_cpu_s, seen.own_cpu_s)
     children_s = seen.of_children_s
     measured: dict[Share, float] = {"python": item_s / thread_s}

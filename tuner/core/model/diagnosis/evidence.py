@@ -15,7 +15,7 @@ from tuner.core.limits import Verdict
 from tuner.core.load_facts import LoadFacts, load_facts, spread_of_launches
 from tuner.core.masters import has_master
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
-from tuner.core.pooled import pooled_variants
+from tuner.core.pooled import event_loop_variants, pooled_variants, shape_of
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.tally import (
     LaunchTally,
@@ -78,7 +78,8 @@ class Evidence:
     master_cpu_s: float | None = None
     #: masters, and workers' threads beside the items', that wanted a core and had none, thread-seconds
     beside_delay_s: float | None = None
-    is_pooled: bool = False  #: the layout's threads are processes of a pool, each with a GIL of its own
+    #: how many processes, and threads in each that share its GIL; None: those of the layout
+    own_shape: Layout | None = None
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
@@ -87,7 +88,12 @@ class Evidence:
     @property
     def shape(self) -> Layout:
         """How many processes, and threads in each that share its GIL."""
-        return self.layout.as_processes if self.is_pooled else self.layout
+        return self.own_shape or self.layout
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether the layout's threads are processes of a pool, each with a GIL of its own."""
+        return self.shape.processes != self.layout.processes
 
     @property
     def done_per_s(self) -> float:
@@ -146,7 +152,7 @@ def evidence_of(
         if own.n_short:
             short[own.layout].append(own)
     found = []
-    pooled = pooled_variants(study.config)
+    pooled, loops = pooled_variants(study.config), event_loop_variants(study.config)
     facts = load_facts(study)
     for layout in dict.fromkeys((*study.layouts, *good, *short)):
         n_good = sum(one.n_windows - one.n_at_a_rate for one in good[layout])
@@ -159,7 +165,8 @@ def evidence_of(
         if one is not None:
             load = None if facts is None else _loaded(facts, layout, good[layout])
             one = replace(one, has_master=has_master(study.config, layout), load=load)
-            found.append(_as_pool(one) if layout.variant in pooled else one)
+            shape = shape_of(layout, pooled, loops)
+            found.append(one if shape == layout else _shaped(one, shape))
     return found
 
 
@@ -168,17 +175,17 @@ def _loaded(facts: LoadFacts, layout: Layout, launches: Sequence[LaunchTally]) -
     return Loaded(facts, spread, facts.takes_many(layout, spread))
 
 
-def _as_pool(one: Evidence) -> Evidence:
-    """*one*, and its windows as the model takes them."""
+def _shaped(one: Evidence, shape: Layout) -> Evidence:
+    """Give *one* the *shape* that the model takes, and its windows, too."""
 
     def read(read: Callable[[], Sequence[WindowRecord]]) -> Sequence[WindowRecord]:
-        return [replace(window, layout=window.layout.as_processes) for window in read()]
+        return [replace(window, layout=shape) for window in read()]
 
     return replace(
         one,
         read_windows=partial(read, one.read_windows),
         read_launches=partial(read, one.read_launches),
-        is_pooled=True,
+        own_shape=shape,
     )
 
 

@@ -34,7 +34,7 @@ def expected_of(seen: Sequence[Evidence], machine: Machine, demands: Demands) ->
     as_it_is = measured_demands(seen, demands)
     now = solve(as_it_is, as_counted(machine))
     per_s = np.array([one.done_per_s for one in seen])
-    alone = min(seen, key=lambda one: (one.layout.total_threads, one.shape.threads))
+    alone = min(seen, key=lambda one: (one.shape.total_threads, one.shape.threads))
     backend_s = alone.backend_cpu_s / alone.n_done  # beyond it, items are in each other's way there
     # the demands have it in place of sleep: cores and GIL are taken, but the item's thread is not at it
     beside_s = alone.beside_cpu_s / alone.n_done

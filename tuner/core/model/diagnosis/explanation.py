@@ -127,13 +127,13 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
             return Reference(joint.profile.demands, joint.profile.machine, layouts, joint.notes)
     if not seen:
         return None
-    one = min(seen, key=lambda own: (own.layout.total_threads, own.shape.threads))
+    one = min(seen, key=lambda own: (own.shape.total_threads, own.shape.threads))
     clocks_of_one = [
         clocks_of(window, spare_cores=one.spare_cores) for window in one.read_launches() if window.n_done
     ]
     if not any(clocks.service_cpu_s > 0 for clocks in clocks_of_one):
         return None
-    if one.layout.total_threads == 1:
+    if one.shape.total_threads == 1:
         told = told_by_1x1(clocks_of_one, machine)
         own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
@@ -167,7 +167,7 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
         gil_s=one.own_cpu_s / one.n_done,
         child_s=one.awaited_cpu_s / one.n_done,
         blocked_s=(one.blocked_s or 0.0) / one.n_done,
-        asleep_s=one.layout.total_threads / one.done_per_s,
+        asleep_s=one.shape.total_threads / one.done_per_s,
     )
     low_s, high_s = 0.0, demands.asleep_s
     for _ in range(_HALVINGS):

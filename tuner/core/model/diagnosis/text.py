@@ -66,9 +66,9 @@ def threads(figure: Figure) -> str:
 
 
 def _so_many(figure: Figure, of: Diagnosis) -> str:
-    if of.layout.total_threads == 1:
+    if (of.shape or of.layout).total_threads == 1:
         return f"its thread waits {percent(figure)} of the time"
-    return f"{threads(figure)} of {of.layout.total_threads} threads wait"
+    return f"{threads(figure)} of {(of.shape or of.layout).total_threads} threads wait"
 
 
 def _mark(figure: Figure) -> str:
@@ -97,7 +97,7 @@ def _cores(of: Diagnosis) -> str:
         if of.backend_cores > of.cores * _OTHERS:
             told += f" (the backends of the config {of.backend_cores:.2g})"
     line = of.n_threads("core_line")
-    if line is not None and line.value > _WORTH_TELLING * of.layout.total_threads:
+    if line is not None and line.value > _WORTH_TELLING * (of.shape or of.layout).total_threads:
         told += f", {_so_many(line, of)} for one"
     return told
 
@@ -145,11 +145,11 @@ def _connections(of: Diagnosis) -> str:
     busy = ", ".join(f"{_WORDS[name]} {percent(figure)}" for name, figure in of.utilization.items())
     assert of.load is not None
     spread = of.load.spread
-    starved = None if spread is None else spread.starved_ratio(of.layout.total_threads)
+    starved = None if spread is None else spread.starved_ratio((of.shape or of.layout).total_threads)
     if spread is not None and starved is not None and starved >= STARVED_RATIO:
         return (
             f"the load generator's connections are its bottleneck, and nothing is full ({busy}):"
-            f" {uneven_told(spread, of.layout.total_threads)}"
+            f" {uneven_told(spread, (of.shape or of.layout).total_threads)}"
         )
     n = of.load.facts.clients_of(of.layout)
     many = "all connections" if n is None else f"all {counted(n, 'connection')}"
