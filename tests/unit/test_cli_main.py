@@ -323,3 +323,11 @@ def test_streams_that_are_closed_lead_nowhere(closed: str, tmp_path: Path) -> No
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def test_help_prints_what_its_sources_have_in_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+    """rich takes square brackets for markup, and prints nothing for `[default: 3]`."""
+    for command in COMMANDS:
+        app = typer.main.get_command(command.load())
+        texts = [getattr(option, "help", None) or "" for option in getattr(app, "params", ())]
+        assert [text for text in texts if "[" in text] == []

@@ -71,69 +71,57 @@ _HERE = "tuner.cli"
 
 #: In the order of the first page; a new command is one file and one line here.
 COMMANDS = (
-    Command("Measure", "demo", "Measure the built-in service for a minute, to see a study.", f"{_HERE}.demo"),
+    Command("Measure", "demo", "Measure the built-in service for a minute, as an example.", f"{_HERE}.demo"),
     Command(
-        "Measure", "grid", "Measure layouts of a service, in random order, and rank them.", f"{_HERE}.grid"
+        "Measure", "grid", "Measure layouts of a service in random order, and rank them.", f"{_HERE}.grid"
     ),
-    Command(
-        "Measure", "plan", "How long a study takes, from a short pilot; what limits it.", f"{_HERE}.plan"
-    ),
-    Command("Measure", "aa", "A layout against itself: false alarms, what can be seen.", f"{_HERE}.aa"),
-    Command("Measure", "check", "Is the answer of a study still right? 4 when stale.", f"{_HERE}.check"),
-    Command("Measure", "watch", "A study as it stands: while it runs, or afterwards.", f"{_HERE}.watch"),
-    Command("Answer", "rank", "Rank the layouts of a study file, best first.", f"{_HERE}.rank"),
+    Command("Measure", "plan", "Estimate how long a study takes, from a short pilot.", f"{_HERE}.plan"),
+    Command("Measure", "aa", "Compare a layout with itself: how many false alarms.", f"{_HERE}.aa"),
+    Command("Measure", "check", "Check whether a study's best layout still is the best.", f"{_HERE}.check"),
+    Command("Measure", "watch", "Show the state of a study, during and after it.", f"{_HERE}.watch"),
+    Command("Answer", "rank", "Rank the layouts of a study, best first.", f"{_HERE}.rank"),
     Command(
         "Answer",
         "export",
-        "Write the ranking as Markdown, CSV, JSON ... or into a runbook.",
+        "Write the ranking as Markdown, CSV, JSON or into a runbook.",
         f"{_HERE}.export",
     ),
+    Command("Answer", "report", "Write a study as one HTML page to keep, mail and print.", f"{_HERE}.report"),
+    Command("Answer", "serve", "Serve studies as web pages that update while they run.", f"{_HERE}.serve"),
     Command(
-        "Answer", "report", "Write a study as one HTML page, to keep, mail and print.", f"{_HERE}.report"
+        "Answer", "explain", "Show the bottleneck of each layout: GIL, cores, waiting ...", f"{_HERE}.explain"
     ),
-    Command("Answer", "serve", "Studies as web pages that follow them while they run.", f"{_HERE}.serve"),
-    Command("Answer", "explain", "What binds each layout: GIL, cores, waiting, backend.", f"{_HERE}.explain"),
-    Command(
-        "Answer", "predict", "Layouts and cores that were not measured, and what-ifs.", f"{_HERE}.predict"
-    ),
-    Command("Answer", "compare", "What changed from one study to another.", f"{_HERE}.compare"),
-    Command(
-        "Model", "calibrate", "What an item asks for, from clocks the kernel keeps.", f"{_HERE}.calibrate"
-    ),
-    Command(
-        "Model", "replay", "Try a strategy on simulated studies: is it right, how soon?", f"{_HERE}.replay"
-    ),
-    Command("Model", "lab", "Published experiments, run here: what held, what did not.", f"{_HERE}.lab"),
-    Command(
-        "Services", "services", "Which services are known, and what is done with each.", f"{_HERE}.services"
-    ),
+    Command("Answer", "predict", "Predict layouts and cores that were not measured.", f"{_HERE}.predict"),
+    Command("Answer", "compare", "Compare two studies: what changed.", f"{_HERE}.compare"),
+    Command("Model", "calibrate", "Measure the CPU time and the waiting of an item.", f"{_HERE}.calibrate"),
+    Command("Model", "replay", "Test a strategy on simulated studies.", f"{_HERE}.replay"),
+    Command("Model", "lab", "Repeat published experiments on this host.", f"{_HERE}.lab"),
+    Command("Services", "services", "List the services that tuner knows.", f"{_HERE}.services"),
     Command("Services", "init", "Write a commented config for the command of a service.", f"{_HERE}.init"),
-    Command("Services", "sample", "Record messages of a queue, to feed a study with.", f"{_HERE}.sample"),
-    Command(
-        "Boxes", "doctor", "Is this box fit for a study? What is not, and what helps.", f"{_HERE}.doctor"
-    ),
-    Command("Boxes", "box", "Be one of several boxes that a study is measured on.", f"{_HERE}.box"),
-    Command("Boxes", "fleet", "The scheduler between boxes, their keys, who is there.", f"{_HERE}.fleet"),
+    Command("Services", "sample", "Record messages of a queue, as input of a study.", f"{_HERE}.sample"),
+    Command("Hosts", "doctor", "Check whether this host is fit for a study.", f"{_HERE}.doctor"),
+    Command("Hosts", "box", "Serve as one of several hosts of a study.", f"{_HERE}.box"),
+    Command("Hosts", "fleet", "Run the scheduler of several hosts, or create its keys.", f"{_HERE}.fleet"),
 )
 
 _INTRO = """\
 Usage: tuner COMMAND [OPTIONS]
 
-Finds the right split of a Python worker service into processes and threads.
+Finds how many processes and threads your Python worker service should run.
 
-  tuner demo                    see a study of the built-in service, 1 minute
-  tuner grid --quick            a first look: the built-in service, 3 minutes
-  tuner grid -- gunicorn a:app  a study of your service, ten minutes a window
-  tuner init -- gunicorn a:app  the same as a config: tuner grid CONFIG
-  tuner rank STUDY.tuner.db     the ranking; tuner export keeps it in a runbook
+  tuner demo                    an example study of one minute
+  tuner grid --quick            a first look at the built-in service, 3 minutes
+  tuner grid -- gunicorn a:app  a study of your service
+  tuner init -- gunicorn a:app  a config of it, for tuner grid CONFIG
+  tuner rank STUDY.tuner.db     the ranking of a study
 """
 _OUTRO = """\
 Options:
-  --version  The version, and nothing else.
-  --help     This page; tuner COMMAND --help for a command's own.
-  --install-completion [SHELL]  TAB completes commands, options and layouts,
+  --version  Print the version.
+  --help     Print this page; tuner COMMAND --help prints that of a command.
+  --install-completion [SHELL]  Let TAB complete commands, options and layouts,
                                 in bash, zsh and fish.
-  --show-completion [SHELL]     Prints the script for that instead.
+  --show-completion [SHELL]     Print the script for that.
 """
 #: what may stand in place of a command
 ALONE = ("--help", "--version", "--install-completion", "--show-completion")

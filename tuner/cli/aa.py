@@ -38,7 +38,7 @@ _REPEATS = 10  #: pairs
 _WINDOWS = 3  #: of each launch
 _WINDOW_S = 60.0  #: unless --window says otherwise, or the config says less
 
-_WHAT = "What is launched"
+_WHAT = "Layout"
 
 
 def aa(
@@ -47,25 +47,39 @@ def aa(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="YAML, default the built-in service; or a file that this command wrote, to see it again.",
+            help=(
+                "Config in YAML (default: the built-in service), or a file that this command wrote, "
+                "to print its result again."
+            ),
         ),
     ] = None,
     layout: Annotated[
         str | None,
-        typer.Option(metavar="PxT", rich_help_panel=_WHAT, help="The layout, as 4x6; needed to measure."),
+        typer.Option(
+            metavar="PxT",
+            rich_help_panel=_WHAT,
+            help="Layout to measure, as 4x6. Required for a new measurement.",
+        ),
     ] = None,
     cores: Annotated[
-        str | None, typer.Option(metavar="N", rich_help_panel=_WHAT, help="As for tuner grid.")
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_WHAT, help="Number of CPU cores, as for tuner grid."),
     ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=2, max=MOST_TIMES, rich_help_panel=TIME, help="Pairs of launches; default 10."
+            metavar="N",
+            min=2,
+            max=MOST_TIMES,
+            rich_help_panel=TIME,
+            help="Number of pairs of launches (default: 10).",
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="As many pairs as fit into it: 2h."),
+        typer.Option(
+            metavar="TIME", rich_help_panel=TIME, help="Measure as many pairs as fit into this time, as 2h."
+        ),
     ] = None,
     window: ShortWindow = None,
     warmup: Warmup = None,
@@ -77,21 +91,28 @@ def aa(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Default 3.",
+            help="Windows in each launch (default: 3).",
         ),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the rules tried; default 95%."),
+        typer.Option(
+            metavar="LEVEL",
+            rich_help_panel=ORDER,
+            help="Confidence level of the rules that are tested (default: 95%).",
+        ),
     ] = None,
     seed: Annotated[
-        str | None, typer.Option(metavar="N", rich_help_panel=ORDER, help="Of the labels; default 1.")
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=ORDER, help="Seed for the random labels (default: 1)."),
     ] = None,
     foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.aa.tuner.db."),
+        typer.Option(
+            metavar="FILE", rich_help_panel=FILE, help="File for the result (default: SERVICE.aa.tuner.db)."
+        ),
     ] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
@@ -103,10 +124,10 @@ def aa(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure a layout against itself: false alarms on this box, and the smallest difference it can see.
+    """Compare a layout with itself: false-alarm rate on this host, and smallest detectable difference.
 
-    The layout is launched in pairs. Whatever differs within a pair is noise; how often tuner's own rules call
-    it a difference is counted, and beside it the usual mistake, a test on windows.
+    tuner launches the layout in pairs, so every difference within a pair is noise. It counts how often its
+    own rules call such a difference significant, and how often a plain t test on windows does.
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """

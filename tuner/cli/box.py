@@ -12,19 +12,21 @@ from tuner.cli.options import Certs, Force
 def box(
     scheduler: Annotated[
         str,
-        typer.Argument(metavar="ADDRESS", help="Of the scheduler: tls://HOST:8786, tcp://127.0.0.1:8786."),
+        typer.Argument(
+            metavar="ADDRESS", help="Address of the scheduler, as tls://HOST:8786 or tcp://127.0.0.1:8786."
+        ),
     ],
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="In the fleet, where each has its own; default: the host's."),
+        typer.Option(metavar="NAME", help="Unique name of this host in the fleet (default: the host name)."),
     ] = None,
     certs: Certs = None,
     force: Force = False,
 ) -> int:
-    """Be a box of a fleet: make the launches that a study orders, one at a time.
+    """Serve as a host of a fleet: run the launches that a study orders, one at a time.
 
-    It joins the scheduler, and joins again when that was away. Ctrl-C once, or SIGTERM, leaves after the
-    window in hand; twice stops now. A box measures for one study at a time, and is in one fleet.
+    It joins the scheduler, and again if the scheduler was away. Ctrl-C once, or SIGTERM, leaves after
+    the current window; twice stops at once. A host measures for one study at a time, and is in one fleet.
 
     Example: tuner box tls://staging-1:8786 --certs fleet-certs
     """

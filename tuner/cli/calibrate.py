@@ -39,17 +39,27 @@ def calibrate(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="YAML, default the built-in service; or any study's file: nothing is run.",
+            help="Config in YAML (default: the built-in service), or a study file, which is only read.",
         ),
     ] = None,
     launches: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=MOST_TIMES, rich_help_panel=TIME, help="Of 1x1; default 3."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=MOST_TIMES,
+            rich_help_panel=TIME,
+            help="Number of launches of 1x1 (default: 3).",
+        ),
     ] = None,
     windows: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, max=MOST_TIMES, rich_help_panel=TIME, help="Of each launch; default 2."
+            metavar="N",
+            min=1,
+            max=MOST_TIMES,
+            rich_help_panel=TIME,
+            help="Windows in each launch (default: 2).",
         ),
     ] = None,
     window: ShortWindow = None,
@@ -61,12 +71,16 @@ def calibrate(
         typer.Option(
             metavar="PROFILE.yaml",
             rich_help_panel=FILE,
-            help="Write a profile, for tuner predict and tuner grid --simulate.",
+            help="Write a profile for tuner predict and tuner grid --simulate to this file.",
         ),
     ] = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.calibrate.tuner.db."),
+        typer.Option(
+            metavar="FILE",
+            rich_help_panel=FILE,
+            help="File for the measurement (default: SERVICE.calibrate.tuner.db).",
+        ),
     ] = None,
     resume: Resume = None,
     spool: Spool = None,
@@ -76,10 +90,10 @@ def calibrate(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Tell what an item asks for: CPU with the GIL and without, of children, and waiting.
+    """Measure what an item needs: CPU with and without the GIL, CPU of child processes, and waiting.
 
-    1x1 is launched a few times, and the kernel's clocks are read beside it: the service is not changed. With
-    a study, every window of it is fitted, and each layout is left out in turn to see how well that predicts.
+    tuner launches 1x1 a few times and reads the kernel's clocks; the service is not changed. Of a study, it
+    fits all windows, and leaves each layout out in turn to measure the prediction error.
 
     Example: tuner calibrate study.yaml --into service.yaml
     """

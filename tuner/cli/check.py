@@ -30,17 +30,22 @@ if TYPE_CHECKING:
 _BUDGET = "2h"
 _KINDS: dict[str, Kind] = {"calibrated": "calibrated", "strict": "strict"}
 
-_WHAT = "What is compared"
+_WHAT = "Layouts"
 
 
 def check(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote; it is not changed.")
+        Path, typer.Argument(metavar="STUDY", help="Study file that `tuner grid` wrote. It is not changed.")
     ],
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CONFIG", readable=False, help="Where the study's holds secrets, which it did not keep."
+            metavar="CONFIG",
+            readable=False,
+            help=(
+                "Config in YAML. Required if the study's config holds secrets, because study files do "
+                "not store them."
+            ),
         ),
     ] = None,
     current: Annotated[
@@ -49,7 +54,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help="The layout in use, compared beside the runner-up.",
+            help="Layout in use. It is compared as well as the runner-up.",
         ),
     ] = None,
     kind: Annotated[
@@ -58,25 +63,38 @@ def check(
             metavar="KIND",
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
-            help="calibrated (default): with what the study knew; strict: only what is measured now.",
+            help=(
+                "calibrated: use the study's result, too; strict: use only new measurements (default: "
+                "calibrated)."
+            ),
         ),
     ] = None,
     foreign_limit: Annotated[
         float | None,
-        typer.Option(metavar="CORES", rich_help_panel=_WHAT, help="CPU of strangers that voids a window."),
+        typer.Option(
+            metavar="CORES",
+            rich_help_panel=_WHAT,
+            help="CPU of other processes, in cores, above which a window is invalid.",
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Stop within it; default 2h.")
+        str | None,
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest time to measure (default: 2h)."),
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Default: as long as the study's were."),
+        typer.Option(
+            metavar="TIME", rich_help_panel=TIME, help="Length of a window (default: as in the study)."
+        ),
     ] = None,
     simulate: Simulate = None,
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", metavar="FILE", rich_help_panel=FILE, help="Default STUDY.check-1.tuner.db, -2 ..."
+            "--to",
+            metavar="FILE",
+            rich_help_panel=FILE,
+            help="File for the new measurements (default: STUDY.check-1.tuner.db, then -2, ...).",
         ),
     ] = None,
     resume: Resume = None,
@@ -85,10 +103,10 @@ def check(
     metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
-    """Measure a study's winner again, beside its runner-up and the layout in use: is it still right?
+    """Measure a study's winner again, with the runner-up and the layout in use: is it still the best?
 
-    Blocks of these few layouts are measured until it is known: exit code 0 when the winner is still within
-    the study's margin of the others, 4 when one is better by more than that, 5 when it cannot be told yet.
+    tuner measures blocks of these few layouts until the answer is clear. The exit code is 0 if the winner is
+    still within the study's margin of the others, 4 if one is better by more, and 5 if this is not yet clear.
 
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """

@@ -16,14 +16,17 @@ from tuner.core.errors import ConfigError, StaleReport
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The file of the first study.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The file of the second study.")],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Study file to compare from.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Study file to compare to.")],
     confidence: Annotated[
         float | None,
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help="Of each column's intervals together, as 80%; default: the lower of both studies'.",
+            help=(
+                "Confidence level of all intervals of a column together, as 80% (default: the lower "
+                "one of the two studies)."
+            ),
         ),
     ] = None,
     format_: Format = None,
@@ -31,7 +34,10 @@ def compare(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="4 when all together, or BEFORE's best, are surely slower by more: 5%.",
+            help=(
+                "Exit with code 4 if all layouts together, or the best of BEFORE, are significantly "
+                "slower by more than this share, as 5%."
+            ),
         ),
     ] = None,
     output: Annotated[
@@ -40,7 +46,7 @@ def compare(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write one HTML page that needs nothing else; -: to stdout.",
+            help="Write a self-contained HTML page to this file. - writes to stdout.",
         ),
     ] = None,
     force: Annotated[
@@ -48,11 +54,11 @@ def compare(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Compare two studies: before and after a release, two boxes, two settings.
+    """Compare two studies: before and after a release, two hosts, two settings.
 
-    First what differs in how they were made; then what became of the best layout, what changed for all
-    layouts alike, and for each beside the others, with intervals that hold for all layouts at once. 2 when no
-    layout was measured in both.
+    It prints how the studies differ in their making, what became of the best layout, what changed for all
+    layouts together, and for each one against the others. The intervals hold for all layouts at once. The
+    exit code is 2 if no layout was measured in both.
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """

@@ -39,7 +39,9 @@ def demo(
     study: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=FILE, help="Keep the study in FILE [default: it is not kept]."
+            metavar="FILE",
+            rich_help_panel=FILE,
+            help="Keep the study in this file (default: the study is not kept).",
         ),
     ] = None,
     as_json: AsJson = False,

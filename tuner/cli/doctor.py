@@ -23,7 +23,7 @@ from tuner.core.errors import ConfigError
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-_LAYOUTS = "Which layouts"
+_LAYOUTS = "Layouts"
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 
 
@@ -31,18 +31,24 @@ def doctor(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CONFIG", readable=False, help="YAML; without it the built-in crash processor."
+            metavar="CONFIG", readable=False, help="Config in YAML (default: the built-in crash processor)."
         ),
     ] = None,
     cores: Annotated[
-        str | None, typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="As for tuner grid.")
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="Number of CPU cores, as for tuner grid."),
     ] = None,
     layouts: Annotated[
-        str | None, typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Of the study.")
+        str | None,
+        typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Layouts of the study, as 24x1,4x6."),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=_LAYOUTS, help="Of the study, which sets its size."),
+        typer.Option(
+            metavar="TIME",
+            rich_help_panel=_LAYOUTS,
+            help="Confidence level of the study. It decides how many launches the study needs.",
+        ),
     ] = None,
     seconds: Annotated[
         float,
@@ -51,14 +57,16 @@ def doctor(
             max=MOST_SECONDS,
             metavar="S",
             rich_help_panel=PLACE,
-            help="How long to see who else uses the box, at least 1; 0: not at all.",
+            help="Seconds to watch other processes on the host, at least 1; 0 skips this check.",
         ),
     ] = 5.0,
     foreign_limit: ForeignLimit = None,
     study: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=FILE, help="Where the study would be kept; default: here."
+            metavar="FILE",
+            rich_help_panel=FILE,
+            help="File for the study, to check its folder (default: the current folder).",
         ),
     ] = None,
     service: Service = None,
@@ -66,10 +74,10 @@ def doctor(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """See whether this box is fit for a study: what would stop it or spoil its answer, and what helps.
+    """Check whether this host is fit for a study: what would stop it or spoil its answer, and what helps.
 
-    Cores, clocks, neighbours, limits, disks, the kernel, and what the config names: its command, its ports,
-    its servers. It changes nothing on the box. The exit code is 2 when something blocks the study.
+    It checks cores, clocks, other processes, limits, disks, the kernel, and what the config names: its
+    command, ports and servers. It changes nothing. The exit code is 2 if something blocks the study.
 
     Example: tuner doctor study.yaml --seconds 2
     """

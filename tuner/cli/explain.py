@@ -16,23 +16,25 @@ def explain(
     max_memory: MaxMemory = None,
     cores: Annotated[
         float | None,
-        typer.Option(metavar="N", min=1, max=MOST_CORES, help="Give the sizing rules for so many cores."),
+        typer.Option(
+            metavar="N", min=1, max=MOST_CORES, help="Number of CPU cores to print sizing rules for."
+        ),
     ] = None,
     confidence: Annotated[
         float | None,
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help="How sure it must be that a layout passes a limit of memory, as 80%; default: the study's.",
+            help="Confidence level for limits of memory, as 80% (default: as in the study).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Say what binds each layout: the GIL, the cores, waiting, a backend, memory.
+    """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend, memory.
 
-    How busy the cores and the GIL are is measured, by CPU clocks of workers and children; who waits for them,
-    too, where the kernel and the workers tell it. Else it is worked out by the queueing model and marked with
-    ~. Then come rules to size the service by. 3 when no window tells.
+    How busy cores and GIL are is measured, by CPU clocks of workers and children. Who waits for them is
+    measured where the kernel and the workers report it, and else estimated by the queueing model and marked
+    with ~. Rules for sizing the service follow. The exit code is 3 if no window shows this.
 
     Example: tuner explain crash-processor.tuner.db
     """

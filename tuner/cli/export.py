@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tuner.reports.documents import Block, Picture
     from tuner.reports.runbook import MadeWith
 
-_RUNBOOK = "A runbook"
+_RUNBOOK = "Runbook"
 
 
 def _names_formats(value: str | None) -> str | None:
@@ -54,7 +54,7 @@ Format = Annotated[
         autocompletion=formats,
         is_eager=True,
         callback=_names_formats,
-        help="markdown, csv, json, html, rst, jira ...; `--format list` names all.",
+        help="Format: markdown, csv, json, html, rst, jira or another. `--format list` prints all.",
     ),
 ]
 
@@ -67,31 +67,37 @@ def export(
         typer.Option(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
-            help="Rewrite tuner's section of this file, or add it: a page to act on.",
+            help="Write a runbook page into this file: replace tuner's section, or append it.",
         ),
     ] = None,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", metavar="", rich_help_panel=_RUNBOOK, help="With --into: write nothing; 4 when stale."
+            "--check",
+            metavar="",
+            rich_help_panel=_RUNBOOK,
+            help="With --into: write nothing, and exit with code 4 if the section is stale.",
         ),
     ] = False,
     page: Annotated[
         bool,
-        typer.Option("--page", metavar="", rich_help_panel=_RUNBOOK, help="Print that page, to paste it."),
+        typer.Option("--page", metavar="", rich_help_panel=_RUNBOOK, help="Print the runbook page."),
     ] = False,
     repeat_after: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
             rich_help_panel=_RUNBOOK,
-            help="When to measure again, from the study's end on; default 90d.",
+            help="Time from the end of the study until it should be repeated (default: 90d).",
         ),
     ] = None,
     pictures: Annotated[
         bool,
         typer.Option(
-            "--pictures", metavar="", rich_help_panel=_RUNBOOK, help="With --into: SVGs beside the runbook."
+            "--pictures",
+            metavar="",
+            rich_help_panel=_RUNBOOK,
+            help="With --into: write pictures as SVG files next to the runbook.",
         ),
     ] = False,
     snippet: SnippetKind = None,
@@ -105,18 +111,20 @@ def export(
     pareto: Pareto = False,
     costs: Costs = None,
     within: Within = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="The same as --format json.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print JSON; the same as --format json.")
+    ] = False,
 ) -> int:
-    """Print the ranking in a format to keep, or keep a page in a runbook that somebody can act on.
+    """Print the ranking in a format to keep, or write a page into a runbook.
 
-    The page says what to run and why, how to apply it and how to roll back, under what it was measured and
-    when to measure again. Its section lies between two comments named after the service; in Markdown
-    <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced as a
-    whole or not at all, and twice the same study gives the same bytes. The section remembers the
-    options that made it, so that --check alone compares like with like.
+    The page says what to run and why, how to apply it and how to roll back, under which conditions it was
+    measured and when to measure again. Its section lies between two comments named after the service; in
+    Markdown <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced
+    as a whole or not at all, and the same study always gives the same bytes. The section stores its options,
+    so that --check alone compares like with like.
 
-    With --snippet settings of the winner are printed, in the words of supervisor, systemd, Kubernetes ...;
-    nothing is applied. 5 when the study has no answer yet, and they are of the layout that leads.
+    --snippet prints settings for supervisor, systemd, Kubernetes and others; nothing is applied. The exit
+    code is 5 if the study has no answer yet; the settings are then those of the leading layout.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """

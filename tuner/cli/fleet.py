@@ -28,30 +28,34 @@ def fleet(
         typer.Argument(
             metavar="scheduler|certs|boxes",
             autocompletion=one_of(*_EXAMPLES),
-            help="Be the scheduler, make keys, or list who is there.",
+            help="Run the scheduler, create keys, or list the hosts.",
         ),
     ],
     where: Annotated[
-        str | None, typer.Argument(metavar="[DIR|ADDRESS]", help="The folder of the keys; the scheduler.")
+        str | None,
+        typer.Argument(
+            metavar="[DIR|ADDRESS]", help="Folder for the keys (certs), or address of the scheduler (boxes)."
+        ),
     ] = None,
     host: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HOST", help="Where the scheduler listens, default 127.0.0.1; names for the keys."
+            metavar="HOST",
+            help=("Address that the scheduler listens on (default: 127.0.0.1), or host names for the keys."),
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="Of the scheduler; 0: any that is free.")
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the scheduler; 0 takes a free one.")
     ] = PORT,
     certs: Certs = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Bring boxes together: one scheduler, and `tuner box` on each of them.
+    """Connect hosts to a fleet: one scheduler, and `tuner box` on each host.
 
-    tuner fleet certs DIR makes keys: whoever has them is of the fleet. Copy the folder to every box, and keep
-    it from others. tuner fleet scheduler brings the boxes and the study together, on any of them. tuner fleet
-    boxes ADDRESS lists the boxes that are there.
+    tuner fleet certs DIR creates the keys of the fleet. Copy the folder to every host and keep it secret.
+    tuner fleet scheduler connects the hosts and the study; run it on any of them. tuner fleet boxes ADDRESS
+    lists the connected hosts.
 
     Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs
     """

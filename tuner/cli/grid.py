@@ -46,24 +46,30 @@ _QUICK = {
     ("study", "foreign_limit"): "0.5",  # a newcomer's box is rarely quiet, and this is no answer to act on
 }
 
-_LAYOUTS = "Which layouts"
+_FIRST = "Options that most people need"
+_LAYOUTS = "More options: layouts"
 
 
 def grid(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CONFIG", readable=False, help="YAML; without it the built-in crash processor."
+            metavar="CONFIG", readable=False, help="Config in YAML (default: the built-in crash processor)."
         ),
     ] = None,
     cores: Annotated[
         str | None,
         typer.Option(
-            metavar="N", rich_help_panel=_LAYOUTS, help="Cores the layouts are for; default: what we may use."
+            metavar="N",
+            rich_help_panel=_FIRST,
+            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
         ),
     ] = None,
     layouts: Annotated[
-        str | None, typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Just these, as 24x1,4x6.")
+        str | None,
+        typer.Option(
+            metavar="PxT,PxT", rich_help_panel=_FIRST, help="Measure only these layouts, as 24x1,4x6."
+        ),
     ] = None,
     grid_name: Annotated[
         str | None,
@@ -72,13 +78,18 @@ def grid(
             metavar="NAME",
             autocompletion=one_of("small", "divisors", "full"),
             rich_help_panel=_LAYOUTS,
-            help="small: totals of N threads; divisors (default): N/2, N, 2N; full: all to 2N, P to N.",
+            help=(
+                "Layouts to measure on N cores: small has N threads in total, divisors N/2, N and 2N, "
+                "full everything up to 2N threads (default: divisors)."
+            ),
         ),
     ] = None,
     variants: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,NAME", rich_help_panel=_LAYOUTS, help="Of those the service has: prefork,threads."
+            metavar="NAME,NAME",
+            rich_help_panel=_FIRST,
+            help="Variants of the service to measure, as prefork,threads.",
         ),
     ] = None,
     python: Annotated[
@@ -87,7 +98,10 @@ def grid(
             "--python",
             metavar="PYTHON",
             rich_help_panel=_LAYOUTS,
-            help="Interpreter that runs the service, as python3.14t or a path. Repeat it to compare several.",
+            help=(
+                "Interpreter that runs the service, as python3.14t or a path. Repeat the option to "
+                "compare interpreters."
+            ),
         ),
     ] = None,
     axes: Annotated[
@@ -96,14 +110,18 @@ def grid(
             "--axis",
             metavar="omp=N,N",
             rich_help_panel=_LAYOUTS,
-            help="Threads of numeric libraries to try in each layout, as omp=1,2,auto. auto: cores / P;"
-            " default: as the service sets them.",
+            help=(
+                "Threads of numeric libraries to try in each layout, as omp=1,2,auto; auto means "
+                "cores / P (default: as the service sets them)."
+            ),
         ),
     ] = None,
     max_connections: Annotated[
         str | None,
         typer.Option(
-            metavar="N", rich_help_panel=_LAYOUTS, help="Leave out layouts that open more, one per thread."
+            metavar="N",
+            rich_help_panel=_LAYOUTS,
+            help="Skip layouts that would open more connections than N, at one per thread.",
         ),
     ] = None,
     quick: Annotated[
@@ -111,35 +129,48 @@ def grid(
         typer.Option(
             "--quick",
             metavar="",
-            rich_help_panel=_LAYOUTS,
-            help="A first look: 5 layouts at most, about 3 minutes.",
+            rich_help_panel=_FIRST,
+            help="Take a first look: at most 5 layouts, about 3 minutes.",
         ),
     ] = False,
     window: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window; default 10m."),
+        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window (default: 10m)."),
     ] = None,
     min_window: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Shortest window of a race; default 1m, or --window."
+            metavar="TIME",
+            rich_help_panel=TIME,
+            help="Shortest window of a race (default: 1m, or --window if shorter).",
         ),
     ] = None,
     warmup: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="auto (default): until it has settled; or 30s."
+            metavar="TIME",
+            rich_help_panel=TIME,
+            help=(
+                "Warm-up before windows: auto waits until throughput is steady; or a time, as 30s "
+                "(default: auto)."
+            ),
         ),
     ] = None,
     repeats: Annotated[
         str | None,
         typer.Option(
-            metavar="N", rich_help_panel=TIME, help="With --strategy all: launches per layout; default 3."
+            metavar="N",
+            rich_help_panel=TIME,
+            help="With --strategy all: number of launches per layout (default: 3).",
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Stop within it, with what is known: 8h."),
+        typer.Option(
+            metavar="TIME",
+            rich_help_panel=_FIRST,
+            help="Stop within this time and print what is known by then, as 8h.",
+        ),
     ] = None,
     strategy: Annotated[
         str | None,
@@ -147,18 +178,25 @@ def grid(
             metavar="NAME",
             autocompletion=one_of("race", "all"),
             rich_help_panel=ORDER,
-            help="race (default): until the best is known; all: each layout once per block.",
+            help=(
+                "race drops layouts that cannot be the best and stops at the answer; all measures "
+                "every layout equally often (default: race)."
+            ),
         ),
     ] = None,
     within: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", rich_help_panel=ORDER, help="The answer is this near the best; default 2%."
+            metavar="SHARE",
+            rich_help_panel=_FIRST,
+            help="Stop once a layout is known to be within this share of the best (default: 2%).",
         ),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the answer; default 95%."),
+        typer.Option(
+            metavar="LEVEL", rich_help_panel=ORDER, help="Confidence level of the answer (default: 95%)."
+        ),
     ] = None,
     kind: Annotated[
         str | None,
@@ -166,7 +204,10 @@ def grid(
             metavar="KIND",
             autocompletion=one_of("strict", "calibrated"),
             rich_help_panel=ORDER,
-            help="strict (default): holds for every service; calibrated: on average, and sooner.",
+            help=(
+                "strict is guaranteed for every service; calibrated is right on average over "
+                "services, and sooner (default: strict)."
+            ),
         ),
     ] = None,
     objective: Annotated[
@@ -175,29 +216,38 @@ def grid(
             metavar="NAME",
             autocompletion=one_of("throughput", "throughput-per-cpu"),
             rich_help_panel=ORDER,
-            help="throughput (default), or throughput-per-cpu.",
+            help="Figure to maximise: throughput or throughput-per-cpu (default: throughput).",
         ),
     ] = None,
     max_load: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=ORDER, help="Load average that a winner may cause."),
+        typer.Option(
+            metavar="N", rich_help_panel=_FIRST, help="Highest load average that the best layout may cause."
+        ),
     ] = None,
     max_memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", rich_help_panel=ORDER, help="Memory that a winner may use, as 8G."),
+        typer.Option(
+            metavar="SIZE", rich_help_panel=_FIRST, help="Most memory that the best layout may use, as 8G."
+        ),
     ] = None,
     max_p95: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=ORDER, help="Latency, where the service reports it: 2s."
+            metavar="TIME",
+            rich_help_panel=ORDER,
+            help="Highest latency of the best layout, if the service reports latency, as 2s.",
         ),
     ] = None,
     rate: Annotated[
         str | None,
         typer.Option(
             metavar="RATE",
-            rich_help_panel=ORDER,
-            help="Of requests (feeder http): 200 a second, 70% of each layout's capacity, or p95=200ms.",
+            rich_help_panel=_FIRST,
+            help=(
+                "Rate of requests: a number per second, a share of each layout's capacity (70%), or "
+                "the highest rate that keeps a latency (p95=200ms)."
+            ),
         ),
     ] = None,
     clients: Annotated[
@@ -205,8 +255,7 @@ def grid(
         typer.Option(
             metavar="N",
             rich_help_panel=ORDER,
-            help="Number of clients that send requests (feeder http)"
-            " [default: doubled until throughput stops rising].",
+            help=("Number of clients that send requests (default: doubled until throughput stops rising)."),
         ),
     ] = None,
     connections: Annotated[
@@ -214,24 +263,34 @@ def grid(
         typer.Option(
             metavar="HOW",
             rich_help_panel=ORDER,
-            help="Connections of these clients: even (kept, and spread over all worker processes), fresh"
-            " for each request, kept, or reuse:N [default: even].",
+            help=(
+                "Connections of the clients: even (kept, and spread over all worker processes), fresh "
+                "for each request, kept, or reuse:N (default: even)."
+            ),
         ),
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=ORDER, help="Of the order of launches; default 1."),
+        typer.Option(
+            metavar="N", rich_help_panel=ORDER, help="Seed for the random order of launches (default: 1)."
+        ),
     ] = None,
     max_attempts: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=ORDER, help="Tries of a void window; default 3."),
+        typer.Option(
+            metavar="N",
+            rich_help_panel=ORDER,
+            help="Number of attempts at a window that turns out invalid (default: 3).",
+        ),
     ] = None,
     foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.tuner.db; never overwritten."
+            metavar="FILE",
+            rich_help_panel=_FIRST,
+            help="File for the study, which must not exist yet (default: SERVICE.tuner.db).",
         ),
     ] = None,
     resume: Resume = None,
@@ -240,7 +299,7 @@ def grid(
         typer.Option(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
-            help="Scheduler of the boxes to measure on (tuner fleet).",
+            help="Address of the scheduler of the hosts to measure on (see tuner fleet).",
         ),
     ] = None,
     certs: Certs = None,
@@ -251,7 +310,9 @@ def grid(
     spool: Annotated[
         str | None,
         typer.Option(
-            metavar="DIR", rich_help_panel=FILE, help="Spool of the built-in service; default: temporary."
+            metavar="DIR",
+            rich_help_panel=FILE,
+            help="Spool folder of the built-in service (default: a temporary folder).",
         ),
     ] = None,
     service: Service = None,
@@ -261,12 +322,13 @@ def grid(
 ) -> int:
     """Measure layouts of a service until the best is known, and rank them.
 
-    Each layout is launched under supervisord, warms up and is watched for a window. Then those that may be
-    the best are launched again, in random order, until one is known to be within 2 % of the best.
+    Each layout is launched under supervisord, warms up, and is measured for a window. Layouts that may still
+    be the best are launched again, in random order, until one is known to be within 2 % of the best.
 
-    A grid grows before that, as long as twice its threads or processes give more; --layouts do not grow.
+    Before that, tuner adds layouts as long as twice the threads or processes give more. It adds none to
+    --layouts.
 
-    Ctrl-C once finishes the window, saves and ranks; twice stops now. --resume goes on.
+    Ctrl-C once finishes the window, saves and ranks; twice stops at once. --resume continues.
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
 

@@ -22,14 +22,14 @@ def init(
             "--output",
             metavar="FILE",
             rich_help_panel=FILE,
-            help="Default, and -: stdout. Never overwritten.",
+            help="File for the config, which must not exist yet (default: -, which is stdout).",
         ),
     ] = None,
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
 ) -> int:
-    """Write a commented config after a look at the command of a service. Nothing is started.
+    """Write a commented config for the command of a service. Nothing is started.
 
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """

@@ -25,42 +25,53 @@ if TYPE_CHECKING:
 
 def lab(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Which experiment; left out: what there are.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Experiment to repeat. Without it, the experiments are listed."
+        ),
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", metavar="", help="All of them, one after the other.")
+        bool, typer.Option("--all", metavar="", help="Run all experiments, one after the other.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Some points, once: a look, in a few minutes.")
+        bool, typer.Option("--quick", metavar="", help="Run some points once, in a few minutes.")
     ] = False,
     repeats: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Runs of each point; default 3, quick 1.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Number of runs of each point (default: 3, with --quick 1)."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Of the order; default 1.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Seed for the random order of runs (default: 1).")
+    ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep the runs there, and go on with those that are there."),
+        typer.Option(metavar="FILE", help="File for the runs. Runs that it holds already are not repeated."),
     ] = None,
     python: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PROGRAM",
-            help="The Python that runs the programs; default: tuner's own. Several times: on each.",
+            help=(
+                "Interpreter that runs the programs (default: that of tuner). Repeat the option to "
+                "compare interpreters."
+            ),
         ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.md", help="Write a page in Markdown, with its picture beside it."),
+        typer.Option(
+            metavar="FILE.md", help="Write a Markdown page to this file, and its picture next to it."
+        ),
     ] = None,
     format_: Format = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Repeat a published experiment on this box.
+    """Repeat a published experiment on this host.
 
-    Every published row stands beside what is measured here and what the model says; then what was claimed,
-    and whether it holds here. The runs are kept in a file, by default NAME-DATE-TIME.lab.json; one that was
-    interrupted goes on with --results FILE. --all leaves out what this box lacks something for, and says so.
-    A run that fails is told, and is tried again on going on; the others are run.
+    It prints each published figure with the one measured here and that of the model, then each published
+    claim and whether it holds here. The runs are kept in a file, by default NAME-DATE-TIME.lab.json;
+    --results FILE continues an interrupted one. --all prints and skips experiments that this host lacks
+    something for. A run that fails is reported, and repeated when the experiment is continued.
 
     Example: tuner lab nornir --quick
     """

@@ -12,24 +12,36 @@ from tuner.cli.candidates import services
 STDOUT = Path("-")  #: in place of a file's name
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
-SERVICE = "A command instead of a config"
-TIME, ORDER, PLACE, FILE = "How long", "How it decides", "Where it runs", "Where it is kept"
-TOLD = "Who is told"
-BOXES = "On several boxes"
+SERVICE = "Service"
+TIME, ORDER, PLACE, FILE = "Time", "Method", "Host", "Files and output"
+TOLD = "Monitoring"
+BOXES = "Several hosts"
 
 Warmup = Annotated[
-    str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="auto (default), or 30s.")
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        rich_help_panel=TIME,
+        help="Warm-up before windows: auto, or a time, as 30s (default: auto).",
+    ),
 ]
 ShortWindow = Annotated[
     str | None,
-    typer.Option(metavar="TIME", rich_help_panel=TIME, help="Default 1m, or the config's if shorter."),
+    typer.Option(
+        metavar="TIME",
+        rich_help_panel=TIME,
+        help="Length of a window (default: 1m, or that of the config if shorter).",
+    ),
 ]
 ForeignLimit = Annotated[
     str | None,
     typer.Option(
         metavar="CORES",
         rich_help_panel=ORDER,
-        help="CPU of strangers that voids a window; default 1 % of the cores, at least 0.15.",
+        help=(
+            "CPU of other processes, in cores, above which a window is invalid (default: 1 % of "
+            "the cores, at least 0.15)."
+        ),
     ),
 ]
 Simulate = Annotated[
@@ -37,7 +49,7 @@ Simulate = Annotated[
     typer.Option(
         metavar="PROFILE",
         rich_help_panel=PLACE,
-        help="On a simulated box that plays this profile: a day takes seconds, nothing is measured.",
+        help="Simulate a host with this profile instead of measuring: a day takes seconds.",
     ),
 ]
 
@@ -47,7 +59,7 @@ def variant_option(panel: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
         rich_help_panel=panel,
-        help="Of those that the service has (4x6@NAME); default: the service as it is.",
+        help="Variant of the service, as in 4x6@NAME (default: the service without a variant).",
     )
     return option
 
@@ -59,7 +71,10 @@ Service = Annotated[
         metavar="NAME",
         autocompletion=services,
         rich_help_panel=SERVICE,
-        help="What the command after -- is: see tuner services. Default: as it is known by its name.",
+        help=(
+            "Known service that the command after -- starts (see tuner services) (default: "
+            "recognised by its name)."
+        ),
     ),
 ]
 ServiceSettings = Annotated[
@@ -68,7 +83,7 @@ ServiceSettings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
-        help="A setting of the service: see tuner services show NAME. May be repeated.",
+        help="Setting of the service (see tuner services show NAME). May be repeated.",
     ),
 ]
 ServiceCommand = Annotated[
@@ -77,16 +92,16 @@ ServiceCommand = Annotated[
         "--command",
         metavar="TEXT",
         rich_help_panel=SERVICE,
-        help="The command that starts it, as one text; or put it at the end, after --.",
+        help=("Command that starts the service, as one text. You can also write it at the end, after --."),
     ),
 ]
 Resume = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", rich_help_panel=FILE, help="Go on with one that was cut off."),
+    typer.Option(metavar="FILE", rich_help_panel=FILE, help="Continue the interrupted study in this file."),
 ]
 Spool = Annotated[
     str | None,
-    typer.Option(metavar="DIR", rich_help_panel=FILE, help="Spool of the built-in service."),
+    typer.Option(metavar="DIR", rich_help_panel=FILE, help="Spool folder of the built-in service."),
 ]
 MetricsAddress = Annotated[
     str | None,
@@ -94,7 +109,7 @@ MetricsAddress = Annotated[
         "--metrics",
         metavar="ADDRESS:PORT",
         rich_help_panel=TOLD,
-        help="Metrics for Prometheus while it runs: 127.0.0.1:9188.",
+        help="Serve metrics for Prometheus during the study, as 127.0.0.1:9188.",
     ),
 ]
 MetricsFile = Annotated[
@@ -103,13 +118,16 @@ MetricsFile = Annotated[
         "--metrics-file",
         metavar="FILE.prom",
         rich_help_panel=TOLD,
-        help="The same, for node_exporter to read.",
+        help="Write these metrics to a file that node_exporter reads.",
     ),
 ]
 MetricsOpen = Annotated[
     bool,
     typer.Option(
-        "--metrics-open", metavar="", rich_help_panel=TOLD, help="Others than this box may see --metrics."
+        "--metrics-open",
+        metavar="",
+        rich_help_panel=TOLD,
+        help="Allow an address for --metrics that other hosts can reach.",
     ),
 ]
 AsJson = Annotated[
@@ -121,7 +139,7 @@ Certs = Annotated[
         "--certs",
         metavar="DIR",
         rich_help_panel=BOXES,
-        help="The fleet's keys; tuner fleet certs makes them.",
+        help="Folder with the keys of the fleet (see tuner fleet certs).",
     ),
 ]
 Force = Annotated[
@@ -130,6 +148,6 @@ Force = Annotated[
         "--force",
         metavar="",
         rich_help_panel=BOXES,
-        help="Though anybody who gets there could run code here.",
+        help=("Accept an unencrypted scheduler, although anyone who can reach it can run code on this host."),
     ),
 ]

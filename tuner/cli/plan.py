@@ -44,7 +44,7 @@ COMPUTES_S = 20.0  #: then what was simulated by then is what there is
 N_SURFACES = 100  #: at most
 _PILOT = 600.0
 
-_LAYOUTS = "Which layouts"
+_LAYOUTS = "Layouts"
 
 
 def plan(
@@ -53,15 +53,20 @@ def plan(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="YAML, for a pilot; or a study's file, which is read and nothing is run.",
+            help="Config in YAML, to measure a pilot; or a study file, which is only read.",
         ),
     ] = None,
     cores: Annotated[
-        str | None, typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="As for tuner grid.")
+        str | None,
+        typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="Number of CPU cores, as for tuner grid."),
     ] = None,
     layouts: Annotated[
         str | None,
-        typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Of the study; the pilot takes four."),
+        typer.Option(
+            metavar="PxT,PxT",
+            rich_help_panel=_LAYOUTS,
+            help="Layouts of the study. The pilot measures four of them.",
+        ),
     ] = None,
     grid_name: Annotated[
         str | None,
@@ -70,26 +75,35 @@ def plan(
             metavar="NAME",
             autocompletion=one_of("small", "divisors", "full"),
             rich_help_panel=_LAYOUTS,
-            help="small, divisors or full.",
+            help="Grid of the study: small, divisors or full.",
         ),
     ] = None,
     pilot: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="About how long to measure; default 10m."),
+        typer.Option(
+            metavar="TIME", rich_help_panel=TIME, help="Approximate time to measure (default: 10m)."
+        ),
     ] = None,
     window: Annotated[
         str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window of the study.")
     ] = None,
     min_window: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Its shortest.")
+        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Shortest window of the study.")
     ] = None,
     warmup: Warmup = None,
     within: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", rich_help_panel=ORDER, help="Of the answer; 1 %, 2 % and 5 % always."),
+        typer.Option(
+            metavar="SHARE",
+            rich_help_panel=ORDER,
+            help="Margin of the answer to plan for, in addition to 1 %, 2 % and 5 %.",
+        ),
     ] = None,
     confidence: Annotated[
-        str | None, typer.Option(metavar="LEVEL", rich_help_panel=ORDER, help="Of the answer; default 95%.")
+        str | None,
+        typer.Option(
+            metavar="LEVEL", rich_help_panel=ORDER, help="Confidence level of the answer (default: 95%)."
+        ),
     ] = None,
     kind: Annotated[
         str | None,
@@ -97,18 +111,24 @@ def plan(
             metavar="KIND",
             autocompletion=one_of("strict", "calibrated"),
             rich_help_panel=ORDER,
-            help="What is limited: strict or calibrated.",
+            help="Guarantee of the answer: strict or calibrated.",
         ),
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=ORDER, help="Of launches and simulation; default 1."),
+        typer.Option(
+            metavar="N",
+            rich_help_panel=ORDER,
+            help="Seed for the launch order and the simulation (default: 1).",
+        ),
     ] = None,
     foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=FILE, help="Default SERVICE.pilot.tuner.db."),
+        typer.Option(
+            metavar="FILE", rich_help_panel=FILE, help="File for the pilot (default: SERVICE.pilot.tuner.db)."
+        ),
     ] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
@@ -120,10 +140,10 @@ def plan(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Foretell how long a study takes, for 1 %, 2 % and 5 %, and what limits it.
+    """Estimate how long a study takes, for margins of 1 %, 2 % and 5 %, and what limits it.
 
-    A pilot launches four layouts twice, about ten minutes in all. Then the race is simulated, with the noise
-    the pilot saw, on throughputs that fit what it saw; and again with each cause of noise halved.
+    A pilot launches four layouts twice, in about ten minutes. tuner then simulates the race with the noise
+    and throughputs of the pilot, and again with each source of noise halved.
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.reports.prediction import Predicted
 
 _WAYS = ("network", "simulation")
-_WHAT, _WHAT_IF, _SHOWN = "What is predicted", "What if", "How it is shown"
+_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes", "Output"
 
 
 def _change(what: str) -> typer.models.OptionInfo:
@@ -34,7 +34,7 @@ def predict(
         typer.Argument(
             metavar="STUDY|PROFILE",
             readable=False,
-            help="A .tuner.db, or a profile of tuner calibrate --into.",
+            help="Study file, or a profile that tuner calibrate --into wrote.",
         ),
     ],
     cores: Annotated[
@@ -44,18 +44,25 @@ def predict(
             min=1,
             max=MOST_CORES,
             rich_help_panel=_WHAT,
-            help="Of the box to predict; default: the one measured on.",
+            help="Number of CPU cores of the host to predict (default: as measured).",
         ),
     ] = None,
     physical_cores: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, rich_help_panel=_WHAT, help="Of these; fewer where cores are SMT threads."
+            metavar="N",
+            min=1,
+            rich_help_panel=_WHAT,
+            help="Number of physical cores among them, if some cores are SMT threads.",
         ),
     ] = None,
     layouts: Annotated[
         str | None,
-        typer.Option(metavar="PxT,PxT", rich_help_panel=_WHAT, help="Just these; default: see --grid."),
+        typer.Option(
+            metavar="PxT,PxT",
+            rich_help_panel=_WHAT,
+            help="Predict only these layouts (default: those of --grid).",
+        ),
     ] = None,
     grid_name: Annotated[
         str | None,
@@ -64,7 +71,10 @@ def predict(
             metavar="NAME",
             autocompletion=one_of("small", "divisors", "full"),
             rich_help_panel=_WHAT,
-            help="small, divisors or full; default: the study's layouts, divisors for other cores.",
+            help=(
+                "Layouts to predict: small, divisors or full (default: those of the study; divisors "
+                "for another number of cores)."
+            ),
         ),
     ] = None,
     variant: Annotated[str | None, variant_option(_WHAT)] = None,
@@ -74,7 +84,7 @@ def predict(
             metavar="WAY",
             autocompletion=one_of("network", "simulation"),
             rich_help_panel=_WHAT,
-            help="network (default), or simulation: sharper, with p95.",
+            help=("Model: network, or simulation, which is more exact and predicts p95 (default: network)."),
         ),
     ] = "network",
     gil: Annotated[list[str] | None, _change("Python with the GIL: x0.8, +20ms, -5ms.")] = None,
@@ -85,12 +95,14 @@ def predict(
     spawn: Annotated[list[str] | None, _change("Starting a child.")] = None,
     no_gil: Annotated[
         bool,
-        typer.Option("--no-gil", metavar="", rich_help_panel=_WHAT_IF, help="An interpreter without GIL."),
+        typer.Option(
+            "--no-gil", metavar="", rich_help_panel=_WHAT_IF, help="Predict an interpreter without the GIL."
+        ),
     ] = False,
     show_all: Annotated[
         bool,
         typer.Option(
-            "--all", metavar="", rich_help_panel=_SHOWN, help="Every layout, not the best 20 alone."
+            "--all", metavar="", rich_help_panel=_SHOWN, help="Print every layout, not only the best 20."
         ),
     ] = False,
     as_json: Annotated[
@@ -99,9 +111,9 @@ def predict(
 ) -> int:
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
-    Throughput and load have a 90 % interval (CPU has its own in --json, and memory where one is known), what
-    lies beyond the measured is marked, and beside it stands the error on what was measured. A CHANGE is x0.5,
-    +200ms or -50ms; changes may be repeated and combined.
+    Throughput and load have a 90 % interval (CPU has its own in --json, and memory where one is known).
+    Predictions beyond the measured range are marked, and the error on measured layouts is printed. A CHANGE
+    is x0.5, +200ms or -50ms; changes may be repeated and combined.
 
     Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
     """

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 DEFAULT_COSTS = "load,memory"  #: of --pareto
 
 # What every command that reads a ranking asks alike.
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="The file that `tuner grid` wrote.")]
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="Study file that `tuner grid` wrote.")]
 Current = Annotated[
     str | None,
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help="The layout in use: each row shows its ratio to it.",
+        help="Layout in use. Each row shows its ratio to that layout.",
     ),
 ]
 
@@ -49,52 +49,73 @@ Confidence = Annotated[
     typer.Option(
         metavar="LEVEL",
         parser=confidence_level,
-        help="Of the intervals and the differences, as 80%; default: the study's.",
+        help="Confidence level of intervals and differences, as 80% (default: as in the study).",
     ),
 ]
 
 
-_WHAT, _TRADE = "What may win", "Trade-offs"
+_WHAT, _TRADE = "Layouts", "Trade-offs"
 Objective = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
         autocompletion=one_of("throughput", "throughput-per-cpu"),
         rich_help_panel=_WHAT,
-        help="What is to be large: throughput, throughput-per-cpu.",
+        help="Figure to rank by: throughput or throughput-per-cpu.",
     ),
 ]
 MaxLoad = Annotated[
     str | None,
-    typer.Option(metavar="N", rich_help_panel=_WHAT, help="Load average a layout must be shown to keep: 20."),
+    typer.Option(
+        metavar="N",
+        rich_help_panel=_WHAT,
+        help="Rank only layouts whose load average is shown to stay below this, as 20.",
+    ),
 ]
 MaxMemory = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", rich_help_panel=_WHAT, help="Memory a layout must be shown to keep: 8G, 512M."
+        metavar="SIZE",
+        rich_help_panel=_WHAT,
+        help="Rank only layouts whose memory is shown to stay below this, as 8G or 512M.",
     ),
 ]
 MaxP95 = Annotated[
     str | None,
-    typer.Option(metavar="TIME", rich_help_panel=_WHAT, help="95 % of the latency, where it is told: 2s."),
+    typer.Option(
+        metavar="TIME",
+        rich_help_panel=_WHAT,
+        help=("Rank only layouts whose 95th percentile of latency is shown to stay below this, as 2s."),
+    ),
 ]
 Pareto = Annotated[
     bool,
-    typer.Option("--pareto", metavar="", rich_help_panel=_TRADE, help="What more load and memory buy."),
+    typer.Option(
+        "--pareto",
+        metavar="",
+        rich_help_panel=_TRADE,
+        help="Print the Pareto front of throughput against load and memory.",
+    ),
 ]
 Costs = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", rich_help_panel=_TRADE, help="The same for these: load,memory,cpu."),
+    typer.Option(
+        metavar="NAMES",
+        rich_help_panel=_TRADE,
+        help="Print the Pareto front against these, as load,memory,cpu.",
+    ),
 ]
 Within = Annotated[
     str | None,
     typer.Option(
-        metavar="SHARE", rich_help_panel=_TRADE, help="Margin in which layouts match; default: the study's."
+        metavar="SHARE",
+        rich_help_panel=_TRADE,
+        help="Margin within which layouts count as equal (default: as in the study).",
     ),
 ]
 
 
-_BOXES = "Boxes of a fleet"
+_BOXES = "Hosts of a fleet"
 Boxes = Annotated[
     list[str] | None,
     typer.Option(
@@ -102,7 +123,7 @@ Boxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Look at this box alone; repeatable.",
+        help="Rank this host only. May be repeated.",
     ),
 ]
 WithoutBoxes = Annotated[
@@ -112,7 +133,7 @@ WithoutBoxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Leave this box out; repeatable.",
+        help="Leave this host out. May be repeated.",
     ),
 ]
 
@@ -134,14 +155,13 @@ def rank(
 ) -> int:
     """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 
-    Slower layouts are told apart from a better one at the confidence of all pairs at once. Differences are
-    paired by block, and their noise is pooled over all layouts, as if layouts scatter alike. A single launch
-    rules no layout out. Works while a study runs.
+    Slower layouts differ significantly from a better one, at the confidence of all pairs at once. Differences
+    are paired by block, and their noise is pooled over all layouts, which assumes that layouts scatter alike.
+    A single launch rules no layout out. The command works while a study runs.
 
-    With limits only layouts that are shown to keep them are ranked; 5 when there is none.
+    With limits only layouts that are shown to keep them are ranked; the exit code is 5 if there is none.
 
-    A study of several boxes is ranked for boxes like these: what a layout has more on one box than on others
-    counts as noise (docs/boxes.md).
+    The ranking of several hosts holds for hosts like these: the host-by-layout interaction counts as noise.
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """

@@ -24,40 +24,46 @@ _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 def replay(
     suite: Annotated[
         str,
-        typer.Argument(metavar="SUITE", help="A suite's JSON file or name, or a study that was measured."),
+        typer.Argument(metavar="SUITE", help="Suite (a JSON file or a name), or a study file."),
     ],
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="race, or one to compare it with: docs/replay.md has all.")
+        str, typer.Option(metavar="NAME", help="Strategy: race, or one to compare it with.")
     ] = "race",
     kind: Annotated[
-        str, typer.Option(metavar="KIND", help="What the race is to promise: strict or calibrated.")
+        str, typer.Option(metavar="KIND", help="Guarantee of the race: strict or calibrated.")
     ] = "strict",
     surfaces: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The first N rows of the suite; default all.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of rows of the suite to use, from the first (default: all)."
+        ),
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Studies of each surface.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of all that is random.")] = 1,
+    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Number of studies of each surface.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed for all random numbers.")] = 1,
     windows: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="For strategies that do not end by themselves."),
+        typer.Option(metavar="N", min=1, help="Number of windows, for strategies without a stopping rule."),
     ] = None,
     within: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Margin of a right answer, as 2%; default the suite's."),
+        typer.Option(metavar="SHARE", help="Margin of a right answer, as 2% (default: that of the suite)."),
     ] = None,
     confidence: Annotated[
-        str | None, typer.Option(metavar="LEVEL", help="As 95%; default the suite's.")
+        str | None,
+        typer.Option(metavar="LEVEL", help="Confidence level, as 95% (default: that of the suite)."),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Worker processes; default: cores we may use.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Number of worker processes (default: the cores available to tuner)."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Replay a strategy on a search suite: how often it is right, and what that costs.
+    """Replay a strategy on a suite of simulated studies: how often it is right, and what that costs.
 
-    Nothing is run: windows are drawn around true throughputs with a suite's noise, or with that of a study
-    that was measured. The strategy sees the windows only. No answer within 2000 windows counts as wrong, and
-    costs these.
+    Nothing is started: windows are drawn around true throughputs, with the noise of a suite or of a measured
+    study. The strategy has the windows only. No answer within 2000 windows counts as wrong, and costs them.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """

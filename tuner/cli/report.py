@@ -29,12 +29,17 @@ def report(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Default: the study's name with .html; -: stdout."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File for the page; - is stdout (default: the study's name with .html).",
         ),
     ] = None,
     small: Annotated[
         bool,
-        typer.Option("--small", metavar="", help="For mail: no script, shorter tables, at most 300 kB."),
+        typer.Option(
+            "--small", metavar="", help="Write a page for mail: no scripts, shorter tables, at most 300 kB."
+        ),
     ] = False,
     force: Annotated[
         bool,
@@ -51,8 +56,8 @@ def report(
 ) -> None:
     """Write a study as one HTML page: answer, ranking, pictures, every window, method.
 
-    The page needs nothing but itself: it opens offline, asks nobody for anything, can be mailed and printed.
-    The same study gives the same bytes. Works while a study runs.
+    The page is self-contained: it opens offline, loads nothing, and can be mailed and printed. The same study
+    gives the same bytes. The command works while a study runs.
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """

@@ -11,28 +11,43 @@ MOST_MESSAGES = 100_000
 
 
 def sample(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The new file.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File for the messages, which must not exist yet."
+        ),
+    ],
     url: Annotated[
-        str, typer.Option(metavar="URL", help="Of Redis or RabbitMQ (amqp://...).")
+        str, typer.Option(metavar="URL", help="URL of Redis (redis://...) or RabbitMQ (amqp://...).")
     ] = "redis://127.0.0.1:6379/0",
     form: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq, arq or saq; else seen by what waits."
+            metavar="NAME",
+            help=(
+                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq or saq (default: "
+                "detected from the queue)."
+            ),
         ),
     ] = None,
     queue: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Default: the library's own, as celery or default.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name of the queue (default: that of the library, as celery or default)."
+        ),
     ] = None,
     n: Annotated[
-        int, typer.Option("-n", metavar="N", min=1, max=MOST_MESSAGES, help="Messages, at most.")
+        int,
+        typer.Option(
+            "-n", metavar="N", min=1, max=MOST_MESSAGES, help="Largest number of messages to record."
+        ),
     ] = 100,
 ) -> None:
-    """Record messages that wait in a queue; nothing is removed from it.
+    """Record messages that wait in a queue. Nothing is removed from it.
 
-    They are taken evenly from all over the queue (RabbitMQ: its first 1000, which are taken, put back and
-    marked as redelivered). A study feeds its service with clones of them
-    (feeder: {kind: queue}). The file holds whatever the messages hold, so only you can read it.
+    The messages are taken evenly from the whole queue (from RabbitMQ the first 1000, which are put back and
+    marked as redelivered). A study feeds its service with copies of them (feeder: {kind: queue}). The file
+    holds whatever the messages hold, so only you can read it.
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """

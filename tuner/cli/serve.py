@@ -20,18 +20,22 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def serve(
     studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY...", help="Study files; a folder stands for those in it.")
+        list[Path], typer.Argument(metavar="STUDY...", help="Study files, or folders with study files.")
     ],
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0: any that is free.")] = PORT,
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+    ] = PORT,
     host: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="Where others can reach it, too; then a token is needed."),
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on. If other hosts can reach it, a token is required."
+        ),
     ] = LOOPBACK,
 ) -> int:
-    """Show studies as web pages that follow them while they run.
+    """Serve studies as web pages that update while the studies run.
 
-    The page is that of `tuner report`, with what runs now. It is for this box only unless --host says
-    otherwise; then the address that is printed has a token, which is asked for. Ctrl-C ends it.
+    The page is that of `tuner report`, with the current state. Only this host can reach it unless you set
+    --host; the printed address then has a token, which is required. Ctrl-C ends it.
 
     Example: tuner serve crash-processor.tuner.db
     """

@@ -21,15 +21,15 @@ def services(
         typer.Argument(
             metavar="[show NAME]",
             autocompletion=words_of_services,
-            help="One service, with all that is known of it.",
+            help="Service to describe.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List the services that tuner knows, or show what it does with one of them.
+    """List the services that tuner knows, or describe one of them.
 
-    A known service is measured as it is: tuner grid -- COMMAND. Any other command is a script, and its layout
-    is filled in: tuner grid -- worker --threads {threads}
+    A known service is measured unmodified: tuner grid -- COMMAND. Any other command is a script with its
+    numbers filled in: tuner grid -- worker --threads {threads}
 
     Example: tuner services show gunicorn
     """

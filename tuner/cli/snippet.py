@@ -31,7 +31,7 @@ SnippetKind = Annotated[
         is_eager=True,
         callback=_names_kinds,
         rich_help_panel="Apply it",
-        help="Print settings to apply: systemd, env, kubernetes ...; `--snippet list` names all.",
+        help="Print settings to apply, as systemd, env or kubernetes. `--snippet list` prints all.",
     ),
 ]
 SnippetLayout = Annotated[
@@ -40,7 +40,7 @@ SnippetLayout = Annotated[
         "--layout",
         metavar="LAYOUT",
         rich_help_panel="Apply it",
-        help="With --snippet: another than the winner's.",
+        help="With --snippet: layout to print settings for (default: the best).",
     ),
 ]
 

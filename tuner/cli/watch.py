@@ -26,20 +26,20 @@ _SVG_COLUMNS = 96
 
 def watch(
     study: StudyFile,
-    once: Annotated[bool, typer.Option("--once", metavar="", help="Show it once and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", metavar="", help="Print the state once and exit.")] = False,
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="Between two looks at the file, from 500ms on.")
+        str, typer.Option(metavar="TIME", help="Time between two updates, at least 500ms.")
     ] = "2s",
     svg: Annotated[
         Path | None,
-        typer.Option("--svg", metavar="FILE", help="Write it once as a picture, for a page or a README."),
+        typer.Option("--svg", metavar="FILE", help="Write the view once as an SVG picture."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show a study as it stands: each layout with its interval, who is out and why, what runs, what is left.
+    """Show the state of a study: each layout with its interval, what was dropped, what runs, what is left.
 
-    Works from another terminal or user while the study runs, and for one that is over or was cut off; nothing
-    is written beside the file. Ends with the study, with q or with Ctrl-C; without a terminal, at once.
+    It works from another terminal or user while the study runs, and for finished and interrupted studies. It
+    writes no file. It ends with the study, with q or with Ctrl-C; without a terminal, at once.
 
     Example: tuner watch crash-processor.tuner.db
     """
