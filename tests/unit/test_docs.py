@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from tuner.adapters.load.requests_file import read_requests
 from tuner.bootstrap import settings_of
@@ -58,6 +60,26 @@ def test_every_command_that_a_page_types_exists(page: Path) -> None:
     typed = re.findall(r"(?:^    |^\$ |`|/bin/)tuner ([a-z]+)", text, re.MULTILINE)
 
     assert set(typed) <= {command.name for command in COMMANDS}
+
+
+HOW_TO = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
+WISHES = re.findall(r"^\|[^|]+\| `(tuner [^`]+)` \|", HOW_TO, re.MULTILINE)
+
+
+def test_the_how_to_has_a_command_for_twenty_wishes() -> None:
+    assert len(WISHES) >= 20
+
+
+@pytest.mark.parametrize("typed", [*WISHES, *re.findall(r"^    (tuner .+)$", HOW_TO, re.MULTILINE)])
+def test_every_command_of_the_how_to_can_be_parsed(typed: str) -> None:
+    _, name, *words = shlex.split(typed)
+    if "--" in words:  # the command of a service, as main() hands it on
+        at = words.index("--")
+        words = [*words[:at], "--command", shlex.join(words[at + 1 :])]
+    (command,) = (command for command in COMMANDS if command.name == name)
+
+    with get_command(command.load()).make_context(f"tuner {name}", words) as context:
+        assert context.params
 
 
 PROBES_PAGE = (ROOT / "docs" / "probes.md").read_text(encoding="utf-8")
