@@ -57,8 +57,8 @@ class Place:
     child: Path
     mark: str  #: in the environment of the service's processes, and of no others
 
-    def config(self, window_s: float, warmup_s: float) -> None:
-        """The application's files, and a study of it."""
+    def config(self, study: str) -> None:
+        """Write the application's files, and a config with the keys of *study*."""
         (self.folder / "item.py").write_text(ITEM)
         (self.folder / "app.py").write_text(self.service.app)
         section = self.service.section.format(port=_free_port(), broker=self.broker, python=sys.executable)
@@ -67,8 +67,7 @@ class Place:
         probe = ", probe: {kind: mmap-counter}" if "kind: script" in section else ""
         (self.folder / "study.yaml").write_text(
             f"service: {{{section}, directory: '{self.folder}', environment: {environment}{fed}{probe}}}\n"
-            f"study: {{strategy: all, layouts: '{self.service.layouts}', window: {window_s}s,"
-            f" warmup: {warmup_s}s, repeats: 1, foreign_limit: 64}}\n"
+            f"study: {{{study}}}\n"
         )
 
     def record_sample(self, python: Path) -> None:
@@ -83,11 +82,10 @@ class Place:
 
     def tuner(self, *words: str) -> Any:
         """What `tuner WORDS --json` printed."""
-        environment = {**os.environ, "TUNER_LOCK": str(self.folder / "lock"), "RQ_REDIS_URL": self.broker}
         done = subprocess.run(
             [*TUNER, *words, "--json"],
             cwd=self.folder,
-            env=environment,
+            env=self.tuners_environment,
             capture_output=True,
             text=True,
             check=False,
@@ -95,6 +93,11 @@ class Place:
         if done.returncode not in ENDED_WELL:
             raise RuntimeError(f"tuner {' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
         return json.loads(done.stdout)
+
+    @property
+    def tuners_environment(self) -> dict[str, str]:
+        """Of a tuner that shares the host with others of this bench."""
+        return {**os.environ, "TUNER_LOCK": str(self.folder / "lock"), "RQ_REDIS_URL": self.broker}
 
     def _environment(self) -> dict[str, str]:
         demand = self.service.demand(self.kind)
@@ -180,7 +183,10 @@ def measure(name: str, kind: str, child: Path, start: Start, options: argparse.N
         folder = Path(given)
         with running_broker(folder) as broker:
             place = Place(service, kind, folder, broker, child, f"{os.getpid()}-{name}-{kind}")
-            place.config(options.window, options.warmup)
+            place.config(
+                f"strategy: all, layouts: '{service.layouts}', window: {options.window}s,"
+                f" warmup: {options.warmup}s, repeats: 1, foreign_limit: 64"
+            )
             if service.messages:
                 place.record_sample(options.services / "bin" / "python")
             with MemorySampler("TRUTH", place.mark) as memory:
@@ -207,7 +213,7 @@ def _rows(
     of_explain = {one["layout"]: one for one in explained["layouts"]}
     rows = []
     for one in ranked["layouts"]:
-        ideal_there = _ideal_of(SERVICES[name], kind, start, one["layout"])
+        ideal_there = ideal_of(SERVICES[name], kind, start, one["layout"])
         throughput = one["throughput_per_10min"]
         memory, found = true_bytes.get(one["layout"]), of_explain.get(one["layout"])
         rows.append(
@@ -226,7 +232,8 @@ def _rows(
     return sorted(rows, key=lambda row: (parse_layout(row.layout).processes, row.layout))
 
 
-def _ideal_of(service: Service, kind: str, start: Start, named: str) -> Ideal:
+def ideal_of(service: Service, kind: str, start: Start, named: str) -> Ideal:
+    """The ideal of the layout *named*."""
     layout = parse_layout(named)
     at_once = service.at_once(layout.processes, layout.threads)
     demand = service.demand(kind).with_start(start)

@@ -26,13 +26,13 @@ _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"
 _INTRO = """\
 # Every key of a config
 
-A config is YAML with five sections, each of which may be left out. `configs/crash_processor.yaml` and
-`configs/script.yaml` have the keys in place, with an example each; [your service](../your-service.md) tells
-how to go about it. A service that tuner knows (`kind: gunicorn`, `celery` ...) takes its command, its own
-settings (`tuner services show NAME`) and every key of `kind: script`.
+A config is YAML with five sections, all optional. `configs/crash_processor.yaml` and
+`configs/script.yaml` are commented examples; [your service](../your-service.md) is a guide. A known
+service (`kind: gunicorn`, `celery` ...) has its command, its own settings
+(`tuner services show NAME`), and every key of `kind: script`.
 
-*Default* is what holds when the key is left out; **needed**: it cannot be. `race:` and `all:` are of that
-strategy alone. Options of the command line go before the config.
+*Default* is the value of a missing key; **needed** means that the key is required. `race:` and
+`all:` mark keys of one strategy. Options of the command line override the config.
 """
 
 
@@ -162,7 +162,7 @@ def _row(heading: str, model: type[Section], name: str, used: dict[str, str]) ->
 
 
 def _same(heading: str) -> str:
-    return "what is different in this variant" if "variants" in heading or "axes" in heading else ""
+    return "Value in this variant" if "variants" in heading or "axes" in heading else ""
 
 
 def _definition(model: type[Section], name: str) -> tuple[Source, ast.AnnAssign]:

@@ -48,16 +48,21 @@ def _memory(text: str) -> str:
 
 
 class BrakeSettings(Section):
-    """Limits at which a launch is stopped; what is over one has to stay so for *holds*, memory excepted."""
+    """Safety limits that stop a launch, after a limit was passed for *holds* (memory: at once)."""
 
-    load: MaxLoad | None = None  #: load average of one minute
-    memory: Annotated[str, AfterValidator(_memory)] | None = None  #: in use on the box: a share, or bytes
-    errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None  #: failed items of all, within half a minute
-    command: Command | None = None  #: run again and again; exits with 0 to go on
-    every: LongerThanZero | None = None  #: from one run of it to the next; None: 10 s
-    timeout: LongerThanZero | None = None  #: of each run; then it is killed, and has said no; None: 10 s
-    holds: Duration = 10.0  #: for so long something has to be over its limit; memory: at once
-    then: Literal["stop", "leave-out"] = "stop"  #: the study ends; or goes on without that layout
+    load: MaxLoad | None = None  #: Highest 1-minute load average
+    #: Most memory in use on the host: a share, or bytes
+    memory: Annotated[str, AfterValidator(_memory)] | None = None
+    #: Highest share of failed items, over half a minute
+    errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
+    command: Command | None = None  #: Check to run repeatedly; exit code 0 means continue
+    every: LongerThanZero | None = None  #: Time between two runs of the check; None: 10 s
+    #: Time limit of each run, after which it is killed and counts as failed; None: 10 s
+    timeout: LongerThanZero | None = None
+    #: Time that a limit must be passed before the launch is stopped; for memory at once
+    holds: Duration = 10.0
+    #: stop: end the study; leave-out: continue without that layout
+    then: Literal["stop", "leave-out"] = "stop"
 
     @field_validator("then", mode="before")
     @classmethod

@@ -37,16 +37,16 @@ _EVEN, _KEPT = render_connections(EVEN), render_connections(KEPT)
 
 
 class CommandFeederSettings(Section):
-    """A command that supplies items as long as a launch runs."""
+    """A command that supplies items while a launch runs."""
 
-    kind: Literal["command"]  #: which feeder
-    command: Command  #: started with each launch, stopped with it
+    kind: Literal["command"]  #: Kind of feeder
+    command: Command  #: Command that is started with each launch and stopped with it
 
 
 class NoFeederSettings(Section):
-    """The service finds its items by itself."""
+    """tuner feeds nothing: the service has its own source of items."""
 
-    kind: Literal["none"] = "none"  #: which feeder
+    kind: Literal["none"] = "none"  #: Kind of feeder
 
 
 _NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
@@ -124,25 +124,27 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 class HttpFeederSettings(Section):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
-    kind: Literal["http"]  #: which feeder
-    #: where the requests go; `{process}` in it stands for 0, 1, ...: each process has its own address
+    kind: Literal["http"]  #: Kind of feeder
+    #: URL of the requests; `{process}` stands for 0, 1, ... if each process has its own address
     url: Annotated[str, AfterValidator(_url)]
-    method: Annotated[str, AfterValidator(_method)] = "GET"  #: of each request
-    #: of each request, by name
+    method: Annotated[str, AfterValidator(_method)] = "GET"  #: Method of each request
+    #: Headers of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
-    body: str | None = None  #: of each request
-    body_file: ConfigPath | None = None  #: the same, from a file
-    requests: ConfigPath | None = None  #: JSON lines, sent in turn; their URLs may be paths
-    clients: Count | None = None  #: of the closed loop; None: as many as it takes, found before the study
-    #: their connections: `even`, kept and spread over all worker processes; `fresh`, a new one for each
-    #: request; `kept`, by the process that accepts it; `reuse: N`, for at most N requests
+    body: str | None = None  #: Body of each request
+    body_file: ConfigPath | None = None  #: File with the body of each request
+    #: File of requests as JSON lines, sent in turn; their URLs may be paths
+    requests: ConfigPath | None = None
+    clients: Count | None = None  #: Number of clients of the closed loop; None: found before the study
+    #: Connections of the clients: `even`, kept and spread over all worker processes; `fresh`, a new one for
+    #: each request; `kept`, held by the process that accepts it; `reuse: N`, for at most N requests
     connections: ConnectionsText = _EVEN
-    rate: Rate | None = None  #: requests/s that become due, or what they follow from; None: closed loop
-    arrivals: Literal["poisson", "even"] | None = None  #: of a rate; None: poisson
-    max_outstanding: Count | None = None  #: of a rate; None: 1000
-    timeout: LongerThanZero = 30.0  #: of one answer
-    wait: LongerThanZero = 60.0  #: for the first answer
-    seed: WholeNumber = 1  #: of Poisson arrivals
+    #: Requests per second that become due, or the rule they follow from; None: closed loop
+    rate: Rate | None = None
+    arrivals: Literal["poisson", "even"] | None = None  #: Distribution of arrivals at a rate; None: poisson
+    max_outstanding: Count | None = None  #: Most requests under way at a rate; None: 1000
+    timeout: LongerThanZero = 30.0  #: Time limit of one answer
+    wait: LongerThanZero = 60.0  #: Time limit of the first answer
+    seed: WholeNumber = 1  #: Seed for Poisson arrivals
 
     @field_validator("body_file", "requests")
     @classmethod
@@ -233,15 +235,17 @@ def check_form_at(name: str, url: str) -> None:
 
 
 class QueueFeederSettings(Section):
-    """Clones of recorded messages, so many that a queue never runs dry."""
+    """Copies of recorded messages, so many that the queue never runs dry."""
 
-    kind: Literal["queue"]  #: which feeder
-    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq"]  #: whose messages
-    url: BrokerUrl  #: of the broker
-    queue: Annotated[str, Field(min_length=1)]  #: its name there
-    sample: ConfigPath  #: what `tuner sample` wrote
-    depth: Count | Literal["auto"] = "auto"  #: messages that wait; auto: for 20 s, at the best rate seen
-    timeout: LongerThanZero = 5.0  #: of one answer of the broker
+    kind: Literal["queue"]  #: Kind of feeder
+    #: Library whose messages these are
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq"]
+    url: BrokerUrl  #: URL of the broker
+    queue: Annotated[str, Field(min_length=1)]  #: Name of the queue
+    sample: ConfigPath  #: File that `tuner sample` wrote
+    #: Number of waiting messages to keep; auto: enough for 20 s at the highest rate so far
+    depth: Count | Literal["auto"] = "auto"
+    timeout: LongerThanZero = 5.0  #: Time limit of one answer of the broker
 
     @field_validator("sample")
     @classmethod

@@ -19,18 +19,19 @@ COUNT_FAILED = ("mmap-counter", "uwsgi", "generator")  #: probes that tell faile
 
 
 class MmapCounterSettings(Section):
-    """Workers count themselves, through tuner.probe."""
+    """Workers count their items themselves, with tuner.probe."""
 
-    kind: Literal["mmap-counter"] = "mmap-counter"  #: which probe
-    module: Literal["celery"] | None = None  #: put beside the counters, for the workers to import
+    kind: Literal["mmap-counter"] = "mmap-counter"  #: Kind of probe
+    module: Literal["celery"] | None = None  #: Module to put next to the counters, for the workers to import
 
 
 class CommandProbeSettings(Section):
-    """A command prints how many items were finished up to now."""
+    """A command prints the number of items finished so far."""
 
-    kind: Literal["command"]  #: which probe
-    command: Command  #: prints one whole number
-    timeout: LongerThanZero = 2.0  #: of each run; then it is killed, and the look is a gap
+    kind: Literal["command"]  #: Kind of probe
+    command: Command  #: Command that prints one whole number
+    #: Time limit of each run, after which it is killed and the reading is missing
+    timeout: LongerThanZero = 2.0
 
 
 def _metric(name: str) -> str:
@@ -50,12 +51,12 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 
 
 class StatsdProbeSettings(Section):
-    """The service tells statsd what it does, and tuner is the statsd: at ``{TUNER_STATSD}``."""
+    """The service sends statsd metrics to tuner, at ``{TUNER_STATSD}``."""
 
-    kind: Literal["statsd"]  #: which probe
-    name: MetricName  #: of the counter of items done
-    failed: MetricName | None = None  #: of the counter of items that failed
-    failed_included: FailedIncluded = False  #: the first one counts those too
+    kind: Literal["statsd"]  #: Kind of probe
+    name: MetricName  #: Name of the counter of finished items
+    failed: MetricName | None = None  #: Name of the counter of failed items
+    failed_included: FailedIncluded = False  #: Whether the first counter includes failed items
 
 
 PORT_FIELD = "{TUNER_PROBE_PORT}"  #: a port of each launch's own, which the service is told
@@ -85,21 +86,21 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """Samples that are added up."""
+    """Samples of a metric, added up."""
 
-    metric: PrometheusMetric  #: as the page writes it, with _total
-    labels: dict[str, str] = Field(default_factory=dict)  #: that they must have
+    metric: PrometheusMetric  #: Name of the metric as on the page, with _total
+    labels: dict[str, str] = Field(default_factory=dict)  #: Labels that the samples must have
 
 
 class PrometheusProbeSettings(MetricSettings):
-    """The service shows Prometheus a page."""
+    """The service has a page of metrics for Prometheus."""
 
-    kind: Literal["prometheus"]  #: which probe
-    #: of the page; with `{TUNER_PROBE_PORT}` at a port of each launch's own
+    kind: Literal["prometheus"]  #: Kind of probe
+    #: URL of the page; `{TUNER_PROBE_PORT}` stands for a port that each launch gets
     url: Annotated[str, AfterValidator(_http)]
-    failed: MetricSettings | None = None  #: samples of items that failed
-    failed_included: FailedIncluded = False  #: the metric counts those too
-    timeout: LongerThanZero = 2.0  #: for the whole page
+    failed: MetricSettings | None = None  #: Metric of failed items
+    failed_included: FailedIncluded = False  #: Whether the metric includes failed items
+    timeout: LongerThanZero = 2.0  #: Time limit of the whole page
 
 
 def _stats_address(address: str) -> str:
@@ -116,9 +117,10 @@ def _stats_address(address: str) -> str:
 class UwsgiProbeSettings(Section):
     """uWSGI tells at its stats socket."""
 
-    kind: Literal["uwsgi"]  #: which probe
-    stats: Annotated[str, AfterValidator(_stats_address)]  #: HOST:PORT, or a path: as its --stats
-    timeout: LongerThanZero = 2.0  #: for the whole answer
+    kind: Literal["uwsgi"]  #: Kind of probe
+    #: Address of the stats server, HOST:PORT or a path, as in --stats
+    stats: Annotated[str, AfterValidator(_stats_address)]
+    timeout: LongerThanZero = 2.0  #: Time limit of the whole answer
 
 
 RedisKey = Annotated[str, Field(min_length=1)]  #: text
@@ -127,17 +129,17 @@ _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 
 
 class TermSettings(Section):
-    """One number in Redis: what a command says of a key, or of a field in it."""
+    """One number in Redis: the result of a command on a key, or on a field of it."""
 
-    llen: RedisKey | None = None  #: length of a list
-    hlen: RedisKey | None = None  #: fields of a hash
-    zcard: RedisKey | None = None  #: members of a sorted set
-    scard: RedisKey | None = None  #: members of a set
-    get: RedisKey | None = None  #: a number
-    hget: tuple[RedisKey, RedisKey] | None = None  #: a number in a hash: key and field
-    #: a set of keys of hashes, and a field of these
+    llen: RedisKey | None = None  #: List whose length counts
+    hlen: RedisKey | None = None  #: Hash whose number of fields counts
+    zcard: RedisKey | None = None  #: Sorted set whose number of members counts
+    scard: RedisKey | None = None  #: Set whose number of members counts
+    get: RedisKey | None = None  #: Key with a number
+    hget: tuple[RedisKey, RedisKey] | None = None  #: Hash and field with a number
+    #: Set of keys of hashes, and the field of them that counts
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
-    sign: Literal["plus", "minus"] = "plus"  #: whether it is added or taken off
+    sign: Literal["plus", "minus"] = "plus"  #: Whether the term is added or subtracted
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
@@ -160,15 +162,16 @@ def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
 
 
 class RedisProbeSettings(Section):
-    """Numbers in Redis, added up."""
+    """tuner adds up numbers in Redis."""
 
-    kind: Literal["redis"]  #: which probe
-    url: RedisUrl  #: of the server
-    count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]  #: of items done
-    failed: tuple[TermSettings, ...] = ()  #: of items that failed
-    falls: bool = False  #: count is what is left, and falls as items are finished
-    fed: TermSettings | None = None  #: what was fed up to now; None: nothing is while a layout runs
-    timeout: LongerThanZero = 2.0  #: of one answer
+    kind: Literal["redis"]  #: Kind of probe
+    url: RedisUrl  #: URL of the server
+    #: Terms that give the number of finished items
+    count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
+    failed: tuple[TermSettings, ...] = ()  #: Terms that give the number of failed items
+    falls: bool = False  #: Whether the count is the remaining work, which decreases as items finish
+    fed: TermSettings | None = None  #: Number of items fed so far; None: nothing is fed while a layout runs
+    timeout: LongerThanZero = 2.0  #: Time limit of one answer
 
     @field_validator("fed")
     @classmethod
@@ -195,14 +198,14 @@ def _sql_url(url: str) -> str:
 
 
 class SqlProbeSettings(Section):
-    """A database knows how many items are done."""
+    """A query returns the number of finished items."""
 
-    kind: Literal["sql"]  #: which probe
-    #: `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
+    kind: Literal["sql"]  #: Kind of probe
+    #: URL of the database: `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
     url: Annotated[str, AfterValidator(_sql_url)]
-    query: Annotated[str, Field(min_length=1)]  #: gives one number, which only grows
-    failed: Annotated[str, Field(min_length=1)] | None = None  #: likewise, of items that failed
-    timeout: LongerThanZero = 2.0  #: of each query; then it is a gap
+    query: Annotated[str, Field(min_length=1)]  #: Query that returns one number, which only increases
+    failed: Annotated[str, Field(min_length=1)] | None = None  #: The same for failed items
+    timeout: LongerThanZero = 2.0  #: Time limit of each query, after which the reading is missing
 
     @field_validator("url")
     @classmethod
@@ -224,12 +227,12 @@ def _one_file_as_list(value: Any) -> Any:
 
 
 class LogProbeSettings(Section):
-    """A line is logged for each item."""
+    """The service logs a line for each item."""
 
-    kind: Literal["log"]  #: which probe
-    pattern: Pattern  #: of a line that tells of a finished item
-    failed: Pattern | None = None  #: a line that matches it counts as failed only
-    #: where the lines are; None: what the programs write to stdout and stderr
+    kind: Literal["log"]  #: Kind of probe
+    pattern: Pattern  #: Pattern of a line that reports a finished item
+    failed: Pattern | None = None  #: Pattern of a line that counts as failed only
+    #: Files with the lines; None: stdout and stderr of the programs
     files: (
         Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
     ) = None
@@ -253,29 +256,30 @@ def _broker(url: str) -> str:
 
 
 class CeleryProbeSettings(Section):
-    """Celery's nodes are asked, or heard, by a helper in the service's own Python."""
+    """A helper in the service's Python queries Celery's nodes, or listens to their events."""
 
-    kind: Literal["celery"]  #: which probe
-    via: Literal["inspect", "events"] = "inspect"  #: tasks begun, asked for; or those that ended, at a cost
-    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: its url; None: the app's
+    kind: Literal["celery"]  #: Kind of probe
+    #: inspect: count tasks that began; events: count tasks that ended, at a cost
+    via: Literal["inspect", "events"] = "inspect"
+    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: URL of the broker; None: that of the app
     python: Annotated[ConfigPath, AfterValidator(check_file)] | None = (
-        None  #: that has Celery; None: the command's
+        None  #: Interpreter that has Celery; None: that of the command
     )
-    nodes: Count | None = None  #: that should answer; None: as many as there are programs
-    timeout: LongerThanZero = 2.0  #: for the nodes' answers
+    nodes: Count | None = None  #: Number of nodes that should answer; None: the number of programs
+    timeout: LongerThanZero = 2.0  #: Time limit of the answers of all nodes
 
 
 class GeneratorProbeSettings(Section):
-    """The answers that the feeder's load generator gets are counted."""
+    """The load generator counts its answers."""
 
-    kind: Literal["generator"]  #: which probe
+    kind: Literal["generator"]  #: Kind of probe
 
 
 class QueueProbeSettings(Section):
-    """What goes through the queue that the feeder keeps full is counted."""
+    """The feeder counts the messages that leave its queue."""
 
-    kind: Literal["queue"]  #: which probe
-    timeout: LongerThanZero = 2.0  #: of one answer of the broker
+    kind: Literal["queue"]  #: Kind of probe
+    timeout: LongerThanZero = 2.0  #: Time limit of one answer of the broker
 
 
 ProbeSettings = Annotated[

@@ -38,37 +38,37 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class _Ready(Section):
-    within: LongerThanZero = 60.0  #: else the launch has failed
+    within: LongerThanZero = 60.0  #: Time limit, after which the launch has failed
 
 
 class LogReady(_Ready):
-    """So many lines of the programs' logs hold a pattern."""
+    """A number of lines in the programs' logs match a pattern."""
 
-    kind: Literal["log"]  #: which check
-    pattern: Pattern  #: of a line
-    #: lines that match; processes: one for each process; 1 where it is left out and programs is one
+    kind: Literal["log"]  #: Kind of check
+    pattern: Pattern  #: Pattern of the line
+    #: Number of matching lines; processes: one for each process; 1 by default if programs is one
     count: Count | Literal["processes"] = "processes"
 
 
 class HttpReady(_Ready):
-    """A url answers."""
+    """A URL answers."""
 
-    kind: Literal["http"]  #: which check
-    url: Url  #: that answers, whatever its status is below 500
+    kind: Literal["http"]  #: Kind of check
+    url: Url  #: URL that must answer with a status below 500
 
 
 class TcpReady(_Ready):
-    """Somebody listens."""
+    """An address accepts connections."""
 
-    kind: Literal["tcp"]  #: which check
-    address: Address  #: HOST:PORT at which somebody listens
+    kind: Literal["tcp"]  #: Kind of check
+    address: Address  #: Address that must accept connections, HOST:PORT
 
 
 class CommandReady(_Ready):
     """A command ends with exit code 0."""
 
-    kind: Literal["command"]  #: which check
-    command: Command  #: tried until it ends with exit code 0
+    kind: Literal["command"]  #: Kind of check
+    command: Command  #: Command that is tried until its exit code is 0
 
 
 def with_lines_of_masters(section: Any) -> Any:

@@ -61,15 +61,17 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    user: Annotated[str, AfterValidator(_user)] | None = None  #: runs it; tuner is root then; None: tuner's
-    directory: ConfigPath | None = None  #: it runs there; None: the current folder
-    environment: Environment = Field(default_factory=dict)  #: beside tuner's own environment
-    environment_file: ConfigPath | None = None  #: lines of NAME=VALUE; nothing is filled in
-    stop: StopSettings = StopSettings()  #: how a worker is told to end
-    limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)  #: of resources, in units of `ulimit`
-    #: OS threads that a process may have beyond its layout's; None: the service's own, or any number
+    #: User that runs the service; tuner must be root; None: the user of tuner
+    user: Annotated[str, AfterValidator(_user)] | None = None
+    directory: ConfigPath | None = None  #: Working directory; None: the current folder
+    environment: Environment = Field(default_factory=dict)  #: Variables to add to tuner's environment
+    environment_file: ConfigPath | None = None  #: File with lines NAME=VALUE, which are used literally
+    stop: StopSettings = StopSettings()  #: How a worker is stopped
+    #: Resource limits, in units of `ulimit`
+    limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
+    #: Most OS threads of a process beyond its layout's; None: the service's own, or any number
     max_extra_threads: WholeNumber | None = None
-    #: that a process opens (to its database): as many as it has threads, or its pool's size
+    #: Number of connections that a process opens (to its database): threads, or the size of its pool
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -113,21 +115,24 @@ class CrashProcessorSettings(RunSettings):
     probe: ClassVar[MmapCounterSettings] = MmapCounterSettings()
     cross_check: ClassVar[None] = None
     cross_check_within: ClassVar[None] = None
-    kind: Literal["crash-processor"] = "crash-processor"  #: which service
-    name: Name = "crash-processor"  #: names the study's file, and its section in a runbook
-    spool: ConfigPath | None = None  #: kept afterwards; None: a temporary one
-    items: Count | None = None  #: in the spool; None: four times what the largest layout holds at once
-    seed: WholeNumber = 1  #: of the synthetic dumps
-    symbols_bytes: Count | None = None  #: size of each synthetic symbol file
-    dumps: ConfigPath | None = None  #: real dumps instead of synthetic ones
-    symbols: ConfigPath | None = None  #: their symbols
-    #: further options of `crash-processor run`, by name; unless told otherwise, the shares of an item in 2014
+    kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
+    #: Name of the service, used for the study's file and its section in a runbook
+    name: Name = "crash-processor"
+    spool: ConfigPath | None = None  #: Spool folder, which is kept afterwards; None: a temporary one
+    #: Number of items in the spool; None: four times as many as the largest layout works on at once
+    items: Count | None = None
+    seed: WholeNumber = 1  #: Seed for the synthetic dumps
+    symbols_bytes: Count | None = None  #: Size of each synthetic symbol file
+    dumps: ConfigPath | None = None  #: Folder with real dumps, instead of synthetic ones
+    symbols: ConfigPath | None = None  #: Folder with the symbols of these dumps
+    #: Further options of `crash-processor run`, by name; by default the shares of an item in 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
-    interpreter: Interpreter | None = None  #: runs it; None: tuner's own
-    prepend: Words = ()  #: put before its command, as [numactl, --interleave=all]
-    #: further axes: in each value what is different; variants are one value of each: `4x6@VALUE+VALUE`
+    interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
+    prepend: Words = ()  #: Words to put before its command, as [numactl, --interleave=all]
+    #: Further axes, with the differences of each value; a variant is one value of each: `4x6@VALUE+VALUE`
     axes: CrashAxes = Field(default_factory=dict)
-    variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)  #: made of the axes
+    #: Variants that the axes make
+    variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""
@@ -158,32 +163,34 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """A worker of the user's own: its command, once per process or once in all."""
+    """Any worker service: a command that is started once per process, or once."""
 
-    kind: Literal["script"]  #: which service
-    name: Name  #: names the study's file, and its section in a runbook
-    command: LayoutCommand  #: starts it
-    threads: bool = True  #: no: it has none to choose, only processes
-    programs: Programs = "each"  #: "one": the command is started once, and starts the worker processes itself
-    #: who works on items: the programs, or what they start; None: children of the one program, else programs
+    kind: Literal["script"]  #: Kind of service
+    name: Name  #: Name of the service, used for the study's file and its section in a runbook
+    command: LayoutCommand  #: Command that starts the service
+    threads: bool = True  #: Whether the service has threads to choose; no: only processes
+    #: each: start the command once per process; one: start it once, and it starts the processes itself
+    programs: Programs = "each"
+    #: Processes that work on items: the programs, or their children; None: children of the one program, else
+    #: programs
     workers: Workers | None = None
-    #: when its threads start, if they are threads of the operating system; None: they are not compared
+    #: When the threads start, if they are threads of the operating system; None: they are not compared
     os_threads: OsThreads | None = None
-    #: yes: a process works on as many requests as come, whatever threads the layout has (asyncio)
+    #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
-    ready: ReadySettings | None = None  #: when a launch that runs is ready to work; None: at once
-    probe: ProbeSettings = MmapCounterSettings()  #: who counts its items
-    cross_check: ProbeSettings | None = None  #: a second probe, which has to agree with the first one
-    #: how far the two may differ; None: 2 %
+    ready: ReadySettings | None = None  #: Check that a launch is ready; None: ready at once
+    probe: ProbeSettings = MmapCounterSettings()  #: Probe that counts finished items
+    cross_check: ProbeSettings | None = None  #: Second probe, which must agree with the first one
+    #: Largest difference between the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
-    feeder: FeederSettings = NoFeederSettings()  #: where its items come from
-    #: a further axis (pool, interpreter, malloc): what is different in each; layouts are 4x6@NAME then
+    feeder: FeederSettings = NoFeederSettings()  #: Source of the items
+    #: Values of one further axis (pool, interpreter, malloc), with the differences of each: `4x6@NAME`
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: several further axes: in each value of each what is different; they make the variants then, one value
-    #: of each: `4x6@VALUE+VALUE`
+    #: Several further axes, with the differences of each value; a variant is one value of each:
+    #: `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: the known service that this is one of
-    cautions: dict[str, str] = Field(default_factory=dict)  #: what its user should know, by slug
+    record: Name | None = None  #: Known service that this is one of
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Notes for the user, by slug
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

@@ -17,30 +17,31 @@ from tuner.core.service import connections_of
 
 
 class HookSettings(Section):
-    """Commands at certain moments; they find what it is about in TUNER_LAYOUT, TUNER_BLOCK and the like.
+    """Commands at certain moments, with TUNER_LAYOUT, TUNER_BLOCK and the like in their environment.
 
     See the port ``Hooks``.
     """
 
-    timeout: LongerThanZero = 60.0  #: of each command; then it is killed and counts as failed
-    before_study: Commands = ()  #: once; one that fails stops the study
-    after_study: Commands = ()  #: once, before the result is told
-    before_launch: Commands = ()  #: one that fails spoils the launch
-    after_launch: Commands = ()  #: whatever became of it
-    before_window: Commands = ()  #: one that fails spoils the window
-    after_window: Commands = ()  #: whatever became of it
-    finished: Commands = ()  #: at the very end, whatever happened: `TUNER_EXIT_CODE` says it
+    #: Time limit of each command, after which it is killed and counts as failed
+    timeout: LongerThanZero = 60.0
+    before_study: Commands = ()  #: Commands to run once before the study; if one fails, the study stops
+    after_study: Commands = ()  #: Commands to run once after the study, before the result is printed
+    before_launch: Commands = ()  #: Commands to run before each launch; if one fails, the launch fails
+    after_launch: Commands = ()  #: Commands to run after each launch, even if it failed
+    before_window: Commands = ()  #: Commands to run before each window; if one fails, the window is invalid
+    after_window: Commands = ()  #: Commands to run after each window, even if it failed
+    finished: Commands = ()  #: Commands to run at the very end in any case, with `TUNER_EXIT_CODE` set
 
 
 class Settings(Section):
-    """Everything a study is told."""
+    """The whole config of a study."""
 
-    service: ServiceSettings = CrashProcessorSettings()  #: what is measured
-    study: StudySettings = StudySettings()  #: in which layouts, how long, until when
-    brake: BrakeSettings | None = None  #: at what a launch is stopped; None: at nothing
-    hooks: HookSettings = HookSettings()  #: commands at certain moments
-    #: names of programs whose CPU is the service's own backends': redis-server; None: those that listen on
-    #: this box where the config names a broker or a database
+    service: ServiceSettings = CrashProcessorSettings()  #: Service to measure
+    study: StudySettings = StudySettings()  #: Layouts, times and stopping rule
+    brake: BrakeSettings | None = None  #: Safety limits that stop a launch; None: no limits
+    hooks: HookSettings = HookSettings()  #: Commands to run at certain moments
+    #: Names of programs whose CPU counts as that of the service's backends, as redis-server; None: brokers
+    #: and databases that the config names and that listen on this host
     backends: tuple[Name, ...] | None = None
 
     @field_validator("study")

@@ -41,41 +41,51 @@ MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
 class StudySettings(Section):
-    """What is measured, how long and how often; a key of another strategy is refused.
+    """Layouts, times and stopping rule. A key of another strategy is refused.
 
     None is "as usual" for the strategy.
     """
 
-    strategy: Literal["race", "all"] = "race"  #: race: until the best is known; all: each as often as told
-    cores: Annotated[Count, Field(le=MOST_CORES)] | None = (
-        None  #: the cores the layouts are for; None: what the process may use
-    )
-    #: small: N threads in all; divisors: N/2, N, 2N; full: every PxT up to 2N, for N cores; None: divisors
+    #: race: measure until the best is known; all: measure every layout equally often
+    strategy: Literal["race", "all"] = "race"
+    #: Number of CPU cores to plan layouts for; None: the cores available to tuner
+    cores: Annotated[Count, Field(le=MOST_CORES)] | None = None
+    #: Layouts for N cores: small has N threads in total; divisors N/2, N and 2N; full everything up to 2N;
+    #: None: divisors
     grid: GridName | None = None
-    layouts: Layouts | None = None  #: just these, instead of a grid
-    variants: Variants | None = None  #: of those that the service has; None: all of them
-    within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: the answer's margin; None: 2 %
-    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95  #: of the answer and of every interval
-    kind: Literal["strict", "calibrated"] | None = None  #: race: what the answer promises; None: strict
-    objective: ObjectiveName = "throughput"  #: what is to be large
-    max_connections: Count | None = None  #: a layout that opens more is not measured; see the service's
-    max_load: MaxLoad | None = None  #: a layout with a larger load average cannot win
-    max_memory: MaxMemory | None = None  #: one whose workers and their children use more (PSS) cannot win
-    max_p95: MaxP95 | None = None  #: one whose p95 is longer cannot win; for services that report latency
-    window: LongerThanZero = 600.0  #: how long a window is; race: the longest
-    min_window: LongerThanZero | None = None  #: race: the shortest; None: 1 m, or the longest if that is less
-    repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None  #: all: launches of each layout; None: 3
-    #: all: windows of each launch; None: 1
+    layouts: Layouts | None = None  #: Layouts to measure, instead of a grid
+    variants: Variants | None = None  #: Variants of the service to measure; None: all of them
+    within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: margin of the answer; None: 2 %
+    #: Confidence level of the answer and of every interval
+    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
+    kind: Literal["strict", "calibrated"] | None = None  #: race: guarantee of the answer; None: strict
+    objective: ObjectiveName = "throughput"  #: Figure to maximise
+    #: Largest number of connections of a layout (see the service's `connections`)
+    max_connections: Count | None = None
+    max_load: MaxLoad | None = None  #: Highest load average of the best layout
+    #: Most memory (PSS) of the best layout, workers and their children together
+    max_memory: MaxMemory | None = None
+    max_p95: MaxP95 | None = None  #: Highest p95 of the best layout, for services that report latency
+    window: LongerThanZero = 600.0  #: Length of a window; race: of the longest
+    #: race: length of the shortest window; None: 1 m, or the longest if that is less
+    min_window: LongerThanZero | None = None
+    #: all: number of launches of each layout; None: 3
+    repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
+    #: all: number of windows of each launch; None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    warmup: Literal["auto"] | Duration = "auto"  #: auto: until items and active tasks have settled
-    warmup_cap: LongerThanZero = 300.0  #: the longest of auto; what has not settled is measured and marked
-    warm_cache: bool = True  #: begin with one launch that is discarded
-    seed: WholeNumber = 1  #: of the order of launches
-    budget: LongerThanZero | None = None  #: stop within it, with what is known by then; None: no end
-    max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3  #: tries of a window that was void
-    #: cores that strangers may use; None: 0.15, or 1 % of the cores where that is more
+    #: Warm-up before windows; auto: until items and active tasks are steady
+    warmup: Literal["auto"] | Duration = "auto"
+    #: Longest warm-up of auto; what is not steady by then is measured and marked
+    warmup_cap: LongerThanZero = 300.0
+    warm_cache: bool = True  #: Whether the first launch is discarded
+    seed: WholeNumber = 1  #: Seed for the random order of launches
+    budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
+    #: Number of attempts at a window that turns out invalid
+    max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
+    #: CPU of other processes, in cores, above which a window is invalid; None: 0.15, or 1 % of the cores if
+    #: that is more
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: share of a window in which some task may wait for memory
+    #: Share of a window during which tasks may wait for memory
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

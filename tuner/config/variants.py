@@ -50,18 +50,18 @@ Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
 
 
 class StopSettings(Section):
-    """How a worker process is told to end."""
+    """How a worker process is stopped."""
 
-    signal: SignalName = "TERM"  #: that asks it to end
-    wait: LongerThanZero = 60.0  #: for its end; then KILL
-    as_group: bool = False  #: signal the whole process group; for shell wrappers only
+    signal: SignalName = "TERM"  #: Signal that stops the worker
+    wait: LongerThanZero = 60.0  #: Time until the worker is killed
+    as_group: bool = False  #: Whether the whole process group gets the signal; for shell wrappers only
 
 
 class VariantSettings(Section):
-    """What is different in one variant of a service; what is left out is as in the service."""
+    """Differences of one variant of a service; missing keys are those of the service."""
 
     command: LayoutCommand | None = None  #: None: the service's
-    environment: Environment = Field(default_factory=dict)  #: beside the service's
+    environment: Environment = Field(default_factory=dict)  #: In addition to those of the service
     threads: bool | None = None  #: None: the service's
     programs: Programs | None = None  #: None: the service's
     workers: Workers | None = None  #: None: the service's
@@ -73,26 +73,26 @@ class VariantSettings(Section):
 
 
 class ValueSettings(VariantSettings):
-    """What is different in one value of an axis; what is left out is as in the service.
+    """Differences of one value of an axis; missing keys are those of the service.
 
     The changes of a command are made in this order, those of the first axis first; what is put behind and
     before it comes after the other changes of all axes.
     """
 
-    #: words of the command, and what stands there instead
+    #: Words of the command to replace, each with its replacement
     replace: dict[FieldWord, FieldWord] = Field(default_factory=dict)
-    interpreter: Interpreter | None = None  #: runs the command; None: the command's own
-    append: Words = ()  #: put behind the command
-    prepend: Words = ()  #: put before it, as [numactl, --interleave=all]
+    interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
+    append: Words = ()  #: Words to put after the command
+    prepend: Words = ()  #: Words to put before the command, as [numactl, --interleave=all]
 
 
 class CrashVariantSettings(Section):
-    """What is different in one variant of the built-in worker, or in one value of an axis of it."""
+    """Differences of one variant of the built-in worker, or of one value of an axis."""
 
-    interpreter: Interpreter | None = None  #: runs it; None: the service's
-    prepend: Words | None = None  #: put before its command, and before the service's; None: nothing
-    options: dict[str, str] = Field(default_factory=dict)  #: beside the service's
-    environment: Environment = Field(default_factory=dict)  #: beside the service's
+    interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of the service
+    prepend: Words | None = None  #: Words before those of the service; None: none
+    options: dict[str, str] = Field(default_factory=dict)  #: In addition to those of the service
+    environment: Environment = Field(default_factory=dict)  #: In addition to those of the service
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's
 
