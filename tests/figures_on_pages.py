@@ -10,6 +10,9 @@ where nothing nearer holds:
 
 A block of what was printed (``` alone, or ```text) is a figure as well. Code and lines that link to a source
 need no stamp.
+
+README.md has no comments: the table of docs/readme-figures.md has its stamps, each with the beginning of the
+line of README.md that it stands before.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
+README, README_FIGURES = ROOT / "README.md", ROOT / "docs" / "readme-figures.md"
 _UNIT = (
     r"%|s|ms|us|µs|ns|min|minutes?|hours?|h|seconds?|MB|kB|GB|KB|MiB|GiB|bytes|times|x(?!-)|points?|million"
     r"|(?:items|jobs|events|requests|windows|launches)(?:/s| a second)?"
@@ -57,6 +63,24 @@ class Page:
     stamps: tuple[Stamp, ...]
     bare: tuple[tuple[int, str], ...]  #: line, text of the line
     misspelt: tuple[tuple[int, str], ...]
+
+
+_OF_README = re.compile(r"^\| `(?P<line>[^`]+)` \| (?P<stamp>.+) \|$", re.MULTILINE)
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a page, README.md with the stamps that stand in docs/readme-figures.md."""
+    text = path.read_text(encoding="utf-8")
+    if path != README:
+        return text
+    lines = text.splitlines()
+    for row in _OF_README.finditer(README_FIGURES.read_text(encoding="utf-8")):
+        at = [number for number, line in enumerate(lines) if line.startswith(row["line"])]
+        if len(at) != 1:
+            raise ValueError(f"{README_FIGURES}: {len(at)} lines of README.md begin with {row['line']!r}")
+        kind, _, rest = row["stamp"].partition(" | ")
+        lines.insert(at[0], f"<!-- {kind}: {rest} -->")
+    return "\n".join(lines)
 
 
 def read_page(text: str) -> Page:

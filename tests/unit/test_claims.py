@@ -11,7 +11,7 @@ import pytest
 
 from tuner.cli import COMMANDS
 
-from ..figures_on_pages import PRINTED, Stamp, figures_of, read_page
+from ..figures_on_pages import PRINTED, Stamp, figures_of, read_page, text_of
 from ..wording import wording
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ MOST_BY_HAND = 6
 
 
 def stamps(page: str) -> tuple[Stamp, ...]:
-    return read_page((ROOT / page).read_text(encoding="utf-8")).stamps
+    return read_page(text_of(ROOT / page)).stamps
 
 
 def is_there(command: str) -> bool:
@@ -63,7 +63,7 @@ def days(text: str) -> list[datetime.date]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_figure_of_a_page_is_stamped(page: str) -> None:
-    read = read_page((ROOT / page).read_text(encoding="utf-8"))
+    read = read_page(text_of(ROOT / page))
 
     assert [f"{page}:{line}: {text.strip()}" for line, text in read.misspelt] == []
     bare = [f"{page}:{line}: {text.strip()[:90]}" for line, text in read.bare]
