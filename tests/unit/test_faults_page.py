@@ -1,4 +1,4 @@
-"""docs/faults.md names tests: each is there, and each test of a fault is on the page."""
+"""docs/method/faults.md names tests: each is there, and each test of a fault is on the page."""
 
 from __future__ import annotations
 

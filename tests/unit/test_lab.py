@@ -248,10 +248,12 @@ def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcom
 
 
 def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
-    page = render_document(lab_page(whole, "Measured here: x.", "it.svg", "tuner lab nornir"), "markdown")
+    blocks = lab_page(whole, "Measured here: x.", "it.svg", "it.csv", "tuner lab nornir")
+    page = render_document(blocks, "markdown")
 
     assert wording("lab.page-of-nornir-begins") in start_of(page)
     assert "](it.svg)" in page
+    assert "it.csv" in page
     assert wording("lab.sh-tuner-lab-nornir") in page
     assert page.count("\n- ") == 7
 

@@ -141,7 +141,7 @@ def rank(
     With limits only layouts that are shown to keep them are ranked; 5 when there is none.
 
     A study of several boxes is ranked for boxes like these: what a layout has more on one box than on others
-    counts as noise (docs/boxes.md).
+    counts as noise (docs/method/boxes.md).
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """

@@ -27,7 +27,7 @@ def replay(
         typer.Argument(metavar="SUITE", help="A suite's JSON file or name, or a study that was measured."),
     ],
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="race, or one to compare it with: docs/replay.md has all.")
+        str, typer.Option(metavar="NAME", help="race, or one to compare it with (docs/method/replay.md).")
     ] = "race",
     kind: Annotated[
         str, typer.Option(metavar="KIND", help="What the race is to promise: strict or calibrated.")

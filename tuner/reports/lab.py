@@ -13,7 +13,7 @@ from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Pi
 from tuner.reports.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
-_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Cannot be told by these runs"}
+_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
 
@@ -46,12 +46,13 @@ def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
     )
 
 
-def lab_page(outcome: Outcome, box: str, picture: str, command: str) -> list[Block]:
+def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: str) -> list[Block]:
     """The outcome as a page.
 
     Args:
         box: on what it was measured, in a sentence.
-        picture: the file of `lab_picture`, beside the page.
+        picture: the file of `lab_picture`, in the same folder.
+        figures: the file of `lab_figures`, in the same folder.
         command: what was typed to measure it.
     """
     experiment = outcome.experiment
@@ -63,12 +64,13 @@ def lab_page(outcome: Outcome, box: str, picture: str, command: str) -> list[Blo
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Heading("What was claimed", 2),
+        Heading("Published claims", 2),
         Bullets(tuple(map(finding_told, outcome.findings))),
-        Heading("What the model says", 2),
+        Heading("The model", 2),
         *map(Paragraph, _model_told(outcome)),
-        Heading("Every figure", 2),
-        *_tables(outcome),
+        Heading("Published and measured", 2),
+        Paragraph(f"These are the published rows. The file {figures} has every row and every figure."),
+        main_table(outcome, published_only=True),
     ]
 
 
@@ -80,9 +82,8 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
         told.append(f"{counted(not_run, 'published row')} not run, not shown.")
     if n_disturbed:
         told.append(
-            f"Others used more of the box than a study's windows may have beside "
-            f"{counted(n_disturbed, 'run')}: "
-            "no claim rests on those, and a row that has no others is marked !."
+            f"Other processes used more CPU than a study allows during {counted(n_disturbed, 'run')}: "
+            "no claim uses these, and a row without other runs is marked !."
         )
     return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(told)]
 
@@ -135,14 +136,19 @@ def box_told(
     """
     packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]
     where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
-    kind = " A quick look: some of the points." if quick else ""
-    times = "once" if repeats == 1 else f"{repeats} times, in an order of its own each time"
+    kind = " A quick run of some of the points." if quick else ""
+    times = "once" if repeats == 1 else f"{repeats} times in random order"
     return " ".join(
         [f"Measured here: {counted(n_runs, 'run')}, each point {times}; {where}.{kind}", *left_out]
     )
 
 
-def main_table(outcome: Outcome) -> Table:
+def lab_figures(outcome: Outcome) -> str:
+    """Every row with every figure, as CSV."""
+    return render_table(figures_table(outcome, for_programs=True), "csv")
+
+
+def main_table(outcome: Outcome, *, published_only: bool = False) -> Table:
     """The figure that the experiment is about: published, measured with its spread, modelled."""
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     rows = [
@@ -155,6 +161,7 @@ def main_table(outcome: Outcome) -> Table:
             _off(row, figure),
         )
         for row in _run(outcome)
+        if row.published or not published_only
     ]
     headers = (
         *experiment.parameters,
@@ -185,9 +192,20 @@ def figures_table(
             (f"{figure.label} {side}" if for_programs or n == 0 else side, cells)
             for n, (side, cells) in enumerate(filled)
         ]
+    if for_programs:
+        columns += _spread_columns(outcome)
     headers = tuple(head for head, _ in columns)
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     return Table(headers, rows, frozenset(range(len(headers))))
+
+
+def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
+    """The least and the most of the figure that the experiment is about."""
+    figure = outcome.experiment.figures[0]
+    spreads = [row.measured.get(figure.key) for row in _run(outcome)]
+    least = [_number(None if one is None else one.low, figure) for one in spreads]
+    most = [_number(None if one is None else one.high, figure) for one in spreads]
+    return [(f"{figure.label} least", least), (f"{figure.label} most", most)]
 
 
 def finding_told(finding: Finding) -> str:
@@ -205,8 +223,8 @@ def errors_told(outcome: Outcome) -> str:
     worst = max(errors, key=lambda at: abs(errors[at]))
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model, fitted to {counted(n_fitted, 'measured row')} (*), is off by "
-        f"{100 * fmean(map(abs, errors.values())):.1f} % in the mean of the other {len(errors)}, by "
+        f"The model is fitted to {counted(n_fitted, 'measured row')} (*). Its error on the other "
+        f"{len(errors)} is {100 * fmean(map(abs, errors.values())):.1f} % on average and "
         f"{100 * errors[worst]:+.1f} % at worst ({', '.join(map(_value, worst))})."
     )
 
