@@ -64,13 +64,11 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
+        Paragraph(f"The file {figures} has every row: published, measured and modelled."),
         Heading("Published claims", 2),
         Bullets(tuple(map(finding_told, outcome.findings))),
         Heading("The model", 2),
         *map(Paragraph, _model_told(outcome)),
-        Heading("Published and measured", 2),
-        Paragraph(f"These are the published rows. The file {figures} has every row and every figure."),
-        main_table(outcome, published_only=True),
     ]
 
 
@@ -148,7 +146,7 @@ def lab_figures(outcome: Outcome) -> str:
     return render_table(figures_table(outcome, for_programs=True), "csv")
 
 
-def main_table(outcome: Outcome, *, published_only: bool = False) -> Table:
+def main_table(outcome: Outcome) -> Table:
     """The figure that the experiment is about: published, measured with its spread, modelled."""
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     rows = [
@@ -161,7 +159,6 @@ def main_table(outcome: Outcome, *, published_only: bool = False) -> Table:
             _off(row, figure),
         )
         for row in _run(outcome)
-        if row.published or not published_only
     ]
     headers = (
         *experiment.parameters,
