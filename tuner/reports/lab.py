@@ -191,6 +191,8 @@ def figures_table(
         ]
     if for_programs:
         columns += _spread_columns(outcome)
+        columns.append(("fitted *", ["yes" * row.is_fitted for row in _run(outcome)]))
+        columns.append(("disturbed !", ["yes" * row.is_disturbed for row in _run(outcome)]))
     headers = tuple(head for head, _ in columns)
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     return Table(headers, rows, frozenset(range(len(headers))))
