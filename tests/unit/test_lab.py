@@ -181,7 +181,7 @@ def test_what_workers_past_enough_cost_is_judged_by_all_waits(
             runs.append(Run(row.at, block, {**run.values, "cpu_s": 0.5 + dearer_s}))
 
     (found,) = (
-        one for one in outcome(Nornir(), SEEDS, runs).findings if one.claim.startswith("Workers past")
+        one for one in outcome(Nornir(), SEEDS, runs).findings if one.claim.startswith("More workers than enough")
     )
     assert found.holds is holds
 
