@@ -14,6 +14,7 @@ from tuner.reports.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
+_OWN = "Not published: "  #: a claim of tuner's own
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
 
@@ -210,7 +211,11 @@ def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
 def finding_told(finding: Finding) -> str:
     """What was claimed, and what became of it here."""
     verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
-    return f"{verdicts[finding.holds]}: {finding.claim} {finding.why}"
+    verdict, claim = verdicts[finding.holds], finding.claim
+    if claim.startswith(_OWN):
+        claim = claim.removeprefix(_OWN)
+        verdict, claim = f"{verdict} (not published)", claim[0].upper() + claim[1:]
+    return f"{verdict}: {claim} {finding.why}"
 
 
 def errors_told(outcome: Outcome) -> str:

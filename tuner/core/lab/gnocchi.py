@@ -222,8 +222,8 @@ def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
 def _rule(runs: Measured) -> Finding:
     """The rule against every row of a pool."""
     claim = (
-        "The article has no rule for when to use threads. Ours: use them if the waits that they overlap, all "
-        "but ceil(8 / threads) of the eight, are longer than the cost of their pool."
+        "Not published: use threads if the waits that they overlap, all but ceil(8 / threads) of the eight, "
+        "are longer than the cost of their pool."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
@@ -261,7 +261,8 @@ def _crossing(
     if won:
         sides.append(f"from {_of_wait(min(won, key=lambda one: one.wait_s))} on they win")
     measured = f"; measured: {', '.join(sides)}" if sides else ""
-    return f"{n_threads} threads: from {1e6 * wait_that_pays_s(n_threads, costs):.0f} us{measured}."
+    pays_us = 1e6 * wait_that_pays_s(n_threads, costs)
+    return f"{n_threads} threads: they should pay from a wait of {pays_us:.0f} us{measured}."
 
 
 def _of_wait(operation: Operation) -> str:

@@ -100,11 +100,11 @@ class Nornir:
             knees.append(f"{knee} for {1e3 * wait:g} ms{' (the most tested)' * (knee == most)}")
             cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
             if knee != most:
-                started = f"{same[most].of('n_threads'):.0f} threads of {most} workers"
-                beyond.append(f"{started} and {cpu_s[1] - cpu_s[0]:+.2f} s of CPU for {1e3 * wait:g} ms")
+                started = f"{same[most].of('n_threads'):.0f} threads for {most} workers"
+                beyond.append(f"{1e3 * wait:g} ms: {started}, {cpu_s[1] - cpu_s[0]:+.2f} s of CPU")
         within = f"within {100 * KNEE_WITHIN:.0f} % of the best time"
         told = f"The fewest workers that are {within}: {', '.join(knees)}."
-        return f"{told} The most workers gave {'; '.join(beyond)}." if beyond else told
+        return f"{told} With the most workers: {'; '.join(beyond)}." if beyond else told
 
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -228,11 +228,11 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
         told.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
-    claim = "More workers than enough cost CPU and gain no time"
+    claim = "More workers than enough gain no time and cost CPU"
     if not told:
         return Finding(f"{claim}.", None, "No wait was run with more workers than are enough.")
     return Finding(
-        f"{claim}: up to {max(published):.2f} s more.",
+        f"{claim}: up to {max(published):.2f} s.",
         more(pairs, _SURELY_S),
         f"User and system time here: {'; '.join(told)}.",
     )

@@ -70,8 +70,9 @@ class PiPools:
         "not their sum. fixed: as many threads as cores, one job at a time; own threads: one per job; "
         "semaphore: the same with as many permits to compute as cores, released for each sleep; scheduled: "
         "an event loop gives single steps to as many threads as cores. The work of a step is calibrated once "
-        "for all runs. Times are of the batch, over 54 ms. A heartbeat thread wakes up every 5 ms. A step's "
-        "wait is the time from the end of its sleep to the end of its computing, less the computing."
+        "for all runs. Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 "
+        "ms. A step's wait is the time from the end of its sleep to the end of its computing, less the "
+        "computing."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (

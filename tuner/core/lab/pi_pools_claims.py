@@ -49,7 +49,7 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
             ),
             (f"One thread per job stays flat to about {seen.flat_to:g} jobs per core, then rises.", _flat),
             (
-                "It rises because threads starve, not only because the cores have no more to give.",
+                "The time rises because threads starve, not only because the cores are full.",
                 _starves,
             ),
             (

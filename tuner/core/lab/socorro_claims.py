@@ -112,7 +112,7 @@ def _best(seen: Seen, box: str) -> Finding:
         claimed = seen.row(box, BEST)
         others = [row for row in published(seen, box) if row is not claimed]
         ratios = {layout_told(row): over(claimed, row, ITEMS) for row in others}
-        told = ", ".join(f"{ratio_told(ratio)} times {name}" for name, ratio in ratios.items())
+        told = ", ".join(f"{ratio_told(ratio)} times the items of {name}" for name, ratio in ratios.items())
         missing = len(PUBLISHED) - 1 - len(others)
         verdict = both(*map(_ahead, ratios.values()))
         return None if verdict and missing else verdict, (
@@ -204,7 +204,8 @@ def _interpreters(seen: Seen) -> list[Finding]:
             Finding(
                 f"Not published: the interpreter alone changes at most {100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
-                f"{REFERENCE} started children in the same way, over Python {first}: {_listed(ratios)}.",
+                f"Items of {REFERENCE} with the same way to start a child, over those with Python {first}: "
+                f"{_listed(ratios)}.",
             )
         )
     held = {
@@ -219,8 +220,8 @@ def _interpreters(seen: Seen) -> list[Finding]:
                 f"{CORES} threads gives fewer items if the start of a child holds the GIL until its exec "
                 "(posix_spawn).",
                 both(*(negated(one.at_least(1.0)) for one in held.values())),
-                f"{REFERENCE} with posix_spawn over vfork, by Python: {_listed(held)}. The model has no GIL "
-                "that is held without CPU.",
+                f"Items of {REFERENCE} with posix_spawn over those with vfork, by Python: {_listed(held)}. "
+                "The model has no GIL that is held without CPU.",
             )
         )
     return findings

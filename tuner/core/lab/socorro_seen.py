@@ -121,4 +121,4 @@ def best_told(seen: Seen, box: str) -> str:
     names = " and ".join(layout_told(row) for row in sorted(alike, key=lambda row: row.at[2:]))
     if len(alike) == 1:
         return f"{names} is the best published layout"
-    return f"{names} are the best published layouts, not significantly different"
+    return f"{names} are the best published layouts and do not differ significantly"
