@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import fmean
 
-from tuner.core.lab.experiment import Finding, Row, Spread
+from tuner.core.lab.experiment import Finding, Row
 from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
 from tuner.core.lab.verdicts import both, more, over
 
@@ -67,7 +67,7 @@ def _one_is_slower(table: Table) -> Finding:
     return Finding(
         f"{claim}: {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Here {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores ({_ranges(pairs)}).",
+        f"Here {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
     )
 
 
@@ -86,7 +86,7 @@ def _a_hundred_cost(table: Table) -> Finding:
     return Finding(
         f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of CPU time on average.",
         both(False if sooner else no_sooner, dearer),
-        f"Here {_more_ms(pairs, 'measured')} ({_ranges(pairs)}; {100 * _WITHIN:.0f} % less is no gain) and "
+        f"Here {_more_ms(pairs, 'measured')} ({100 * _WITHIN:.0f} % less is no gain) and "
         f"{cpu_s:+.3f} s of CPU time.",
     )
 
@@ -185,17 +185,6 @@ def _more_ms(pairs: Sequence[tuple[float, Row, Row]], side: str) -> str:
         for _, one, other in pairs
     ]
     return f"{1e3 * fmean(one - other for one, other in total_s):+.0f} ms"
-
-
-def _ranges(pairs: Sequence[tuple[float, Row, Row]]) -> str:
-    return "; ".join(
-        f"{1e3 * wait:g} ms: {_range(one.measured['total_s'])} against {_range(other.measured['total_s'])}"
-        for wait, one, other in pairs
-    )
-
-
-def _range(spread: Spread) -> str:
-    return f"{spread.low:.3f} to {spread.high:.3f} s" if spread.n > 1 else f"{spread.median:.3f} s"
 
 
 def _both(row: Row) -> str:
