@@ -4,8 +4,8 @@
                           [--studies 20] [--level 0.05] [--spread 0] [--plan 1000] [--seed 1]
                           [--processes N] [--json]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`), else `curve` and `ties`. Boxes are
-simulated event by event: each has noise and drift of its own, a level of its own (a standard deviation of
+SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`), else `curve` and `ties`. Boxes
+are simulated event by event: each has noise and drift of its own, a level of its own (a standard deviation of
 --level) and, with --spread, something of its own with each layout. Each study is led on one box and on so
 many, on the same surface; a race until its answer may be claimed (what is under way then is not waited for),
 a grid until all of its blocks are done. "of ideal": the hours on one box, over the boxes and the hours on

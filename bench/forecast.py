@@ -2,7 +2,7 @@
 
     python bench/forecast.py [SUITE ...] [--kind strict] [--studies 30] [--seed 1] [--processes N] [--json]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`); `ties`, `slippage` and
+SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`); `ties`, `slippage` and
 `curve` without any. Each study is led to its end, then again, and asked when a tenth, a quarter, half and
 three quarters of its launches were made. "told" is the share of studies that had an answer by then (early
 nobody can tell, or only that it is more than is followed); "held" the share of these that took no longer, to

@@ -3,7 +3,7 @@
     python bench/race.py [SUITE ...] [--studies 1000] [--hard-studies 2000] [--proven-studies 100]
                          [--known-studies 0] [--seed 1]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`).
+SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`).
 
 1. Each SUITE, strict and calibrated: the mean cost, and how often it is right.
 2. Strict where it is most often wrong: one layout is best, so many rivals lie just outside the margin (1.02

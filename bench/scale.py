@@ -8,7 +8,7 @@ process, from its start to its end (`serve`: until its first page is there). Bel
 exponent with which it grows from one size to the next: 1 is in proportion, 0 not at all. A command that takes
 longer than --limit is ended, and shown as "over". parts is what `rank` and the model of `report` do with the
 largest study of windows, in this process. --keep leaves the studies in DIR, and takes what is there.
-The page docs/scale.md is of --most 100000, which writes studies of 648 MB.
+The page docs/method/scale.md is of --most 100000, which writes studies of 648 MB.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python bench/strategies.py SUITE ... [--studies 200] [--slow-studies 40] [--seed 1] [--processes N]
 
-SUITE is a suite's JSON file or the name of one of tuner's own (`docs/replay.md`). A table per suite:
+SUITE is a suite's JSON file or the name of one of tuner's own (`docs/method/replay.md`). A table per suite:
 
 - "ends at": the mean cost where a strategy ends by itself, "right" how often it is then right;
 - "at the race's cost": how often it is right with a budget of the strict race's mean cost (of studies, not of

@@ -2,10 +2,10 @@
 
     python bench/model/guide.py [SUITE ...] [--studies 1000] [--seed 1] [--processes N] [--json]
 
-SUITE is a suite's JSON file or one of tuner's own (`docs/replay.md`); `wall` and `curve` without any. Both
-lines of a suite meet the same surfaces and the same luck. "off" is the share of studies that switched the
-guide off; "foretold" how far it was off in the median for layouts without a window, and in brackets what the
-filters without a model made of the same layouts (medians over studies). A surface of more studies than a
+SUITE is a suite's JSON file or one of tuner's own (`docs/method/replay.md`); `wall` and `curve` without any.
+Both lines of a suite meet the same surfaces and the same luck. "off" is the share of studies that switched
+the guide off; "foretold" how far it was off in the median for layouts without a window, and in brackets what
+the filters without a model made of the same layouts (medians over studies). A surface of more studies than a
 suite has is repeated with other luck. Intervals are Wilson's, 95 %; +- is a standard error.
 
 Last: the time to the first proposal on 22 and 174 layouts, when a process solves the network, and the time

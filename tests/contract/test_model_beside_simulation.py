@@ -17,7 +17,7 @@ from ..bench_modules import MODEL, loaded
 
 N_SERVICES = 12
 N_ITEMS = 20_000
-#: bench/model/analytic.py: absolute errors over 60 services, their mean and the largest (docs/model.md)
+#: bench/model/analytic.py: absolute errors over 60 services, mean and largest (docs/method/model.md)
 MEAN_RATIO, MOST_THROUGHPUT_RATIO, MOST_LOAD_RATIO = 0.0036, 0.078, 0.085
 
 

@@ -53,7 +53,7 @@ def pools(waiting: Any, published: dict[str, Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def chosen(waiting: Any) -> Any:
-    """The structure of the model that docs/published.md settled on."""
+    """The structure of the model that docs/method/published.md settled on."""
     (form,) = (one for one in waiting.FORMS if one.name == waiting.CHOSEN)
     return form
 

@@ -1,4 +1,4 @@
-"""docs/faults.md names tests: each is there, and each test of a fault is on the page."""
+"""docs/method/faults.md names tests: each is there, and each test of a fault is on the page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "faults.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "method" / "faults.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)
 
 

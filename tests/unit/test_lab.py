@@ -181,7 +181,9 @@ def test_what_workers_past_enough_cost_is_judged_by_all_waits(
             runs.append(Run(row.at, block, {**run.values, "cpu_s": 0.5 + dearer_s}))
 
     (found,) = (
-        one for one in outcome(Nornir(), SEEDS, runs).findings if one.claim.startswith("Workers past")
+        one
+        for one in outcome(Nornir(), SEEDS, runs).findings
+        if one.claim.startswith("More workers than enough")
     )
     assert found.holds is holds
 
@@ -234,7 +236,7 @@ def test_people_read_a_table_and_then_what_was_claimed(whole: Outcome) -> None:
     (row,) = (line for line in lines if line.split()[:3] == ["0.05", "100", "5.532"])
     assert row.split()[-1] == "*"  # the model was fitted to it
     assert any(line.startswith(wording("lab.model-fitted-measured-rows")) for line in lines)
-    assert sum(line.startswith(("Holds here: ", wording("lab.does-hold-here"))) for line in lines) == 6
+    assert sum(line.startswith(("Holds here", wording("lab.does-hold-here"))) for line in lines) == 6
     assert sum(line.startswith(wording("lab.cannot-be-told-by-these-runs")) for line in lines) == 1
 
 
@@ -248,10 +250,12 @@ def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcom
 
 
 def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
-    page = render_document(lab_page(whole, "Measured here: x.", "it.svg", "tuner lab nornir"), "markdown")
+    blocks = lab_page(whole, "Measured here: x.", "it.svg", "it.csv", "tuner lab nornir")
+    page = render_document(blocks, "markdown")
 
     assert wording("lab.page-of-nornir-begins") in start_of(page)
     assert "](it.svg)" in page
+    assert "it.csv" in page
     assert wording("lab.sh-tuner-lab-nornir") in page
     assert page.count("\n- ") == 7
 

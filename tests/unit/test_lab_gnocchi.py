@@ -125,7 +125,7 @@ def test_the_rule_is_held_against_every_row_of_a_pool(whole: Outcome) -> None:
     rule = the_rule(whole)
 
     assert rule.holds is True
-    assert rule.why.startswith("It costs 1.0")
+    assert rule.why.startswith("A pool costs 1.0")
     assert wording("lab.right-in-rows", n=40) in rule.why
     six = rule.why.split(" 6 threads: ")[1].split(" 8 threads: ")[0]
     assert wording("lab.measured-up-us-times") in end_of(six)

@@ -190,14 +190,14 @@ def test_what_was_not_run_is_told_by_each_finding(without: str, cannot: list[int
 
     assert [n for n, holds in enumerate(verdicts(found)) if holds is None] == cannot
     assert all("not" in found.findings[n].why for n in cannot)
-    assert found.follows.startswith("In CPU time, ")
+    assert found.follows.startswith("CPU time per wait, ")
     assert "<svg" in lab_picture(found).svg()
 
 
 def test_it_is_told_in_every_format(whole: Outcome) -> None:
     for fmt in table_formats():
         assert "asyncio" in render_lab(whole, "Here.", fmt)
-    assert lab_page(whole, "Here.", "it.svg", "tuner lab gornir")
+    assert lab_page(whole, "Here.", "it.svg", "it.csv", "tuner lab gornir")
     assert '"holds": true' in render_lab_json([(whole, {})])
 
 

@@ -122,7 +122,7 @@ def test_what_go_runs_is_run_once_and_is_no_change_by_an_interpreter() -> None:
     assert {experiment.job(at).python for at in of_go} == {""}
     ((_, _, changes),) = experiment.changes(found.rows)
     assert {change.n_points for change in changes} == {18}
-    assert sum("whatever GOMAXPROCS" in claim for claim in claims) == 1
+    assert sum("for any GOMAXPROCS" in claim for claim in claims) == 1
     assert sum(wording("lab.goroutines-take-less-cpu") in claim for claim in claims) == 2
     assert wording("lab.goroutines-take-wait") in start_of(claims[0])
     assert wording("lab.python-goroutines-take-less") in start_of(claims[3])

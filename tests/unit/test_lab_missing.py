@@ -65,7 +65,7 @@ def told(experiment: Experiment, made: Made, points: Sequence[At]) -> Outcome:
     """What these points come to; it can be shown, too."""
     found = outcome(experiment, SEEDS, [made(at) for at in points])
     assert render_lab(found, "Here.", "simple")
-    assert lab_page(found, "Here.", "it.svg", "tuner lab it")
+    assert lab_page(found, "Here.", "it.svg", "it.csv", "tuner lab it")
     assert "<svg" in lab_picture(found).svg()
     assert found.follows
     return found

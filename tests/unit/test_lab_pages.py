@@ -32,7 +32,7 @@ def test_a_page_says_what_its_runs_gave(tmp_path: Path, runs: Path) -> None:
     done = Typed(tmp_path)("lab", name, "--results", runs.name, "--page", f"{name}.md")
 
     assert done.returncode == 0, done.stderr
-    for file in (f"{name}.md", f"{name}.svg"):
+    for file in (f"{name}.md", f"{name}.svg", f"{name}.csv"):
         made, kept = (
             re.sub(r" +|-{3,}", " ", (folder / file).read_text(encoding="utf-8")).splitlines()
             for folder in (tmp_path, ROOT / "docs" / "lab")

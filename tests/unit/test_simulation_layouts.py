@@ -25,7 +25,7 @@ BOX = Machine(cores=2)
 TODAY = WhatIf()
 HEAVY = Demands(
     gil_s=0.012, child_s=0.012, asleep_s=0.001, spawn_s=0.001
-)  # children of 12 ms, as in docs/model.md
+)  # children of 12 ms, as in docs/method/model.md
 
 
 def profile(demands: Demands, terms: Terms = NO_TERMS) -> Profile:

@@ -60,7 +60,8 @@ def lab(
     page: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.md", help="Write a Markdown page to this file, and its picture next to it."
+            metavar="FILE.md",
+            help="Write a Markdown page to this file, and its picture and its figures (CSV) next to it.",
         ),
     ] = None,
     format_: Format = None,
@@ -177,10 +178,11 @@ def _write_page(page: Path, outcome: Outcome, made: Results) -> None:
     from tuner.bootstrap import lab_command
     from tuner.reports.charts.lab import lab_picture
     from tuner.reports.documents import render_document
-    from tuner.reports.lab import lab_page
+    from tuner.reports.lab import lab_figures, lab_page
 
-    picture = page.with_suffix(".svg")
-    blocks = lab_page(outcome, _box_told(outcome, made), picture.name, lab_command(made))
+    picture, figures = page.with_suffix(".svg"), page.with_suffix(".csv")
+    blocks = lab_page(outcome, _box_told(outcome, made), picture.name, figures.name, lab_command(made))
+    replace_text(figures, lab_figures(outcome))
     replace_text(picture, lab_picture(outcome).svg(standalone=True) + "\n")
     replace_text(page, render_document(blocks, "markdown"))
 

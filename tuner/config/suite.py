@@ -15,7 +15,7 @@ from tuner.core.layout import Layout, parse_layout
 from tuner.core.suite import Suite, SuiteNoise
 
 LARGEST_BYTES = 64 * 1024 * 1024
-_HINT = "docs/replay.md describes the format of a suite."
+_HINT = "docs/method/replay.md describes the format of a suite."
 _NEEDED = ("layouts", "surfaces", "within", "confidence", "launch_s", "window_s", "noise")
 
 

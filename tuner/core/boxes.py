@@ -6,7 +6,7 @@
 - A layout *collapses* that measured best on one box and is worse than the best of another by more than the
   margin, where launches are not noisy enough for both to be luck.
 
-docs/boxes.md has the reasons, and what was simulated.
+docs/method/boxes.md has the reasons, and what was simulated.
 """
 
 from __future__ import annotations

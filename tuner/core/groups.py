@@ -6,7 +6,7 @@
 - ``not-ruled-out``: neither. Its interval is too wide to decide, or it has a single launch.
 
 A single launch never decides: what launches of one layout differ by is not to be seen in one of them.
-`docs/ranking.md` argues the rule.
+`docs/method/ranking.md` argues the rule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What may win: limits of load, memory and latency, and whether a layout is shown to keep them.
 
-What is claimed, and on what grounds: `docs/limits.md`.
+What is claimed, and on what grounds: `docs/method/limits.md`.
 
 - A launch is one value: the mean over its windows of load, the largest of memory, the p95 of the requests of
   all of them. The claim is about the mean over many launches like these (on the logarithmic scale).

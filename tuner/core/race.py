@@ -9,8 +9,8 @@ They end when it is small enough. How it is worked out is the difference, and wi
 - ``calibrated`` expects layouts alike in P and T to be alike in throughput, and the noise to be of the usual
   size. The doubt is the probability of being wrong, given that. It need not measure every layout.
 
-`docs/race.md` says what is proven, what is measured, and what breaks either. `tuner.core.racing` has what a
-race of one box and one of several have in common.
+`docs/method/race.md` says what is proven, what is measured, and what breaks either. `tuner.core.racing` has
+what a race of one box and one of several have in common.
 """
 
 from __future__ import annotations

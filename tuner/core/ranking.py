@@ -1,6 +1,6 @@
 """From windows to the ranking: who is better than whom, and what cannot be told apart.
 
-What is claimed, and on what grounds: `docs/ranking.md` has the reasons and the simulations.
+What is claimed, and on what grounds: `docs/method/ranking.md` has the reasons and the simulations.
 
 - A launch is one value, however many windows it has. Logarithms of throughput are fitted as layout + block:
   what the box did during a block drops out of every comparison.

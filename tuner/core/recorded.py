@@ -23,7 +23,7 @@ _PER_10_MIN = 600.0
 class RecordedStudy:
     """What a study found, taken for the truth, and what its windows differ from that by.
 
-    All on the logarithmic scale. `docs/replay.md` says what this can show and what not.
+    All on the logarithmic scale. `docs/method/replay.md` says what this can show and what not.
     """
 
     name: str

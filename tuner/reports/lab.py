@@ -13,7 +13,8 @@ from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Pi
 from tuner.reports.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
-_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Cannot be told by these runs"}
+_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
+_OWN = "Not published: "  #: a claim of tuner's own
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
 
@@ -46,12 +47,13 @@ def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
     )
 
 
-def lab_page(outcome: Outcome, box: str, picture: str, command: str) -> list[Block]:
+def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: str) -> list[Block]:
     """The outcome as a page.
 
     Args:
         box: on what it was measured, in a sentence.
-        picture: the file of `lab_picture`, beside the page.
+        picture: the file of `lab_picture`, in the same folder.
+        figures: the file of `lab_figures`, in the same folder.
         command: what was typed to measure it.
     """
     experiment = outcome.experiment
@@ -63,12 +65,11 @@ def lab_page(outcome: Outcome, box: str, picture: str, command: str) -> list[Blo
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Heading("What was claimed", 2),
+        Paragraph(f"The file {figures} has every row: published, measured and modelled."),
+        Heading("Published claims", 2),
         Bullets(tuple(map(finding_told, outcome.findings))),
-        Heading("What the model says", 2),
+        Heading("The model", 2),
         *map(Paragraph, _model_told(outcome)),
-        Heading("Every figure", 2),
-        *_tables(outcome),
     ]
 
 
@@ -80,9 +81,8 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
         told.append(f"{counted(not_run, 'published row')} not run, not shown.")
     if n_disturbed:
         told.append(
-            f"Others used more of the box than a study's windows may have beside "
-            f"{counted(n_disturbed, 'run')}: "
-            "no claim rests on those, and a row that has no others is marked !."
+            f"Other processes used more CPU than a study allows during {counted(n_disturbed, 'run')}: "
+            "no claim uses these, and a row without other runs is marked !."
         )
     return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(told)]
 
@@ -135,11 +135,16 @@ def box_told(
     """
     packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]
     where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
-    kind = " A quick look: some of the points." if quick else ""
-    times = "once" if repeats == 1 else f"{repeats} times, in an order of its own each time"
+    kind = " A quick run of some of the points." if quick else ""
+    times = "once" if repeats == 1 else f"{repeats} times in random order"
     return " ".join(
         [f"Measured here: {counted(n_runs, 'run')}, each point {times}; {where}.{kind}", *left_out]
     )
+
+
+def lab_figures(outcome: Outcome) -> str:
+    """Every row with every figure, as CSV."""
+    return render_table(figures_table(outcome, for_programs=True), "csv")
 
 
 def main_table(outcome: Outcome) -> Table:
@@ -185,15 +190,32 @@ def figures_table(
             (f"{figure.label} {side}" if for_programs or n == 0 else side, cells)
             for n, (side, cells) in enumerate(filled)
         ]
+    if for_programs:
+        columns += _spread_columns(outcome)
+        columns.append(("fitted *", ["yes" * row.is_fitted for row in _run(outcome)]))
+        columns.append(("disturbed !", ["yes" * row.is_disturbed for row in _run(outcome)]))
     headers = tuple(head for head, _ in columns)
     rows = tuple(zip(*(cells for _, cells in columns), strict=True))
     return Table(headers, rows, frozenset(range(len(headers))))
 
 
+def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
+    """The least and the most of the figure that the experiment is about."""
+    figure = outcome.experiment.figures[0]
+    spreads = [row.measured.get(figure.key) for row in _run(outcome)]
+    least = [_number(None if one is None else one.low, figure) for one in spreads]
+    most = [_number(None if one is None else one.high, figure) for one in spreads]
+    return [(f"{figure.label} least", least), (f"{figure.label} most", most)]
+
+
 def finding_told(finding: Finding) -> str:
     """What was claimed, and what became of it here."""
     verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
-    return f"{verdicts[finding.holds]}: {finding.claim} {finding.why}"
+    verdict, claim = verdicts[finding.holds], finding.claim
+    if claim.startswith(_OWN):
+        claim = claim.removeprefix(_OWN)
+        verdict, claim = f"{verdict} (not published)", claim[0].upper() + claim[1:]
+    return f"{verdict}: {claim} {finding.why}"
 
 
 def errors_told(outcome: Outcome) -> str:
@@ -205,8 +227,8 @@ def errors_told(outcome: Outcome) -> str:
     worst = max(errors, key=lambda at: abs(errors[at]))
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model, fitted to {counted(n_fitted, 'measured row')} (*), is off by "
-        f"{100 * fmean(map(abs, errors.values())):.1f} % in the mean of the other {len(errors)}, by "
+        f"The model is fitted to {counted(n_fitted, 'measured row')} (*). Its error on the other "
+        f"{len(errors)} is {100 * fmean(map(abs, errors.values())):.1f} % on average and "
         f"{100 * errors[worst]:+.1f} % at worst ({', '.join(map(_value, worst))})."
     )
 

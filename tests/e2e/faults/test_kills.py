@@ -1,4 +1,4 @@
-"""A short campaign of each kind, by an ordinary user; docs/faults.md has what a thousand kills cost."""
+"""A short campaign of each kind, as an ordinary user; docs/method/faults.md has a thousand kills."""
 
 from __future__ import annotations
 

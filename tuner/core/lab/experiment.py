@@ -36,7 +36,7 @@ class Figure:
     is_outcome: bool = True  #: comes of what was run; False: of the box, or as it was asked for
 
 
-FOREIGN = Figure("foreign_cores", "others' cores", 2, is_outcome=False)  #: of every run
+FOREIGN = Figure("foreign_cores", "other processes' cores", 2, is_outcome=False)  #: of every run
 
 
 @dataclass(frozen=True, slots=True)

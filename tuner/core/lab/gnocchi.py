@@ -38,13 +38,13 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch of eight series, each read, worked on for 6.75 us and written: in a plain loop, or by a "
-        "pool of threads that is made for the batch, as Gnocchi does it. The series are in files (seven "
-        "calls each, in memory where the box has /dev/shm) or in a Redis (two commands by redis-py); for "
-        "a remote file each of these calls goes to a file server of our own. What is remote gives its "
-        "answers so many us later; the round trip is what one really took, the median of 300. Timed is a "
-        "batch, the median of three seconds of them; batches in the loop and in the pool take turns, and "
-        "the gain is the loop's time over the pool's in the same run."
+        "A batch of eight series that are each read, worked on for 6.75 us and written: in a plain loop, or "
+        "on a pool of threads that is created for the batch, as in Gnocchi. The series are in files (seven "
+        "calls each, in memory if the host has /dev/shm) or in Redis (two redis-py commands). For a remote "
+        "file each call goes to a file server of the experiment. Remote stores answer this many us later; "
+        "the round trip is measured, as the median of 300. A batch's time is the median over three seconds. "
+        "Batches in the loop and in the pool alternate, and the gain is the loop's time over the pool's in "
+        "the same run."
     )
     parameters = ("target", "away us", "threads")
     figures = (
@@ -111,15 +111,15 @@ class Gnocchi:
             }
         alone = {at for at in runs if n_threads_of(at) == 1}
         told = (
-            "Of each store its row of one thread says how long an operation computes and how long it waits."
+            "For each store the row of one thread gives how long an operation computes and how long it waits."
         )
         if costs is None:
             return Model(modelled, frozenset(alone), f"{told} No pool was run beside one.")
         told += (
-            " A line for the GIL, first come, first served, has the rest: a pool costs "
-            f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each thread that "
-            f"is started, whatever that is made of, fitted to {len(fitted)} rows: the fewest and the most "
-            "threads of a pool, where the waits are shortest and where they are longest."
+            " The rest is a first-come, first-served line for the GIL: a pool costs "
+            f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each started "
+            f"thread, fitted to {len(fitted)} rows: the fewest and the most threads, with the shortest and "
+            "the longest waits."
         )
         return Model(modelled, frozenset({*alone, *fitted}), told)
 
@@ -144,9 +144,9 @@ class Gnocchi:
         waits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
         told, wrong = _held(measured, costs)
         return (
-            "Threads pay where the waits that they take side by side are longer than what their pool costs: "
-            f"on this box, by that rule, from a wait of {waits} in each of eight operations. It is right "
-            f"in {len(told) - len(wrong)} of the {len(told)} rows in which these runs can tell who wins."
+            "Threads pay if the waits that they overlap are longer than the cost of their pool. On this host "
+            f"they pay from a wait of {waits} in each of eight operations. This rule is right in "
+            f"{len(told) - len(wrong)} of the {len(told)} rows in which these runs show a winner."
         )
 
 
@@ -222,8 +222,8 @@ def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
 def _rule(runs: Measured) -> Finding:
     """The rule against every row of a pool."""
     claim = (
-        "So when should you use threads? That was left open; our rule is: when the waits that they take side "
-        "by side, all but ceil(8 / threads) of the eight, are longer than what their pool costs."
+        "Not published: use threads if the waits that they overlap, all but ceil(8 / threads) of the eight, "
+        "are longer than the cost of their pool."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
@@ -232,8 +232,8 @@ def _rule(runs: Measured) -> Finding:
     n_rows = sum(1 for at in runs if n_threads_of(at) > 1)
     n_fitted = len(set(pool_rows(runs)) & set(told))
     why = (
-        f"Right in {len(told) - len(wrong)} of the {len(told)} rows in which these runs can tell who wins "
-        f"({n_fitted} of them helped to find these costs)"
+        f"Right in {len(told) - len(wrong)} of the {len(told)} rows in which these runs show a winner "
+        f"({n_fitted} of them were used to fit these costs)"
     )
     if len(told) < n_rows:
         why += f", of {n_rows}"
@@ -243,8 +243,8 @@ def _rule(runs: Measured) -> Finding:
     return Finding(
         claim,
         None if not told else not wrong,
-        f"It costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us a thread here. {why}. "
-        f"{' '.join(crossings)}",
+        f"A pool costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us per thread here. {why}."
+        f" {' '.join(crossings)}",
     )
 
 
@@ -261,9 +261,10 @@ def _crossing(
     if won:
         sides.append(f"from {_of_wait(min(won, key=lambda one: one.wait_s))} on they win")
     measured = f"; measured: {', '.join(sides)}" if sides else ""
-    return f"{n_threads} threads: from {1e6 * wait_that_pays_s(n_threads, costs):.0f} us{measured}."
+    pays_us = 1e6 * wait_that_pays_s(n_threads, costs)
+    return f"{n_threads} threads: they should pay from a wait of {pays_us:.0f} us{measured}."
 
 
 def _of_wait(operation: Operation) -> str:
     times = operation.wait_s / operation.busy_s
-    return f"{1e6 * operation.wait_s:.0f} us ({times:.1f} times what is computed)"
+    return f"{1e6 * operation.wait_s:.0f} us ({times:.1f} times the computing)"

@@ -32,15 +32,14 @@ class Gornir:
     title = "threads, coroutines or goroutines?"
     publication = "gornir_2020"
     what = (
-        "A batch of 10 000 tasks, each of which sleeps for a round trip: as goroutines, all at once, with "
-        "GOMAXPROCS 1, as many as cores, and 100 (Go 1, Go cores, Go 100); as coroutines of asyncio, all at "
-        "once; and by nornir's threaded runner with at most so many workers. Timed is the whole "
-        "process, its start included, and so is its CPU time, Python's imports included. Threads are "
-        "all of the process at its end for Go, those that the pool started for nornir, the one of asyncio. "
-        "The published goroutines were gornir's. Those here are not: it is refused from here, for it has "
-        "no released version, and Go's module proxy, asked for one, gave none. They are a small program of "
-        "tuner's own that does what gornir's parallel runner is described to do: a goroutine for each host, "
-        "no limit, results through a channel with room for all, a wait group for the end."
+        "A batch of 10 000 tasks that each sleep for a round trip: as goroutines, all at once, with "
+        "GOMAXPROCS 1, as many as cores, and 100 (Go 1, Go cores, Go 100); as asyncio coroutines, all at "
+        "once; and on nornir's threaded runner with at most this many workers. Total and CPU time are of "
+        "the whole process, including its start and Python's imports. Threads are those at the end for Go, "
+        "and those that the pool started for nornir. The published goroutines were gornir's, which has no "
+        "released version. A small program of tuner replaces it and follows the description of gornir's "
+        "parallel runner: one goroutine for each host, no limit, a buffered channel for the results, a wait "
+        "group for the end."
     )
     parameters = ("wait s", "pool")
     figures = (
@@ -98,7 +97,7 @@ class Gornir:
         sentences = []
         if told:
             sentences.append(
-                "Goroutines and coroutines: the wait, and what the run with the shortest took beside it: "
+                "Goroutines and coroutines: the wait plus the overhead of the run with the shortest wait: "
                 f"{'; '.join(told)}."
             )
         threads = {at: values for at, values in runs.items() if is_nornir(at)}
@@ -132,8 +131,8 @@ class Gornir:
         if not cpu_us:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
-            f"In CPU time, its share of the process's start included, a wait costs {listed(cpu_us)}. "
-            f"{N_TASKS} of them end {listed(beside_s)} later than one alone would (medians of the waits)."
+            f"CPU time per wait, including a share of the process's start: {listed(cpu_us)}. {N_TASKS} waits "
+            f"at once end {listed(beside_s)} later than a single one would (medians over the waits)."
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import fmean
 
-from tuner.core.lab.experiment import Finding, Row, Spread
+from tuner.core.lab.experiment import Finding, Row
 from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
 from tuner.core.lab.verdicts import both, more, over
 
@@ -45,14 +45,14 @@ def _wait_and_a_constant(table: Table) -> Finding:
             apart = took.low > high or took.high < low
             near = True if low <= took.median <= high else False if apart else None
             verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
-    claim = "Goroutines take the wait and something constant, whatever GOMAXPROCS"
+    claim = "Goroutines take the wait plus a constant, for any GOMAXPROCS"
     if not told:
         return _untold(f"{claim}.", "Go was not run with two waits.")
     return Finding(
         f"{claim}: {listed(published)}.",
         both(*verdicts),
-        f"Here {listed(told)} in the mean of the waits; with these, totals are off by "
-        f"{100 * worst:.1f} % at most ({100 * _WITHIN:.0f} % are allowed).",
+        f"Here {listed(told)} on average; with these, totals are off by at most "
+        f"{100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
 
@@ -62,31 +62,31 @@ def _one_is_slower(table: Table) -> Finding:
     if not pairs:
         return _untold(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
-        return _untold(f"{claim}.", "It takes two cores, of which Go uses one here.")
+        return _untold(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
     return Finding(
-        f"{claim}: {_more_ms(pairs, 'published')} in the mean of the waits.",
+        f"{claim}: {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Here {_more_ms(pairs, 'measured')}, on {n_procs:.0f} of them ({_ranges(pairs)}).",
+        f"Here {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
     )
 
 
 def _a_hundred_cost(table: Table) -> Finding:
     pairs = list(table.pairs("Go 100", CORES))
-    claim = "GOMAXPROCS 100 gains no time over as many as cores and costs CPU time"
+    claim = "GOMAXPROCS 100 gains no time over as many as cores and costs more CPU time"
     if not pairs:
         return _untold(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
-        return _untold(f"{claim}.", "It takes two cores, of which Go uses one here.")
+        return _untold(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     sooner = more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
     no_sooner = both(*(_no_sooner(one, other) for _, one, other in pairs))
     dearer = more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return Finding(
-        f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of that in the mean of the waits.",
+        f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of CPU time on average.",
         both(False if sooner else no_sooner, dearer),
-        f"Here {_more_ms(pairs, 'measured')} ({_ranges(pairs)}; {100 * _WITHIN:.0f} % less are no gain) and "
+        f"Here {_more_ms(pairs, 'measured')} ({100 * _WITHIN:.0f} % less is no gain) and "
         f"{cpu_s:+.3f} s of CPU time.",
     )
 
@@ -118,7 +118,7 @@ def _less_cpu_than_threads(table: Table) -> Finding:
 
 def _sooner_than_threads(table: Table) -> Finding:
     pairs = list(table.pairs(None, CORES))
-    claim = "Goroutines are done sooner than any number of nornir's threads"
+    claim = "Goroutines finish sooner than any number of nornir's threads"
     if not pairs:
         return _untold(f"{claim}.", "Go and nornir were not both run.")
     published, told, fastest = [], [], []
@@ -129,7 +129,8 @@ def _sooner_than_threads(table: Table) -> Finding:
         published.append(f"{least_s / go.published['total_s']:.1f} times as long with {1e3 * wait:g} ms")
         told.append(
             f"{1e3 * wait:g} ms: {go.of('total_s'):.2f} s and {best.of('total_s'):.2f} s, "
-            f"{best.of('total_s') / go.of('total_s'):.1f} times as long; {enough.at[1]} is enough"
+            f"{best.of('total_s') / go.of('total_s'):.1f} times as long; "
+            f"{enough.at[1]} is the fewest that is enough"
         )
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
     return Finding(
@@ -141,8 +142,8 @@ def _sooner_than_threads(table: Table) -> Finding:
 
 def _asyncio_between(table: Table) -> Finding:
     claim = (
-        "Not published, asked here: coroutines of Python take less time and less CPU time than threads, and "
-        "more than goroutines."
+        "Not published: Python coroutines take less time and less CPU time than threads, and more than "
+        "goroutines."
     )
     above, below = list(table.pairs(None, ASYNCIO)), list(table.pairs(ASYNCIO, CORES))
     waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
@@ -184,17 +185,6 @@ def _more_ms(pairs: Sequence[tuple[float, Row, Row]], side: str) -> str:
         for _, one, other in pairs
     ]
     return f"{1e3 * fmean(one - other for one, other in total_s):+.0f} ms"
-
-
-def _ranges(pairs: Sequence[tuple[float, Row, Row]]) -> str:
-    return "; ".join(
-        f"{1e3 * wait:g} ms: {_range(one.measured['total_s'])} against {_range(other.measured['total_s'])}"
-        for wait, one, other in pairs
-    )
-
-
-def _range(spread: Spread) -> str:
-    return f"{spread.low:.3f} to {spread.high:.3f} s" if spread.n > 1 else f"{spread.median:.3f} s"
 
 
 def _both(row: Row) -> str:

@@ -192,12 +192,12 @@ def _told(change: Change, one: str, other: str) -> Finding:
     if change.low == change.high == 1:
         return Finding(claim, False, f"It is the same at all {change.n_points} points.")
     why = (
-        f"{_times(change)} in the mean over {change.n_points} points that differ in nothing else; at "
+        f"{_times(change)} on average over {change.n_points} points that differ in nothing else; at "
         f"single ones {change.least:.2f} to {change.most:.2f} times."
     )
     if change.is_sure:
         return Finding(claim, True, why)
-    return Finding(claim, None, f"Not told apart from none: {why}")
+    return Finding(claim, None, f"Not significantly different: {why}")
 
 
 def _times(change: Change) -> str:

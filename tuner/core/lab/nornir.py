@@ -39,8 +39,8 @@ class Nornir:
     title = "how many threads are enough threads?"
     publication = "nornir_2020"
     what = (
-        "A batch of 10 000 tasks, each of which sleeps for a round trip, by nornir's threaded runner with at "
-        "most so many workers. Timed is the whole process, start of the interpreter included."
+        "A batch of 10 000 tasks that each sleep for a round trip, on nornir's threaded runner with at most "
+        "this many workers. Times are of the whole process, including the start of the interpreter."
     )
     parameters = ("wait s", "workers")
     figures = (
@@ -97,13 +97,14 @@ class Nornir:
             raise NotRunError("no batch was run")
         for wait, same in by_wait.items():
             knee, most = fewest_enough(_totals(same)), max(same)
-            knees.append(f"{knee} for {1e3 * wait:g} ms{' (the most that were tried)' * (knee == most)}")
+            knees.append(f"{knee} for {1e3 * wait:g} ms{' (the most tested)' * (knee == most)}")
             cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
             if knee != most:
-                started = f"{same[most].of('n_threads'):.0f} threads of {most} workers"
-                beyond.append(f"{started} and {cpu_s[1] - cpu_s[0]:+.2f} s of CPU for {1e3 * wait:g} ms")
-        told = f"Of the workers that were tried, enough are {', '.join(knees)}."
-        return f"{told} The most that were tried came to {'; '.join(beyond)}." if beyond else told
+                started = f"{same[most].of('n_threads'):.0f} threads for {most} workers"
+                beyond.append(f"{1e3 * wait:g} ms: {started}, {cpu_s[1] - cpu_s[0]:+.2f} s of CPU")
+        within = f"within {100 * KNEE_WITHIN:.0f} % of the best time"
+        told = f"The fewest workers that are {within}: {', '.join(knees)}."
+        return f"{told} With the most workers: {'; '.join(beyond)}." if beyond else told
 
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -137,10 +138,10 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
             "n_threads": float(run.n_threads),
         }
     told = (
-        f"A line for the GIL, first come, first served, fitted to the totals of {len(seen)} corners: "
-        f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL for a task, "
-        f"{1e6 * costs.thread_s:.0f} us for a thread that is started, waits that end "
-        f"{1e3 * costs.wake_s:.1f} ms late. User and system time: a constant, and so much per thread."
+        f"A first-come, first-served line for the GIL, fitted to the totals of {len(seen)} corners: "
+        f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL per task, "
+        f"{1e6 * costs.thread_s:.0f} us per started thread, and waits that end "
+        f"{1e3 * costs.wake_s:.1f} ms late. User and system time are a constant plus a cost per thread."
     )
     return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), told)
 
@@ -209,9 +210,9 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Findi
     )
     most = max(_numbers(row.at)[1] for row in last.values())
     return Finding(
-        f"Not published: of {most} workers not all are started.",
+        f"Not published: not all of {most} workers are started.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
-        f"The pool starts a thread only when none is idle. Threads there were at most, by wait: {told}.",
+        f"The pool starts a thread only if none is idle. Most threads, by wait: {told}.",
     )
 
 
@@ -227,11 +228,11 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
         told.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
-    claim = "Workers past what is enough cost CPU and gain no time"
+    claim = "More workers than enough gain no time and cost CPU"
     if not told:
         return Finding(f"{claim}.", None, "No wait was run with more workers than are enough.")
     return Finding(
-        f"{claim}: up to {max(published):.2f} s of it.",
+        f"{claim}: up to {max(published):.2f} s.",
         more(pairs, _SURELY_S),
         f"User and system time here: {'; '.join(told)}.",
     )
@@ -244,8 +245,8 @@ def _cpu_s(figures: Mapping[str, float]) -> float:
 def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     claimed = max(row.published["cpu_percent"] for row in rows)
     claim = (
-        "Many threads of one interpreter use more than one core, though Python runs in one at a time: up to "
-        f"{claimed:.0f} %."
+        "Many threads of one interpreter use more than one core, although Python runs in one at a time: up "
+        f"to {claimed:.0f} %."
     )
     run = [row for row in rows if row.measured]
     if not run:
@@ -258,6 +259,6 @@ def _more_than_a_core(rows: Sequence[Row]) -> Finding:
         claim,
         measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
-        f"{kernel_s + most.of('user_s'):.2f} s are the kernel's, which starts and wakes threads without "
-        "the GIL.",
+        f"{kernel_s + most.of('user_s'):.2f} s are kernel time for starting and waking threads, without the "
+        "GIL.",
     )

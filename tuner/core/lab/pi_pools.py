@@ -64,16 +64,15 @@ class PiPools:
     title = "how many threads may there be?"
     publication = "pi_pools_2023"
     what = (
-        "A batch of jobs, so many per core, that all begin at once. A job computes for 54 ms in 18 steps; "
-        "one that sleeps does so after each step, 990 ms in all where nobody else runs (published: 3 s, "
-        "and 55 s). Steps are work in C that lets go of the GIL, or in Python under it; jitter makes "
-        "sleeps unequal by up to half, not their sum. fixed: as many threads as cores, a job at a time; "
-        "own threads: one per job; semaphore: the same with as many permits to compute as cores, given "
-        "back for each sleep; scheduled: as many threads as cores are handed single steps by an event "
-        "loop. How much work a step is, is found once, before all runs, and is the same in each of them. "
-        "Told is how long the batch takes, over the 54 ms. A job's own CPU time is measured before and after "
-        "the batch, where nothing else of the program runs. A heart beside wants to beat every 5 ms; "
-        "a step waits from the end of its sleep until it has been computed, less the computing."
+        "A batch of jobs that all begin at once. A job computes for 54 ms in 18 steps. One that sleeps does "
+        "so after each step and takes 990 ms in all if it runs alone (published: 3 s and 55 s). Steps are "
+        "work in C without the GIL, or in Python with it. Jitter makes the sleeps unequal by up to half, but "
+        "not their sum. fixed: as many threads as cores, one job at a time; own threads: one per job; "
+        "semaphore: the same with as many permits to compute as cores, released for each sleep; scheduled: "
+        "an event loop gives single steps to as many threads as cores. The work of a step is calibrated once "
+        "for all runs. Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 "
+        "ms. A step's wait is the time from the end of its sleep to the end of its computing, less the "
+        "computing."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (
@@ -165,11 +164,11 @@ class PiPools:
             if n == ALONE:
                 modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
         told = (
-            f"Closed forms, from what four kinds of jobs take: alone, and as many as cores. {n_cores:.0f} "
-            f"cores that all compute are worth {worth:.2f} of one whose neighbours are idle; a job that "
-            f"sleeps takes {sleeping:.1f} times its CPU time for it. Threads of their own share the cores "
-            "out of step; a semaphore and a scheduled pool take the cores' work or a job's own time, "
-            "whichever is longer; a fixed pool takes wave after wave. Work under the GIL has one core."
+            f"Closed forms, fitted to four rows: jobs alone, and as many as cores. {n_cores:.0f} "
+            f"busy cores are worth {worth:.2f} cores whose neighbours are idle; a sleeping job "
+            f"sleeps for {sleeping:.1f} times its CPU time. Own threads share the cores out of step. A "
+            "semaphore and a scheduled pool take the cores' work or a job's own time, whichever is longer. "
+            "A fixed pool takes wave after wave. Work under the GIL has one core."
         )
         return Model(modelled, fitted, told)
 

@@ -43,24 +43,23 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
             ),
             ("More threads than cores never help jobs that only compute.", _more_threads),
             (
-                "A fixed pool of as many threads as cores grows linearly with the jobs, which keep a thread "
-                "while they sleep.",
+                "A fixed pool of as many threads as cores takes time in proportion to the jobs, which keep a "
+                "thread while they sleep.",
                 _fixed_is_linear,
             ),
             (f"One thread per job stays flat to about {seen.flat_to:g} jobs per core, then rises.", _flat),
             (
-                "It rises because threads starve, not only because the cores have no more to give.",
+                "The time rises because threads starve, not only because the cores are full.",
                 _starves,
             ),
             (
-                "As many permits to compute as cores, given back for each sleep, mend what a thread per job "
-                "costs.",
+                "As many permits to compute as cores, released for each sleep, avoid the cost of a thread "
+                "per job.",
                 _semaphore,
             ),
             (
-                "Not published: where jobs ask for more than the cores have, a thread for each makes another "
-                f"thread, which has next to nothing to do, late: {LATER:g} times as late as permits do, or "
-                "more.",
+                "Not published: on full cores, a thread per job delays an almost idle thread at least "
+                f"{LATER:g} times as much as permits do.",
                 _heart,
             ),
             (
@@ -70,17 +69,16 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
             ),
             (
                 f"Threads = cores / utilization ({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} per "
-                "core) are as many as it takes, with at most as many computing as there are cores.",
+                "core) are enough, with at most as many computing as there are cores.",
                 _cores_over_utilization,
             ),
             (
-                "Not published: jobs that begin together and sleep alike wake together, and unequal sleeps "
-                f"(jitter) cure it: steps wait {100 * (1 - CURED_RATIO):.0f} % less.",
+                "Not published: jobs that begin together and sleep equally long wake together. With unequal "
+                f"sleeps (jitter) steps wait {100 * (1 - CURED_RATIO):.0f} % less.",
                 _stampede,
             ),
             (
-                "Not published: under the GIL the same jobs have one core between them, whatever the box "
-                "has.",
+                "Not published: under the GIL the same jobs use one core, however many the host has.",
                 _under_the_gil,
             ),
         )
@@ -96,14 +94,14 @@ def follows(rows: Sequence[Row]) -> str:
         raise NotRunError("own threads and the semaphore with as many jobs were not run")
     saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
     return (
-        f"With a thread for each job the time stays flat to {_flat_to(own):g} jobs per core, of those that "
-        f"were tried; cores over utilization is {seen.fill:.1f} per core, and with {most:g} a job takes "
-        f"{own[most].of('ratio') / own[1.0].of('ratio'):.2f} times as long as with 1, where the cores' work "
-        f"alone takes {seen.least(most) / own[1.0].of('ratio'):.2f}. Permits around the computing change "
-        f"the time by {min(saved):+.0f} to {max(saved):+.0f} %, and how late another thread is (p99, "
+        f"With a thread per job the time stays flat up to {_flat_to(own):g} jobs per core of those tested; "
+        f"cores / utilization is {seen.fill:.1f} per core. With {most:g} per core a job takes "
+        f"{own[most].of('ratio') / own[1.0].of('ratio'):.2f} times as long as with 1; the cores' work alone "
+        f"takes {seen.least(most) / own[1.0].of('ratio'):.2f}. Permits to compute change "
+        f"the time by {min(saved):+.0f} to {max(saved):+.0f} %, and the delay of another thread (p99, "
         f"{most:g} per core) from {own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} "
-        f"ms; a scheduled pool comes to {over(steps[most], held[most]).value:.2f} times the semaphore's "
-        f"time with {steps[most].of('n_threads'):.0f} threads in place of {held[most].of('n_threads'):.0f}."
+        f"ms. A scheduled pool takes {over(steps[most], held[most]).value:.2f} times the semaphore's "
+        f"time, with {steps[most].of('n_threads'):.0f} threads, not {held[most].of('n_threads'):.0f}."
     )
 
 
@@ -113,10 +111,10 @@ def _all_cores(seen: Seen) -> Verdict:
     where = f"on {seen.n_cores:.0f} cores"
     if "n_physical" in seen.alone.measured:
         n_physical = seen.alone.of("n_physical")
-        where += f", {n_physical:.0f} where those that share one, as the kernel tells, count once"
+        where += f" ({n_physical:.0f} physical ones)"
     return (
         here.near(claimed) if seen.n_cores > 1 else None,
-        f"{here.value:.2f} times here{_told(here)}, {where}.",
+        f"{here.value:.2f} times here{_told(here)} {where}.",
     )
 
 
@@ -125,16 +123,12 @@ def _more_threads(seen: Seen) -> Verdict:
     gains = {n: over(row, own[1.0], "jobs_per_s") for n, row in own.items() if n > 1}
     told = ", ".join(
         f"{n:g} per core: {gain.value:.2f}"
-        + (
-            f" (as many jobs on a fixed pool: {over(fixed[n], own[1.0], 'jobs_per_s').value:.2f})"
-            if n in fixed
-            else ""
-        )
+        + (f" (fixed pool: {over(fixed[n], own[1.0], 'jobs_per_s').value:.2f})" if n in fixed else "")
         for n, gain in gains.items()
     )
     return (
         both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
-        f"Jobs per second here, over those of one thread per core: {told}.",
+        f"Jobs per second, over those of one thread per core: {told}.",
     )
 
 
@@ -144,7 +138,7 @@ def _fixed_is_linear(seen: Seen) -> Verdict:
     told = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
     return (
         both(*(slope.near(1.0) for slope in slopes.values())),
-        f"Its time here, over so many times that of one job per core: {told}.",
+        f"Time per job, over that with one job per core: {told}.",
     )
 
 
@@ -163,10 +157,9 @@ def _flat(seen: Seen) -> Verdict:
     full = over(seen.asleep, seen.all_cores).value, truediv(*published)
     return (
         verdict if beyond else None,
-        f"Flat, within {100 * (FLAT_RATIO - 1):.0f} % of the time of one per core, to {here:g} of those "
-        f"tried{by_model}; by jobs per core, over that time: {told}. The cores are full "
-        f"from {full[0]:.1f} per core: a job's time alone, over what it computes when all cores do; by the "
-        f"published figures from {full[1]:.1f}.",
+        f"Within {100 * (FLAT_RATIO - 1):.0f} % of the time of one per core up to {here:g} of those "
+        f"tested{by_model}. Time over that of one, by jobs per core: {told}. The cores are full "
+        f"from {full[0]:.1f} per core (by the published figures from {full[1]:.1f}).",
     )
 
 
@@ -177,9 +170,8 @@ def _starves(seen: Seen) -> Verdict:
     told = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        "Its time over that of jobs which keep in step, and so all compute and then all sleep, by jobs per "
-        f"core: {told}. Over the cores' work, or a job alone where that is longer, which takes jobs out of "
-        f"step: {least}.",
+        f"Time over that of jobs in step, which all compute and then all sleep, by jobs per core: {told}. "
+        f"Time over the ideal, the cores' work or a job alone, whichever is longer: {least}.",
     )
 
 
@@ -189,7 +181,7 @@ def _semaphore(seen: Seen) -> Verdict:
     told = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Time with a thread per job, over that with permits, by jobs per core: {told}.",
+        f"Time with a thread per job over that with permits, by jobs per core: {told}.",
     )
 
 
@@ -203,7 +195,7 @@ def _heart(seen: Seen) -> Verdict:
     )
     return (
         both(*(ratio.at_least(LATER) for ratio in ratios.values())),
-        f"p99 of how late the heart beats, by jobs per core, own threads and semaphore: {told}.",
+        f"Delay of the heartbeat (p99) by jobs per core, own threads and semaphore: {told}.",
     )
 
 
@@ -216,7 +208,7 @@ def _scheduled(seen: Seen) -> Verdict:
         raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
     return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
-        f"Its time over the semaphore's, by jobs per core: {told}; {steps[most].of('n_threads'):.0f} "
+        f"Time over the semaphore's, by jobs per core: {told}, with {steps[most].of('n_threads'):.0f} "
         f"threads and an event loop for {steps[most].of('n_jobs'):.0f} jobs.",
     )
 
@@ -235,7 +227,7 @@ def _cores_over_utilization(seen: Seen) -> Verdict:
     told = ", ".join(f"{n:g}: {100 * share.value:.0f} %" for n, share in shares.items())
     return (
         verdict,
-        f"{seen.fill:.1f} per core by the utilization here; of those tried, {enough:g} are the fewest within "
+        f"{seen.fill:.1f} per core by the utilization here; {enough:g} are the fewest of those tested within "
         f"{100 * GAIN:.0f} % of the best. Jobs per second over the best, by jobs per core: {told}.",
     )
 
@@ -253,8 +245,8 @@ def _stampede(seen: Seen) -> Verdict:
     )
     return (
         both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())),
-        "p99 of how long a step waits, by jobs per core, where the cores can do them, sleeps alike and with "
-        f"jitter: {waits}. Their times, and what jobs that all wake together to the end would take: {times}.",
+        "Wait of a step (p99) by jobs per core, below full cores, with equal sleeps and with jitter: "
+        f"{waits}. Times of the batch, and of jobs that always wake together: {times}.",
     )
 
 
@@ -267,10 +259,10 @@ def _under_the_gil(seen: Seen) -> Verdict:
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
     return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
-        f"They keep at most {used[busiest].value:.2f} cores busy here ({busiest:g} per core), the same in C "
-        f"{c_used.value:.2f} ({most:g} per core); there the heart beats late by "
-        f"{own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, {in_c[most].of('beat_p99_ms'):.1f} ms "
-        "beside C.",
+        f"They use at most {used[busiest].value:.2f} cores here ({busiest:g} per core), the same in C "
+        f"{c_used.value:.2f} ({most:g} per core). There the heartbeat is delayed by "
+        f"{own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
+        f"{in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",
     )
 
 

@@ -52,11 +52,11 @@ class Socorro:
     title = "one process of many threads, or many processes of one?"
     publication = "socorro_2014"
     what = (
-        "The built-in crash processor on synthetic dumps, an item's shares as in 2014, in ordinary studies: "
-        "each layout once per block, a window each. Load is the mean of active tasks; Python CPU is that of "
-        "the workers themselves, without their children, for each process. The rows of 24 cores are "
-        "simulated, event by event, of what an item asked for here in 1x1; the model beside them is the "
-        "analytic one, so there they are two ways to work out one network, and neither has seen such a box."
+        "The built-in crash processor on synthetic dumps, with the demands of 2014, in ordinary studies: "
+        "each layout once per block, with one window. Load is the mean number of active tasks. Python CPU is "
+        "that of each worker process without its children. The rows of 24 cores are simulated event by event "
+        "from the demands of 1x1 here. The model next to them is the analytic one: both compute the same "
+        "network, and neither was measured on such a host."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (
@@ -216,7 +216,7 @@ def _told(
     }
     total_s = sum(shares.values())
     told = [
-        f"{'Each' if len(fitted) > 1 else 'The'} model has seen 1x1 alone: an item takes "
+        f"{'Each' if len(fitted) > 1 else 'The'} model is fitted to 1x1 alone: an item takes "
         f"{1e3 * total_s:.1f} ms there, "
         + ", ".join(f"{name} {100 * part_s / total_s:.0f} %" for name, part_s in shares.items())
         + "."
@@ -230,8 +230,8 @@ def _told(
         if errors:
             worst = max(errors, key=lambda at: abs(errors[at]))
             told.append(
-                f"Its throughput is off from what is {beside} by "
-                f"{100 * fmean(map(abs, errors.values())):.1f} % in the mean of "
+                f"Its throughput differs from the {beside} one by "
+                f"{100 * fmean(map(abs, errors.values())):.1f} % on average over "
                 f"{counted(len(errors), 'row')}, by {100 * errors[worst]:+.1f} % at worst "
                 f"({worst[1]}, {worst[2]:g}x{worst[3]:g})."
             )

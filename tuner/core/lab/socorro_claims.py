@@ -44,9 +44,9 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
     for box in (HERE, FAR):
         for claim in (_past_enough, _mob, _best, _between, _loads):
             one = claim(seen, box)
-            where = "On this box: " if box == HERE else f"On {CORES} simulated cores: "
+            where = "On this host: " if box == HERE else f"On {CORES} simulated cores: "
             if box == HERE and seen.n_cores < _TWO:
-                one = Finding(one.claim, None, f"{one.why} It takes two cores to tell.")
+                one = Finding(one.claim, None, f"{one.why} The claim needs two cores.")
             found.append(Finding(one.claim, one.holds, where + one.why, is_simulated=box == FAR))
     return [*found, *(one for one in (_queue(seen), *_interpreters(seen)) if one is not None)]
 
@@ -55,18 +55,18 @@ def follows(rows: Sequence[Row]) -> str:
     """Two sentences."""
     seen = Seen(rows)
     told = []
-    boxes = {HERE: f"On the {seen.n_cores:g} cores of this box", FAR: f"On {CORES} cores, simulated,"}
+    boxes = {HERE: f"On the {seen.n_cores:g} cores of this host", FAR: f"On {CORES} cores, simulated,"}
     for box, where in boxes.items():
         if not {point(box, _MOB, THREADED), point(box, REFERENCE, THREADED)} <= seen.rows.keys():
             continue
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         told.append(
-            f"{where} {best_told(seen, box)}, and {CORES} processes of one thread do "
-            f"{over(mob, reference, ITEMS).value:.2f} times what one process of {CORES} threads does: "
+            f"{where} {best_told(seen, box)}. {CORES} processes of one thread give "
+            f"{over(mob, reference, ITEMS).value:.2f} times the items of one process of {CORES} threads: "
             f"{bound_told(seen, box)}."
         )
     if not told:
-        return "Too little was run undisturbed for anything to follow."
+        return "Too little was run undisturbed for a conclusion."
     return " ".join(told)
 
 
@@ -84,9 +84,9 @@ def _past_enough(seen: Seen, box: str) -> Finding:
         gain = over(many, few, ITEMS)
         tried = ", ".join(f"{n}: {items_told(row)}" for n, row in rows.items())
         return gain.at_most(1 + _ENOUGH), (
-            f"{CORES} do {ratio_told(gain)} times what {ENOUGH_THREADS} do. Items per ten minutes by "
-            f"threads: {tried}; {enough} are the fewest of those tried within {100 * _ENOUGH:.0f} % of the "
-            f"best. Why: {bound_told(seen, box)}."
+            f"{CORES} give {ratio_told(gain)} times the items of {ENOUGH_THREADS}. Items per ten minutes by "
+            f"threads: {tried}; {enough} are the fewest of those tested within {100 * _ENOUGH:.0f} % of the "
+            "best."
         )
 
     return judged(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
@@ -97,11 +97,12 @@ def _mob(seen: Seen, box: str) -> Finding:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"{ratio_told(ratio)} times. {cpu_told(mob)}; {cpu_told(reference)}: {bound_told(seen, box)}."
+            f"{ratio_told(ratio)} times. {cpu_told(mob)}; {cpu_told(reference)}."
         )
 
     claim = (
-        f"{CORES} processes of one thread do {MOB[0]:g} to {MOB[1]:g} times what one of {CORES} threads does."
+        f"{CORES} processes of one thread give {MOB[0]:g} to {MOB[1]:g} times the items of one of {CORES} "
+        "threads."
     )
     return judged(claim, judge)
 
@@ -111,14 +112,14 @@ def _best(seen: Seen, box: str) -> Finding:
         claimed = seen.row(box, BEST)
         others = [row for row in published(seen, box) if row is not claimed]
         ratios = {layout_told(row): over(claimed, row, ITEMS) for row in others}
-        told = ", ".join(f"{ratio_told(ratio)} times {name}" for name, ratio in ratios.items())
+        told = ", ".join(f"{ratio_told(ratio)} times the items of {name}" for name, ratio in ratios.items())
         missing = len(PUBLISHED) - 1 - len(others)
         verdict = both(*map(_ahead, ratios.values()))
         return None if verdict and missing else verdict, (
-            f"{BEST} does {told or 'what no other can be held against'}."
+            f"{BEST} gives {told or 'items that no other can be compared with'}."
         )
 
-    return judged(f"Of the published layouts {BEST} is best.", judge)
+    return judged(f"{BEST} is the best published layout.", judge)
 
 
 def _between(seen: Seen, box: str) -> Finding:
@@ -132,31 +133,30 @@ def _between(seen: Seen, box: str) -> Finding:
         first, second = by_items[:2]
         apart = over(first, second, ITEMS)
         spread = fmean(measured(row, ITEMS).high / measured(row, ITEMS).low - 1 for row in mixed)
-        is_apart = "do not tell them apart" if apart.low <= 1 else "tell them apart"
+        is_apart = "do not separate them" if apart.low <= 1 else "separate them"
         if 1 < apart.low < 1 / (1 - _ENOUGH):
-            is_apart += f", though not surely by the {100 * _ENOUGH:.0f} % that count here"
+            is_apart += f", though perhaps by less than {100 * _ENOUGH:.0f} %"
         return both(*order, *above), (
-            f"{layout_told(first)} comes first, {ratio_told(apart)} times {layout_told(second)}: these runs "
-            f"{is_apart} (one layout's lie within {100 * spread:.1f} %). "
+            f"{layout_told(first)} gives {ratio_told(apart)} times the items of {layout_told(second)}: these "
+            f"runs {is_apart} (runs of one layout differ by {100 * spread:.1f} %). "
             f"{', '.join(f'{layout_told(row)} {items_told(row)}' for row in by_items)} "
             "items per ten minutes."
         )
 
-    return judged(f"In between {' beats '.join(map(str, BETWEEN))}, and all of them {REFERENCE}.", judge)
+    return judged(f"Mixed layouts: {' beats '.join(map(str, BETWEEN))}, and all beat {REFERENCE}.", judge)
 
 
 def _loads(seen: Seen, box: str) -> Finding:
     def judge() -> tuple[bool | None, str]:
         rows = [seen.row(box, one) for one in (_MOB, REFERENCE, LIGHT)]
         if not all("load" in row.measured for row in rows):
-            return None, "Active tasks were not seen."
+            return None, "Active tasks were not counted."
         mob, reference, light = (measured(row, "load") for row in rows)
         share, same = over(rows[2], rows[0], "load"), over(rows[2], rows[0], ITEMS)
         return both(mob.near(CORES), reference.at_most(MOST_LOAD), share.near(LIGHT_SHARE)), (
             f"{_MOB} {mob.value:.1f}, {REFERENCE} {reference.value:.1f}, {LIGHT} {light.value:.1f} active "
-            f"tasks: {100 * share.value:.0f} % of {_MOB}'s, with {ratio_told(same)} times its items. Means "
-            "are held against these. A thread that waits for the GIL or asleep is no load; one that waits "
-            "for a core is."
+            f"tasks on average, {100 * share.value:.0f} % of {_MOB}'s, with {ratio_told(same)} times its "
+            "items. A thread that waits for the GIL or sleeps is no load; one that waits for a core is."
         )
 
     claim = (
@@ -178,10 +178,10 @@ def _queue(seen: Seen) -> Finding | None:
     if not pairs:
         return None
     return Finding(
-        "Not published: with one thread a process, the threaded task manager's queue costs nothing that "
-        f"matters ({100 * _ALIKE:.0f} %).",
+        "Not published: with one thread per process, the queue of the threaded task manager costs at most "
+        f"{100 * _ALIKE:.0f} %.",
         both(*(ratio.near(1.0, _ALIKE) for ratio in pairs.values())),
-        f"Items with the queue over those without, by layout: {_listed(pairs)}.",
+        f"Items with the queue over items without it, by layout: {_listed(pairs)}.",
     )
 
 
@@ -202,9 +202,9 @@ def _interpreters(seen: Seen) -> list[Finding]:
         ratios = {version: over(usual[version], usual[first], ITEMS) for version in others}
         findings.append(
             Finding(
-                f"Not published: the interpreter alone changes nothing that matters ({100 * _ALIKE:.0f} %).",
+                f"Not published: the interpreter alone changes at most {100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
-                f"{REFERENCE} with the same way to start a child, in times of Python {first}: "
+                f"Items of {REFERENCE} with the same way to start a child, over those with Python {first}: "
                 f"{_listed(ratios)}.",
             )
         )
@@ -216,11 +216,12 @@ def _interpreters(seen: Seen) -> list[Finding]:
     if held:
         findings.append(
             Finding(
-                "Not published: where starting a child holds the GIL until it has exec'ed (posix_spawn), one "
-                f"process of {CORES} threads does less.",
+                "Not published: one process of "
+                f"{CORES} threads gives fewer items if the start of a child holds the GIL until its exec "
+                "(posix_spawn).",
                 both(*(negated(one.at_least(1.0)) for one in held.values())),
-                f"{REFERENCE} with posix_spawn over the same with vfork, by Python: {_listed(held)}. The "
-                "model knows no GIL that is held without CPU.",
+                f"Items of {REFERENCE} with posix_spawn over those with vfork, by Python: {_listed(held)}. "
+                "The model has no GIL that is held without CPU.",
             )
         )
     return findings

@@ -80,29 +80,28 @@ def bound_told(seen: Seen, box: str) -> str:
     """What stops one process of many threads: its GIL, or the cores before it."""
     known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
-        return "what stops it is not known"
+        return "the bottleneck is not known"
     demands, machine = known
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s
     seen_s = row.measured.get("python_percent")
-    held = "" if seen_s is None else f", and its Python computed {seen_s.median:.0f} % of the time"
+    held = "" if seen_s is None else f", and its Python used {seen_s.median:.0f} % of a core"
     busy = row.of("cpu_percent") / 100
     if gil < cores:
         return (
-            f"one process stops at its GIL, {1e3 * demands.gil_s:.1f} ms of it for an item, so at most "
-            f"{gil:.0f} items{held}, where the cores could do {cores:.0f}, and {busy:.1f} of "
-            f"{machine.cores:g} were busy"
+            f"the GIL limits one process to {gil:.0f} items ({1e3 * demands.gil_s:.1f} ms for each){held}; "
+            f"the cores could do {cores:.0f}, and {busy:.1f} of {machine.cores:g} were busy"
         )
     one_gil = f"; one GIL could do {gil:.0f}" if machine.has_gil else ""
     return (
-        f"the cores stop every layout first, at {cores:.0f} items or fewer ({busy:.2f} of "
+        f"the cores limit every layout to at most {cores:.0f} items ({busy:.2f} of "
         f"{machine.cores:g} busy){one_gil}{held}"
     )
 
 
 def cpu_told(row: Row) -> str:
     """How many cores a layout keeps busy, and how many threads stand in line."""
-    line = f", {row.of('gil_waiting'):.1f} threads in line for a GIL" if "gil_waiting" in row.measured else ""
+    line = f", {row.of('gil_waiting'):.1f} threads waiting for a GIL" if "gil_waiting" in row.measured else ""
     return f"{layout_told(row)} keeps {row.of('cpu_percent') / 100:.2f} cores busy{line}"
 
 
@@ -118,6 +117,8 @@ def best_told(seen: Seen, box: str) -> str:
     best = max(rows, key=lambda row: (row.of(ITEMS), row.at[2:]))
     alike = [row for row in rows if row is best or over(best, row, ITEMS).low <= 1]
     if len(alike) == len(rows):
-        return "no published layout can be told from the others"
+        return "no published layout differs significantly from the others"
     names = " and ".join(layout_told(row) for row in sorted(alike, key=lambda row: row.at[2:]))
-    return f"{names} {'is' if len(alike) == 1 else 'are alike, and'} best of the published layouts"
+    if len(alike) == 1:
+        return f"{names} is the best published layout"
+    return f"{names} are the best published layouts and do not differ significantly"

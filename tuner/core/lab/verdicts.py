@@ -41,7 +41,7 @@ def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Finding:
     try:
         return Finding(claim, *judge())
     except NotRunError as missing:
-        return Finding(claim, None, f"It takes a row that these runs have not: {missing}.")
+        return Finding(claim, None, f"A row is missing: {missing}.")
 
 
 def both(*verdicts: bool | None) -> bool | None:

@@ -41,7 +41,7 @@ _LEAST_TASKS = 1e-300  #: so is a number of tasks above it: below are numbers of
 _DIGITS = 12  #: in which times have to agree, of the largest, to be worked out once
 _LEAST_CORES = 0.1  #: what strangers leave, as `Machine` has it
 
-#: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/model.md).
+#: What threads in line for the GIL add to the load, as bench/model/convoy.py found it (docs/method/model.md).
 _SPAWN_RELEASES = 15  #: how often starting and awaiting a child lets go of the GIL, subprocess.Popen's way
 _LEAST_CHILD_S = 0.001  #: CPU of any child: less of it per item is a child every so many items
 _OTHER_RELEASES = 2  #: how often an item does besides

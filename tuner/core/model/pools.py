@@ -1,8 +1,8 @@
 """Pools: a batch of tasks that do nothing but wait, and a batch of jobs that compute and sleep.
 
 A batch has an end, so what is asked for is its total time, not a throughput. Two kinds are here because both
-are published with figures (`docs/published.md`): thread pools of an interpreter with a GIL whose tasks only
-wait, and pools of threads without a GIL whose jobs compute and sleep by turns.
+are published with figures (`docs/method/published.md`): thread pools of an interpreter with a GIL whose tasks
+only wait, and pools of threads without a GIL whose jobs compute and sleep by turns.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 mser.py is the rule; transient.py follows what it leaves; trend.py and levels.py find what is no warm-up;
 online.py decides while a launch runs, head.py once a window is over, verdict.py once the launch is. What is
-claimed: docs/warmup.md.
+claimed: docs/method/warmup.md.
 """
 
 from tuner.core.warmup.head import spoils, warming_n

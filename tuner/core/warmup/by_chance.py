@@ -12,8 +12,8 @@ from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 
 #: The share of steady launches that the verdict calls unsettled, rounded up: the mean of the table of false
-#: alarms of bench/warmup.py is 3.7 % for launches of 11 minutes and more (docs/warmup.md). Launches under two
-#: minutes have more: 13 % of those of 40 s, 8 % of those of 60 s, where the noise has no memory.
+#: alarms of bench/warmup.py is 3.7 % for launches of 11 minutes and more (docs/method/warmup.md). Launches
+#: under two minutes have more: 13 % of those of 40 s, 8 % of those of 60 s, where the noise has no memory.
 FALSE_ALARM_RATIO = 0.05
 ALARM_LEVEL = 0.01  #: more launches than chance gives: chance alone gives so many so seldom
 NOT_BY_CHANCE = ("idle", "short")  #: reasons that are facts, not decisions against noise

@@ -4,7 +4,7 @@ Cut as many leading batch means as make the marginal standard error of the mean 
 squared error that the cut saves by leaving a biased batch out, against what it costs in length.
 
 Source: White (1997); batches of five: White, Cobb & Spratt (2000). Its limits: Wang & Glynn (2016), and
-docs/warmup.md.
+docs/method/warmup.md.
 """
 
 from __future__ import annotations

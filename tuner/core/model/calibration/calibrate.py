@@ -34,7 +34,7 @@ from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
 from tuner.core.model.profile import Profile
 
 #: Standard deviation of log throughput around what 1x1 alone predicts, beyond noise, where nothing tells it:
-#: 3.2 % of mean error over four mixes (docs/model.md) is 4 % of standard deviation.
+#: 3.2 % of mean error over four mixes (docs/method/model.md) is 4 % of standard deviation.
 ASSUMED_MISFIT_SD = 0.04
 _ASSUMED_DF = 2  #: as sure as two layouts left out would make it
 _LEAST_MISFIT_SD = 0.01

@@ -33,7 +33,7 @@ NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_rat
 _GAIN = NAMES.index("smt_gain_ratio")
 TERMS = tuple(one.name for one in fields(Terms))
 
-#: Standard deviations of what the model leaves out, beyond noise: `docs/model.md` says what was found.
+#: Standard deviations of what the model leaves out, beyond noise: `docs/method/model.md` says what was found.
 THROUGHPUT_SD = 0.03
 CPU_SD = 0.04
 _BLOCKED_SD = 0.2

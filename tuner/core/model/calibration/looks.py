@@ -16,7 +16,7 @@ first.
 
 In the same second the box's active tasks are counted. In 1x1 they are more than the item's own computing and
 waiting: threads of the kernel that an item wakes (its child's end leaves work to them) wait behind whoever
-computes, and count in the load average meanwhile. docs/model.md has what was measured.
+computes, and count in the load average meanwhile. docs/method/model.md has what was measured.
 """
 
 from __future__ import annotations

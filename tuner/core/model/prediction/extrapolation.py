@@ -14,7 +14,7 @@ Point = tuple[float, float]
 #: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
 ASSUMED_SMT_GAINS = (0.1, 0.3, 0.5)
 
-#: Predictions from 1x1, one core busy at most, were held against windows with so many (docs/model.md).
+#: Predictions from 1x1, one core busy at most, were held against windows with so many (docs/method/model.md).
 CHECKED_CORES = 2.0
 _NEAR = 1e-9
 _OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little more work than they can do

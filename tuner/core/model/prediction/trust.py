@@ -41,8 +41,8 @@ PER_DOUBLING_OF_CORES_SD = 0.03
 #: many doublings from the measured ones.
 CHECKED_DOUBLINGS = 3.0
 PER_DOUBLING_OF_LAYOUT_SD = 0.03  #: further out: as for cores, and as little known
-#: Load that 1x1 predicts is 7 % off outside convoys, 14 % in them (root mean squares, docs/model.md), of
-#: which throughput's misfit is 4 %.
+#: Load that 1x1 predicts is 7 % off outside convoys, 14 % in them (root mean squares, docs/method/model.md),
+#: of which throughput's misfit is 4 %.
 LOAD_SD = 0.06
 CONVOY_LOAD_SD = 0.13
 _NEARLY_IDLE = 0.1  #: of the cores; from there on busy cores are as unsure as throughput
