@@ -147,6 +147,7 @@ def test_an_unknown_program_is_written_as_a_script(here: Path, capsys: pytest.Ca
     Path(".env").write_text("B='{threads}'\n")
 
     assert run(["init", "--from", "Procfile", "-o", "s.yaml"]) == 0
+    assert wording("start-files.written-as-a-script") in capsys.readouterr().err
     section = yaml.safe_load(Path("s.yaml").read_text())["service"]
     assert (section["kind"], section["name"]) == ("script", "work")
     assert section["command"] == ["env", "A=1", "python", "work.py", "{{}}", "{{threads}}"]

@@ -12,7 +12,9 @@ from tuner.core.errors import ConfigError
 from tuner.core.redaction import redacted
 
 if TYPE_CHECKING:
+    from tuner.bootstrap.on_this_host import Adapted
     from tuner.config.start_files.started import Started
+    from tuner.core.layout import Layout
     from tuner.services.record import Service
 
 
@@ -42,9 +44,7 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     from tuner.bootstrap.configs import check_command, written_config
     from tuner.bootstrap.on_this_host import adapted, relative_to
     from tuner.config.document import printable
-    from tuner.config.start_files.started import COMPUTED
     from tuner.services.catalogue import known_services
-    from tuner.services.numbers import without_numbers, without_refused
     from tuner.services.running import escaped
 
     file, started, notes = _chosen(source, kind)
@@ -52,16 +52,10 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     one = adapted(started, service)
     notes += [*started.notes, *one.notes]
     layout = None
-    if service is not None:
-        numbers = without_numbers(service, one.words, one.environment, started.copies)
-        one.words, refused = without_refused(service, numbers.words)
-        one.environment, layout = dict(numbers.environment), numbers.layout
-        if numbers.removed:
-            kept = "" if layout is None else f", which are the layout {layout}"
-            what = ", ".join(text.replace(COMPUTED, "") for text in numbers.removed)
-            notes.append(f"left out the numbers that a study tries out: {what}{kept}")
-        notes += [f"left out {text}" for text in refused]
-        notes += _without_ours(one.environment, service)
+    if service is None:
+        notes.append("no service that tuner knows by its name, so it is written as a script; see --service")
+    else:
+        layout = _without_what_tuner_sets(one, service, started.copies, notes)
     if started.copies > 1:
         notes.append(f"the file starts {started.copies} of it: in a study the layout says how many")
     notes = [printable(redacted(note)) for note in notes]
@@ -84,6 +78,23 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     is_secret = started.has_secret or redacted(environment) != environment
     origin = f"{started.at}, {started.name}"
     return WrittenConfig(text, origin, tuple(notes), is_secret or redacted(words) != list(words))
+
+
+def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> Layout | None:
+    """Take out of a command what a study sets or cannot have; gives the layout that it has today."""
+    from tuner.config.start_files.started import COMPUTED
+    from tuner.services.numbers import without_numbers, without_refused
+
+    numbers = without_numbers(service, one.words, one.environment, copies)
+    one.words, refused = without_refused(service, numbers.words)
+    one.environment = dict(numbers.environment)
+    if numbers.removed:
+        kept = "" if numbers.layout is None else f", which are the layout {numbers.layout}"
+        what = ", ".join(text.replace(COMPUTED, "") for text in numbers.removed)
+        notes.append(f"left out the numbers that a study tries out: {what}{kept}")
+    notes += [f"left out {text}" for text in refused]
+    notes += _without_ours(one.environment, service)
+    return numbers.layout
 
 
 def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
