@@ -271,3 +271,21 @@ def test_a_port_of_root_is_another_one_for_others() -> None:
 
         assert shlex.join(one.words) == left
         assert one.notes == ([] if words == left else [wording("start-files.only-root")])
+
+
+def test_values_of_variables_stay_as_they_are(here: Path) -> None:
+    procfile("web: gunicorn a:b\n")
+    values = {
+        "A": "a: b # c",
+        "B": 'x\n\n  y: {z}\n"',
+        "C": "0x4",
+        "D": "",
+        "E": "é - ",
+        "F": "x" * 200 + " y" * 50,
+    }
+    Path(".env").write_text("".join(f"{name}='{value}'\n" for name, value in values.items()))
+
+    assert run(["init", "--from", "Procfile", "-o", "s.yaml"]) == 0
+    service = settings_of(Path("s.yaml"), {}).service
+    found = {name: service.environment[name].replace("{{", "{").replace("}}", "}") for name in values}
+    assert found == values

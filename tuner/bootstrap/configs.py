@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tuner.config.document import Place
     from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
-    from tuner.core.layout import Layout
 
 _COMMAND = ("service", "command")
 _OWN_KINDS = ("crash-processor", "script")
@@ -162,45 +161,33 @@ def written_config(
     words: Sequence[str],
     kind: str | None,
     given: Mapping[str, str],
-    *,
     section: Mapping[str, Any] | None = None,
-    head: Sequence[str] = (),
-    current: Layout | None = None,
+    origin: str = "--",
 ) -> str:
     """A commented config for the command *words*, as a user would go on with; see `tuner.services.starter`.
+
+    *section* is what else the service's section will say, which `start_files` writes into it: it is looked at
+    with the command. *origin* says where both come from.
 
     Raises:
         ConfigError: the command's service, or one of the settings *given* for it, is not known.
     """
+    from tuner.config.load import Given
     from tuner.core.redaction import redacted
     from tuner.services.catalogue import known_services, recognised
-    from tuner.services.starter import Surroundings, starter
+    from tuner.services.starter import starter
 
-    if section is None:  # what is wrong with the command is told here
-        check_command(words, kind, given, {}, "--")
-    service = known_services().get(kind) if kind is not None else recognised(words)
-    around = Surroundings(os.environ, section or {}, tuple(head), current)
-    return starter(service, tuple(words), given, around, _name_of(words), redacted)
-
-
-def check_command(
-    words: Sequence[str], kind: str | None, given: Mapping[str, str], section: Mapping[str, Any], origin: str
-) -> None:
-    """Refuse a command, with what else the service's *section* says, that no config could have.
-
-    Raises:
-        ConfigError: with what is wrong; *origin* says where the command comes from.
-    """
-    from tuner.config.load import Given
-
-    options: dict[Place, Given] = {}
-    for key, value in section.items():
-        parts = value.items() if isinstance(value, Mapping) else [(None, value)]
-        for name, text in parts:
-            place = ("service", key) if name is None else ("service", key, name)
-            options[place] = Given(origin if name is None else f"{origin}: {name}", str(text))
-    options |= {("service", name): Given(f"--set {name}", value) for name, value in given.items()}
+    options: dict[Place, Given] = {
+        ("service", name): Given(f"--set {name}", value) for name, value in given.items()
+    }
+    environment: Mapping[str, str] = (section or {}).get("environment", {})
+    for name, value in environment.items():
+        options["service", "environment", name] = Given(f"{origin}: {name}", value)
+    if section is not None and "directory" not in given:
+        options["service", "directory"] = Given(origin, str(section["directory"]))
     options["service", "command"] = Given(origin, shlex.join(words))
     if kind is not None:
         options["service", "kind"] = Given("--service", kind)
-    settings_of(None, options)
+    settings_of(None, options)  # what is wrong with it is told here
+    service = known_services().get(kind) if kind is not None else recognised(words)
+    return starter(service, tuple(words), given, {**os.environ, **environment}, _name_of(words), redacted)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from tuner.core.command_words import is_python, taken_apart
+from tuner.core.command_words import is_python
 
 if TYPE_CHECKING:
     from tuner.config.start_files.started import Started
@@ -157,9 +157,10 @@ def _check_path(one: Adapted, *, is_image: bool) -> None:
 
 def _find_programs(one: Adapted, service: Service | None, written: Sequence[str]) -> None:
     """Replace a program by its name where its path is not on this host, or by its other name."""
+    from tuner.services.numbers import at_program
+
     words = list(one.words)
-    taken = taken_apart(words)
-    for n in {0, len(words) - len(taken.words)}:
+    for n in {0, len(at_program(words)[0])}:
         if n < len(words) and service is not None and words[n] in service.commands:
             others = [name for name in service.commands if shutil.which(name)]
             if others and not shutil.which(words[n]):
@@ -180,11 +181,11 @@ def _leave_out_files(one: Adapted, service: Service) -> None:
     """Leave out logs and the like that cannot be written on this host."""
     from dataclasses import replace
 
+    from tuner.services.numbers import at_program
     from tuner.services.record import Command
 
-    taken = taken_apart(one.words)
-    command = Command(taken.words, {}, grammar=service.grammar)
-    before = one.words[: len(one.words) - len(taken.words)]
+    before, own = at_program(one.words)
+    command = Command(own, {}, grammar=service.grammar)
     for name in _OF_FILES.get(service.name, ()):
         value = command.option(name)
         if value is None or value == "-" or _can_write(one.directory / value):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +15,6 @@ from tuner.core.redaction import redacted
 if TYPE_CHECKING:
     from tuner.bootstrap.on_this_host import Adapted
     from tuner.config.start_files.started import Started
-    from tuner.core.layout import Layout
     from tuner.services.record import Service
 
 
@@ -41,7 +41,7 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
         ConfigError: the file cannot be read, it is not clear which process is meant, or its command needs
             what tuner does not have.
     """
-    from tuner.bootstrap.configs import check_command, written_config
+    from tuner.bootstrap.configs import written_config
     from tuner.bootstrap.on_this_host import adapted, relative_to
     from tuner.config.document import printable
     from tuner.services.catalogue import known_services
@@ -51,11 +51,10 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     service = _recognised(started) if kind is None else known_services().get(kind)
     one = adapted(started, service)
     notes += [*started.notes, *one.notes]
-    layout = None
     if service is None:
         notes.append("no service that tuner knows by its name, so it is written as a script; see --service")
     else:
-        layout = _without_what_tuner_sets(one, service, started.copies, notes)
+        _without_what_tuner_sets(one, service, started.copies, notes)
     if started.copies > 1:
         notes.append(f"the file starts {started.copies} of it: in a study the layout says how many")
     notes = [printable(redacted(note)) for note in notes]
@@ -63,25 +62,19 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     words = tuple(map(escaped, one.words))
     environment = {name: escaped(value) for name, value in one.environment.items()}
     section: dict[str, Any] = {"directory": str(one.directory), "environment": environment}
-    check_command(words, kind, given, section, f"{file}:{started.name}")
+    text = written_config(words, kind, given, section, f"{file}:{started.name}")
     own = {"probe", *(setting.name for setting in (service.settings if service is not None else ()))}
     further = {key: value for key, value in given.items() if key not in own}
     shown = {**section, "directory": relative_to(folder, one.directory), **further}
-    text = written_config(
-        words,
-        kind,
-        given,
-        section={key: value for key, value in shown.items() if value},
-        head=[f"From {started.at}, {started.name}:", *(f"- {note}" for note in notes)],
-        current=layout,
-    )
+    text = _with_section(text, {key: value for key, value in shown.items() if value})
+    text = "".join(f"# {line}\n" for line in (f"From {started.at}, {started.name}:", *_items(notes))) + text
     is_secret = started.has_secret or redacted(environment) != environment
     origin = f"{started.at}, {started.name}"
     return WrittenConfig(text, origin, tuple(notes), is_secret or redacted(words) != list(words))
 
 
-def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> Layout | None:
-    """Take out of a command what a study sets or cannot have; gives the layout that it has today."""
+def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> None:
+    """Take out of a command what a study sets or cannot have."""
     from tuner.config.start_files.started import COMPUTED
     from tuner.services.numbers import without_numbers, without_refused
 
@@ -89,12 +82,27 @@ def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes:
     one.words, refused = without_refused(service, numbers.words)
     one.environment = dict(numbers.environment)
     if numbers.removed:
-        kept = "" if numbers.layout is None else f", which are the layout {numbers.layout}"
         what = ", ".join(text.replace(COMPUTED, "") for text in numbers.removed)
-        notes.append(f"left out the numbers that a study tries out: {what}{kept}")
+        notes.append(f"left out the numbers that a study tries out: {what}")
     notes += [f"left out {text}" for text in refused]
     notes += _without_ours(one.environment, service)
-    return numbers.layout
+    if numbers.layout is not None:
+        notes.append(
+            f"today's layout is {numbers.layout}: tuner rank --current {numbers.layout} compares with it"
+        )
+
+
+def _with_section(text: str, section: Mapping[str, Any]) -> str:
+    """A config with further keys of its service below the command."""
+    import yaml
+
+    block = yaml.safe_dump(dict(section), sort_keys=False, width=10_000, allow_unicode=True)
+    lines = "".join(f"  {line}\n" for line in block.splitlines())
+    return re.sub(r"^  command: .*\n", lambda match: match[0] + lines, text, count=1, flags=re.MULTILINE)
+
+
+def _items(notes: Sequence[str]) -> list[str]:
+    return [f"- {note}" for note in notes]
 
 
 def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:

@@ -52,6 +52,13 @@ class WithoutNumbers:
     removed: tuple[str, ...]  #: as they are written: ``-w 4``
 
 
+def at_program(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What starts a program, and the program with its arguments; it has none where it is within a word."""
+    own = taken_apart(words).words
+    n = len(words) - len(own)
+    return (tuple(words[:n]), own) if tuple(words[n:]) == own else (tuple(words), ())
+
+
 def without_numbers(
     service: Service, words: Sequence[str], environment: Mapping[str, str], copies: int = 1
 ) -> WithoutNumbers:
@@ -64,13 +71,12 @@ def without_numbers(
         copies: so many of the command are started beside each other.
     """
     named = _NAMED.get(service.name, _Named())
-    taken = taken_apart(words)
-    before = tuple(words[: len(words) - len(taken.words)])
-    command = Command(taken.words, environment, grammar=service.grammar)
+    before, own = at_program(words)
+    command = Command(own, environment, grammar=service.grammar)
     asked = service.form_of(command)
     form = service.form(asked or service.forms[0].name)
     has_threads = form is not None and bool(form.threads)
-    if service.name == "rq" and "worker-pool" not in taken.words:
+    if service.name == "rq" and "worker-pool" not in own:
         named = _Named()
     removed: list[str] = []
     left = command
@@ -115,8 +121,8 @@ _VALUED = frozenset(("--autoscale", "--watch", "-g", "--graceful-signal"))
 
 def without_refused(service: Service, words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The command without the options that it cannot be measured with, and these, each with the reason."""
-    taken = taken_apart(words)
-    left = Command(taken.words, {}, grammar=service.grammar)
+    before, own = at_program(words)
+    left = Command(own, {}, grammar=service.grammar)
     removed: list[str] = []
     for name, why in service.refused.items():
         if name in _VALUED and left.has(name):
@@ -130,4 +136,4 @@ def without_refused(service: Service, words: Sequence[str]) -> tuple[tuple[str, 
     if names and left.has(*names):
         removed.append(f"{_written(left, names)}: several workers cannot share a name")
         left = replace(left, words=left.without(*names))
-    return (*words[: len(words) - len(taken.words)], *left.words), tuple(removed)
+    return (*before, *left.words), tuple(removed)

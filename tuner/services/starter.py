@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from tuner.core.command_words import taken_apart
-from tuner.core.layout import Layout
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service
 
@@ -19,7 +17,6 @@ _STUDY = """\
 study:
   # cores: 24                   # what the layouts are for; default: what tuner may use here
   # layouts: [24x1, 4x6]        # just these; default: a grid for these cores
-{current}\
 {variants}\
   window: 10m                   # the longest; a race takes shorter ones where they tell as much
   within: 2%                    # how near the best the answer has to be
@@ -33,7 +30,6 @@ service:
   kind: script
   name: {name}
   command: {command}
-{section}\
   # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in environment,
   # where each process finds TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS, too.
   threads: yes                  # no: it has none to choose, only processes
@@ -48,26 +44,11 @@ service:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a command runs in, and where it comes from."""
-
-    inherited: Mapping[str, str]  #: environment that it has without a word in the config
-    section: Mapping[str, Any] = field(default_factory=dict)  #: further keys of the service section
-    head: tuple[str, ...] = ()  #: lines of a comment at the beginning
-    current: Layout | None = None  #: that is used today
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """All that it finds."""
-        return {**self.inherited, **self.section.get("environment", {})}
-
-
 def starter(
     service: Service | None,
     words: Sequence[str],
     given: Mapping[str, str],
-    around: Surroundings,
+    environment: Mapping[str, str],
     name: str,
     hide: Callable[[Any], Any],
 ) -> str:
@@ -77,22 +58,13 @@ def starter(
         service: the record of what *words* start; None: a script.
         words: the command.
         given: settings of the record that the user has named.
-        around: what the command runs in.
+        environment: what the command will find.
         name: of a script.
         hide: takes secrets out of what was found in the environment.
     """
-    head = "".join(f"# {line}\n" for line in around.head)
-    section = [f"  {line}" for key, value in around.section.items() for line in _block(key, value)]
-    current = ""
-    if around.current is not None:
-        current = (
-            f"  # {around.current} is what the file starts today: tuner rank --current {around.current}\n"
-        )
     if service is None:
-        own_keys = "".join(f"{line}\n" for line in section)
-        script = _SCRIPT.format(name=name, command=_flow(list(words)), section=own_keys)
-        return head + script + _STUDY.format(variants="", current=current)
-    looked_at = Command(taken_apart(words).words, around.environment, given, grammar=service.grammar)
+        return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
+    looked_at = Command(taken_apart(words).words, environment, given, grammar=service.grammar)
     own = service.form_of(looked_at) or service.forms[0].name
     others = [form.name for form in service.forms if form.name != own]
     variants = ""
@@ -104,12 +76,11 @@ def starter(
         "service:",
         f"  kind: {service.name}",
         f"  command: {_flow(list(words))}",
-        *section,
         *_settings(service, looked_at, hide),
         *_probes(service, given.get("probe", (service.counted_by(own) or service.probes[0]).name)),
-        *_made_of_it(service, words, given, around, hide),
+        *_made_of_it(service, words, given, environment, hide),
     ]
-    return head + "\n".join(lines) + "\n" + _STUDY.format(variants=variants, current=current)
+    return "\n".join(lines) + "\n" + _STUDY.format(variants=variants)
 
 
 def _settings(service: Service, command: Command, hide: Callable[[Any], Any]) -> list[str]:
@@ -139,17 +110,11 @@ def _made_of_it(
     service: Service,
     words: Sequence[str],
     given: Mapping[str, str],
-    around: Surroundings,
+    environment: Mapping[str, str],
     hide: Callable[[Any], Any],
 ) -> list[str]:
-    asked: dict[str, Any] = {"kind": service.name, "command": list(words), **around.section, **given}
-    section = hide(expanded(service, asked, around.inherited, None))
-    own = around.section.get("environment", {})
-    section["environment"] = {
-        name: value
-        for name, value in section["environment"].items()
-        if name not in own or name in service.joined
-    }
+    asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
+    section = hide(expanded(service, asked, environment, None))
     lines = ["  # What tuner makes of it; a key that is written here goes before."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
@@ -163,13 +128,6 @@ def _made_of_it(
 
 def _line(key: str, value: str, comment: str) -> str:
     return f"  {key}: {value} ".ljust(_COLUMN) + f"# {comment}"
-
-
-def _block(key: str, value: Any) -> list[str]:
-    """A key of a section; a mapping has a line for each of its own."""
-    if not isinstance(value, Mapping):
-        return [f"{key}: {_flow(value)}"]
-    return [f"{key}:", *(f"  {_flow({name: text})[1:-1]}" for name, text in value.items())]
 
 
 def _flow(value: Any) -> str:
