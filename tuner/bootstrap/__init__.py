@@ -29,6 +29,7 @@ from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
 from tuner.bootstrap.serving import Served, studies_served
 from tuner.bootstrap.showing import begun, drawn, live_file, showing, showing_fleet, takes_unicode
+from tuner.bootstrap.start_files import config_from_file
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "check_same_box",
     "check_same_profile",
     "compared",
+    "config_from_file",
     "described_service",
     "described_services",
     "drawn",

@@ -157,8 +157,17 @@ def described_service(name: str) -> dict[str, Any]:
     return described(services[name])
 
 
-def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, str]) -> str:
+def written_config(
+    words: Sequence[str],
+    kind: str | None,
+    given: Mapping[str, str],
+    section: Mapping[str, Any] | None = None,
+    origin: str = "--",
+) -> str:
     """A commented config for the command *words*, as a user would go on with; see `tuner.services.starter`.
+
+    *section* is what else the service's section will say, which `start_files` writes into it: it is looked at
+    with the command. *origin* says where both come from.
 
     Raises:
         ConfigError: the command's service, or one of the settings *given* for it, is not known.
@@ -171,9 +180,14 @@ def written_config(words: Sequence[str], kind: str | None, given: Mapping[str, s
     options: dict[Place, Given] = {
         ("service", name): Given(f"--set {name}", value) for name, value in given.items()
     }
-    options["service", "command"] = Given("--", shlex.join(words))
+    environment: Mapping[str, str] = (section or {}).get("environment", {})
+    for name, value in environment.items():
+        options["service", "environment", name] = Given(f"{origin}: {name}", value)
+    if section is not None and "directory" not in given:
+        options["service", "directory"] = Given(origin, str(section["directory"]))
+    options["service", "command"] = Given(origin, shlex.join(words))
     if kind is not None:
         options["service", "kind"] = Given("--service", kind)
     settings_of(None, options)  # what is wrong with it is told here
     service = known_services().get(kind) if kind is not None else recognised(words)
-    return starter(service, tuple(words), given, os.environ, _name_of(words), redacted)
+    return starter(service, tuple(words), given, {**os.environ, **environment}, _name_of(words), redacted)

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import FILE, STDOUT, Service, ServiceCommand, ServiceSettings
+from tuner.cli.options import FILE, SERVICE, STDOUT, Service, ServiceCommand, ServiceSettings
+from tuner.cli.telling import say
 from tuner.core.errors import ConfigError
 from tuner.core.redaction import redacted
 
@@ -28,6 +29,15 @@ def init(
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
+    from_file: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="FILE[:NAME]",
+            rich_help_panel=SERVICE,
+            help="Take the command of a Procfile, compose file, unit, supervisord.conf or Dockerfile.",
+        ),
+    ] = None,
 ) -> int:
     """Write a commented config for the command of a service. Nothing is started.
 
@@ -36,17 +46,32 @@ def init(
     from tuner import bootstrap
     from tuner.cli.typed import command_words, service_options
 
-    if command is None:
-        raise ConfigError("which command?", hint="As tuner init -- gunicorn app:app")
+    if command is None and from_file is None:
+        raise ConfigError(
+            "which command?", hint="As tuner init -- gunicorn app:app, or tuner init --from Procfile"
+        )
+    if command is not None and from_file is not None:
+        raise ConfigError(
+            "--from reads the command, and there is one after --", hint="Leave one of them out."
+        )
     options = service_options(service, settings, None)
     given = {str(place[1]): option.text for place, option in options.items() if place[1] != "kind"}
-    words = command_words(command)
-    text = bootstrap.written_config(words, service, given)
+    is_secret = redacted(given) != given
+    if from_file is not None:
+        folder = Path.cwd() if output in (None, STDOUT) else output.absolute().parent
+        written = bootstrap.config_from_file(from_file, service, given, folder)
+        say("\n".join([f"From {written.origin}:", *(f"- {note}" for note in written.notes)]))
+        text, is_secret = written.text, is_secret or written.is_secret
+    else:
+        words = command_words(command or "")
+        text, is_secret = (
+            bootstrap.written_config(words, service, given),
+            is_secret or redacted(words) != words,
+        )
     if output in (None, STDOUT):
         typer.echo(text, nl=False)
         return 0
     try:
-        is_secret = redacted(words) != words or redacted(given) != given
         mode = 0o600 if is_secret else 0o666
         with open(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w", encoding="utf-8") as file:
             file.write(text)

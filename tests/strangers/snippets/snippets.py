@@ -1,0 +1,2 @@
+def make(n):
+    return n

@@ -1,0 +1,173 @@
+"""Files of variables, as compose's ``env_file`` and ``.env``, and as systemd's ``EnvironmentFile=``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner.config.environment_file import LARGEST_BYTES
+from tuner.config.start_files.expansion import interpolated
+from tuner.config.start_files.started import Variables, fixed
+from tuner.core.errors import ConfigError
+
+_LINE = re.compile(
+    r"(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.]*)[ \t]*(?P<sign>[=:]?)[ \t]*(?P<value>.*)", re.ASCII
+)
+_QUOTED = re.compile(
+    r"""(?P<quote>['"])(?P<inside>(?:\\.|(?!(?P=quote)).)*)(?P=quote)[ \t]*(?:#.*)?""", re.DOTALL
+)
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$$"}
+_HINT = "Write NAME=VALUE lines; put a value with a line end into quotes, and close them."
+
+
+def read_text(path: Path, name: str) -> str:
+    """The text of a file of variables that is called *name* in errors.
+
+    Raises:
+        ConfigError: it cannot be read, is too large, or is no UTF-8.
+    """
+    try:
+        if not path.is_file():
+            raise ConfigError(f"{name} is no file", hint="Name a file of NAME=VALUE lines.")
+        with path.open("rb") as file:
+            raw = file.read(LARGEST_BYTES + 1)
+        if len(raw) > LARGEST_BYTES:
+            raise ConfigError(f"{name} is larger than {LARGEST_BYTES // 1024} KiB", hint="Name another file.")
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{name} is not UTF-8", hint="Save the file as UTF-8.") from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {name}: {error.strerror}", hint="Name a file that can be read."
+        ) from error
+
+
+def parse_dotenv(text: str, name: str, variables: Variables, *, expands: bool = True) -> dict[str, str]:
+    """The variables of a ``.env`` file, as compose reads it.
+
+    A value in single quotes stays as it is; in others ``$NAME`` is expanded if *expands*, with the file's own
+    before those of *variables*. Quoted values may have several lines. A name alone takes tuner's own value.
+
+    Raises:
+        ConfigError: with the place of a line that is none of a variable. Values are not shown.
+    """
+    found: dict[str, str] = {}
+    lines = iter(enumerate(text.split("\n"), start=1))
+    for number, written in lines:
+        line = written.strip(" \t\r")
+        if not line or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None or (match["value"] and not match["sign"]):
+            raise ConfigError(f"{name}:{number}:1: expected NAME=VALUE", hint=_HINT)
+        if not match["sign"]:
+            if match["name"] in variables.outside:
+                found[match["name"]] = variables.outside[match["name"]]
+            continue
+        place = f"{name}:{number}:{written.index(match['name']) + 1}"
+        value = _unquoted(_whole(match["value"], lines, place))
+        if value.startswith("'") or not expands:
+            found[match["name"]] = (
+                value[1:] if value.startswith("'") else value.removeprefix("=").replace("$$", "$")
+            )
+            continue
+        of_line = Variables({**variables.own, **found}, variables.outside)
+        found[match["name"]] = interpolated(value.removeprefix("="), of_line, fixed(place))
+    return found
+
+
+def _whole(value: str, lines: Iterator[tuple[int, str]], place: str) -> str:
+    """A value with the lines that its quotes reach over."""
+    if value[:1] in ("'", '"'):
+        while _QUOTED.fullmatch(value) is None:
+            if re.match(r"""(['"])(?:\\.|(?!\1).)*\1""", value, re.DOTALL):
+                raise ConfigError(f"{place}: something follows the closing quote", hint=_HINT)
+            following = next(lines, None)
+            if following is None:
+                raise ConfigError(f"{place}: the quote is not closed", hint=_HINT)
+            value += "\n" + following[1]
+    return value
+
+
+def _unquoted(raw: str) -> str:
+    """The value: after ``'`` where nothing is expanded in it, after ``=`` where it was in double quotes."""
+    quoted = _QUOTED.fullmatch(raw)
+    if quoted is None:
+        return re.sub(r"(?:^|[ \t]+)#.*", "", raw).strip(" \t")
+    if quoted["quote"] == "'":
+        return "'" + quoted["inside"].replace("\\'", "'")
+    inside = re.sub(
+        r"\\(.)", lambda one: _ESCAPES.get(one[1], f"\\{one[1]}"), quoted["inside"], flags=re.DOTALL
+    )
+    return "=" + inside
+
+
+def parse_environment_file(text: str, name: str) -> dict[str, str]:
+    """The variables of systemd's ``EnvironmentFile=``: nothing is expanded (systemd.exec(5)).
+
+    Raises:
+        ConfigError: a quote is not closed.
+    """
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        end = len(text) if (line_end := text.find("\n", at)) < 0 else line_end
+        equals = text.find("=", at, end)
+        line = text[at:end].strip()
+        if not line or line[0] in "#;" or equals < 0:
+            at = _after_comment(text, at, end) if line[:1] in ("#", ";") else end + 1
+            continue
+        key = text[at:equals].strip()
+        value, at = _value(text, equals + 1, f"{name}:{text.count(chr(10), 0, at) + 1}:1")
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", key):
+            found[key] = value
+    return found
+
+
+def _after_comment(text: str, at: int, end: int) -> int:
+    """A comment goes on in the next line after a backslash, too."""
+    while text[at:end].endswith("\\") and end < len(text):
+        at, end = end + 1, len(text) if (line_end := text.find("\n", end + 1)) < 0 else line_end
+    return end + 1
+
+
+def _value(text: str, at: int, place: str) -> tuple[str, int]:
+    """A value, and where the next line begins: quoted pieces one after the other, and then the rest."""
+    done: list[str] = []
+    while at < len(text):
+        if text[at] in " \t\r":
+            at += 1
+        elif text[at] in "'\"":
+            piece, at = _quoted_piece(text, at, place)
+            done.append(piece)
+        else:
+            break
+    n_kept = len(done)  #: what is not stripped at the end
+    while at < len(text) and text[at] != "\n":
+        if text[at] == "\\" and at + 1 < len(text):
+            done.append("" if text[at + 1] == "\n" else text[at + 1])
+            n_kept = len(done)
+            at += 2
+        else:
+            done.append(text[at])
+            at += 1
+    return "".join(done[:n_kept]) + "".join(done[n_kept:]).rstrip(" \t\r"), at + 1
+
+
+def _quoted_piece(text: str, at: int, place: str) -> tuple[str, int]:
+    """What stands in the quotes that begin there, and where they end."""
+    quote, done = text[at], []
+    at += 1
+    while at < len(text) and text[at] != quote:
+        following = text[at + 1 : at + 2]
+        if text[at] == "\\" and quote == '"' and following:
+            kept = following if following in '"\\`$' else "" if following == "\n" else f"\\{following}"
+            done.append(kept)
+            at += 2
+        else:
+            done.append(text[at])
+            at += 1
+    if at >= len(text):
+        raise ConfigError(f"{place}: the quote is not closed", hint=_HINT)
+    return "".join(done), at + 1
