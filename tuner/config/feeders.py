@@ -143,6 +143,8 @@ class HttpFeederSettings(Section):
     timeout: LongerThanZero = 30.0  #: of one answer
     wait: LongerThanZero = 60.0  #: for the first answer
     seed: WholeNumber = 1  #: of Poisson arrivals
+    #: requests go to where the service's processes listen, if `url` names another place
+    find_address: bool = False
 
     @field_validator("body_file", "requests")
     @classmethod
