@@ -111,6 +111,7 @@ def _running(
         programs=asked.programs,
         workers=asked.workers or ("children" if asked.programs == "one" else "programs"),
         probe_fields=asked.probe_fields,
+        is_known=asked.record is not None,
     )
 
 

@@ -46,6 +46,7 @@ class ServiceSpec:
     #: which each has as many as the layout has threads (several nodes of Celery's prefork pool)
     workers: Workers = "programs"
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
+    is_known: bool = False  #: it is a known service: a shell that starts it is none of its processes
     #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
     variants: Mapping[str, Self] = field(default_factory=dict)
 

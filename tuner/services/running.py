@@ -23,6 +23,7 @@ class Running:
     programs: Programs = "each"
     workers: Workers = "programs"
     probe_fields: tuple[str, ...] = ()
+    is_known: bool = False
 
     def spec(
         self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
@@ -43,6 +44,7 @@ class Running:
             programs=self.programs,
             workers=self.workers,
             probe_fields=self.probe_fields,
+            is_known=self.is_known,
         )
 
 
