@@ -11,7 +11,7 @@ from . import http
 from .measured import ALONE, free_port, tuner, windows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
-SHORT = ("grid", *ALONE, "--window", "3s", "--warmup", "1s", "--study", "s.tuner.db", "--max-attempts", "3")
+SHORT = ("grid", *ALONE, "--window", "3s", "--warmup", "1s", "--study", "s.tuner.db", "--set", "clients=8")
 
 
 def check_measured(folder: Path, said: str) -> None:
@@ -37,19 +37,14 @@ def test_an_address_and_a_certificate_in_a_config_file_are_found(tmp_path: Path,
     assert f"requests go to https://127.0.0.1:{port}, where the service listens" in said
 
 
-@pytest.mark.parametrize(
-    "before",
-    ["timeout 600 nice -n 1", "bash -lc 'cd . && A=1 {} \"$@\"' x", "./run.sh"],
-    ids=["stays", "text", "script"],
-)
-def test_a_service_behind_others_is_measured(tmp_path: Path, services_venv: Path, before: str) -> None:
+@pytest.mark.parametrize("is_script", [False, True], ids=["text", "script"])
+def test_a_service_behind_others_is_measured(tmp_path: Path, services_venv: Path, is_script: bool) -> None:
     (tmp_path / "app.py").write_text(http.APP)
     own = f"gunicorn -w 4 -b 127.0.0.1:{free_port()} app:app"
     (tmp_path / "run.sh").write_text(f'#!/bin/sh\nset -e\nif true; then :; fi\n{own} "$@"\n')
     (tmp_path / "run.sh").chmod(0o755)
-    command = before.format(own) if before.startswith("bash") else before
-    words = command if command != before or before == "./run.sh" else f"{before} {own}"
+    command = "./run.sh" if is_script else f"timeout 600 nice -n 1 bash -c 'cd . && A=1 {own} \"$@\"' x"
 
-    said = tuner(tmp_path, services_venv, *SHORT, "--layouts", "2x2,1x2", "--command", words)
+    said = tuner(tmp_path, services_venv, *SHORT, "--layouts", "2x2,1x2", "--command", command)
 
     check_measured(tmp_path, said)

@@ -220,7 +220,7 @@ def test_init_writes_the_command_that_is_measured() -> None:
     text = written_config(["sh", "-c", "cd /srv; exec gunicorn app:app"], None, {})
 
     assert "kind: gunicorn" in text
-    assert "command: [sh, -c, cd /srv; exec \"$0\" \"$@\", gunicorn, 'app:app']" in text
+    assert 'command: [sh, -c, cd /srv; exec "$0" "$@", gunicorn, \'app:app\']' in text
 
 
 @pytest.mark.parametrize(
@@ -234,3 +234,11 @@ def test_init_writes_the_command_that_is_measured() -> None:
 )
 def test_a_running_process_is_known_by_its_command_line(line: str, name: str) -> None:
     assert known_service_of(line.split()) == name
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [("gunicorn: master [app:app]", "gunicorn"), ("[celeryd: celery@h:Main]", "celery"), ("nginx: x", "")],
+)
+def test_a_running_process_is_known_by_the_title_that_it_gives_itself(title: str, name: str) -> None:
+    assert known_service_of([title]) == name

@@ -67,10 +67,12 @@ def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[st
         _refuse_hidden(behind)
         kind = "script" if behind.service is None else behind.service.name
         if kind == "script" and (found := named_later(words)) is not None:
-            more["cautions"] = {
-                "service-behind": f"{words[0]} is measured as a script of your own. If it starts"
-                f" {found.name}, add --service {found.name}"
-            }
+            warn = more.setdefault("cautions", {}).__setitem__
+            warn(
+                "service-behind",
+                f"{words[0]} is measured as a script of your own. If it starts {found.name}, add --service"
+                f" {found.name}",
+            )
     if kind in ("script", WEB) and asked.get("name") is None:
         more["name"] = _name_of(words)
     return {**more, **asked, "kind": kind}

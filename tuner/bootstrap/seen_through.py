@@ -13,6 +13,7 @@ from tuner.core.command_words import SHELLS, CommandWords, shell_script, taken_a
 from tuner.services.record import Service
 
 _LONGEST_SCRIPT = 1 << 16
+_TITLE = re.compile(r"\[?([\w-]+): ")
 _FIELD = re.compile(r"\{(?:processes|threads|process)\}")
 
 
@@ -69,8 +70,13 @@ def seen_through(
 
 
 def known_service_of(words: Sequence[str]) -> str:
-    """The name of the known service that a process with this command line is; empty: none."""
-    found = _known(taken_apart(words).program, None) if words else None
+    """The name of the known service that a process with this command line is; empty: none.
+
+    Some write a title over it: ``gunicorn: master [app:app]``, ``[celeryd: celery@host:MainProcess]``.
+    """
+    title = _TITLE.match(words[0]) if words else None
+    programs = [title[1], title[1].removesuffix("d")] if title else [taken_apart(words).program]
+    found = next((one for program in programs if (one := _known(program, None))), None)
     return "" if found is None else found.name
 
 
