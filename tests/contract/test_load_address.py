@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from tuner.adapters.feeders.http import HttpFeeder, Traffic
 from tuner.adapters.load.listening import Address, listening_at
 from tuner.adapters.load.order import Order, Request, tell_workers
 from tuner.adapters.load.totals import Totals, read_totals
+from tuner.adapters.service_clue import clue_of
 from tuner.core.http_request import parse_url
 from tuner.core.layout import Layout
 
@@ -211,3 +213,16 @@ def test_a_socket_of_a_child_is_seen_and_one_that_only_connects_is_not(tmp_path:
         shell.communicate("\n")
 
     assert found == [Address(str(tmp_path / "rel"))]
+
+
+def test_a_launch_that_nobody_counts_is_helped_by_what_it_runs_or_where_it_answers(tmp_path: Path) -> None:
+    def known(command: Sequence[str]) -> str:
+        return "gunicorn" if "gunicorn" in command else ""
+
+    assert clue_of([["sh"], ["python", "gunicorn"]], [], known) == wording("feeders.clue-known")
+    with running(says(answer())) as service:
+        assert clue_of([["sh"]], [os.getpid()], known) == wording("feeders.clue-web", url=service.url)
+    with running(says(answer()), tls=tls_of(tmp_path)) as service:
+        url = f"https://127.0.0.1:{service.port}"
+        assert clue_of([], [os.getpid()], known) == wording("feeders.clue-web", url=url)
+    assert clue_of([["sh"]], [os.getpid()], known) == ""
