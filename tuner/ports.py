@@ -51,6 +51,10 @@ class Launch(Protocol):
         """The module for whose import a free-threaded Python switched its GIL on, as a log of the launch
         has it; None: no log names one."""
 
+    def clue(self) -> str:
+        """What its processes show of a service that nobody counts: that tuner knows it, or where it answers
+        requests. Empty: nothing. Takes up to some seconds."""
+
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is not as the layout asks: a process that died or was replaced, a wrong number of threads.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -65,7 +67,9 @@ class Service:
 
 
 @contextmanager
-def running(answering: Answering, port: int = 0, path: Path | None = None) -> Iterator[Service]:
+def running(
+    answering: Answering, port: int = 0, path: Path | None = None, tls: ssl.SSLContext | None = None
+) -> Iterator[Service]:
     """The service answers within the block, and is gone afterwards."""
     service = Service(answering)
     ready, over = threading.Event(), asyncio.Event()
@@ -75,7 +79,7 @@ def running(answering: Answering, port: int = 0, path: Path | None = None) -> It
         if path is not None:
             server = await asyncio.start_unix_server(service.accept, path, backlog=1024)
         else:
-            server = await asyncio.start_server(service.accept, "127.0.0.1", port, backlog=1024)
+            server = await asyncio.start_server(service.accept, "127.0.0.1", port, backlog=1024, ssl=tls)
             service.port = server.sockets[0].getsockname()[1]
         ready.set()
         await over.wait()
@@ -95,6 +99,37 @@ def running(answering: Answering, port: int = 0, path: Path | None = None) -> It
         loop.call_soon_threadsafe(over.set)
         thread.join(PATIENCE_S)
         loop.close()
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate of 127.0.0.1 that nobody trusts, and its key."""
+    certificate, key = folder / "c.pem", folder / "k.pem"
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-nodes",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+            ),
+            *("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"),
+            *("-keyout", key, "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key
+
+
+def tls_of(folder: Path) -> ssl.SSLContext:
+    """What a server encrypts by, with a certificate that nobody trusts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*self_signed(folder))
+    return context
 
 
 def says(wire: bytes, *, then_closes: bool = False) -> Answering:

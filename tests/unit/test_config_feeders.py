@@ -119,7 +119,6 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
     ("feeder", "place", "what"),
     [
         ("{kind: http}", "5:3: service.feeder.url", wording("config.missing")),
-        ("{kind: http, url: 'https://127.0.0.1/'}", "5:29: service.feeder.url", wording("config.encrypted")),
         ("{kind: http, url: '127.0.0.1:8000'}", "5:29: service.feeder.url", wording("config.no-http-url")),
         (
             "{kind: http, url: 'http://h:99999/'}",

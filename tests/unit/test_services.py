@@ -264,7 +264,7 @@ def test_variables_that_env_sets_before_the_command_are_the_user_s() -> None:
     assert service.environment["GUNICORN_CMD_ARGS"].startswith("--preload --workers={processes}")
     with raises(ConfigError, wording("services.variable-of-uvicorn")):
         typed("env UVICORN_WORKERS=4 uvicorn app:app")
-    assert typed("env -u A gunicorn app:app").service.record is None  # options of env are its own business
+    assert typed("env -u A gunicorn app:app").service.command == ("env", "-u", "A", "gunicorn", "app:app")
 
 
 def test_a_file_of_variables_says_addresses_but_no_layout(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.final_answer import FinalResponse
+from tuner.adapters.load.first_answer import tls_context
 from tuner.adapters.own_group import running_in_own_group
+from tuner.core.http_request import is_loopback
 
 _TICK_S = 0.1
 _ANSWER_S = 5.0  #: for one answer of a service, or of the user's command
@@ -83,8 +85,7 @@ class HttpAnswer:
 
     def lacks(self, logs: Sequence[Path]) -> str:  # noqa: ARG002, D102
         parts = urlsplit(self.url)
-        makes = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = makes(parts.hostname or "", parts.port, timeout=_ANSWER_S)
+        connection = self._connection(parts.scheme, parts.hostname or "", parts.port)
         connection.response_class = FinalResponse
         try:
             connection.request("GET", (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
@@ -94,6 +95,13 @@ class HttpAnswer:
         finally:
             connection.close()
         return f"{self.url} answers with status {status}" if status >= _NO_ANSWER else ""
+
+    @staticmethod
+    def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if scheme != "https":
+            return http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+        context = tls_context(checks_certificate=not is_loopback(host))
+        return http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=context)
 
 
 @dataclass(frozen=True, slots=True)

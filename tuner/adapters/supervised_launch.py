@@ -18,9 +18,10 @@ from tuner.adapters.log_bound import KEPT_BYTES, bound
 from tuner.adapters.log_tail import beginning_of, last_lines
 from tuner.adapters.oom_kills import n_oom_kills
 from tuner.adapters.process_tree import ProcessTable
+from tuner.adapters.service_clue import clue_of
 from tuner.adapters.supervisord_rpc import SupervisordRpc
 from tuner.adapters.worker_watch import WorkerWatch, n_threads_of
-from tuner.core.command_words import is_runner
+from tuner.core.command_words import is_runner, is_shell
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
@@ -53,7 +54,9 @@ class SupervisedLaunch:
         guardian: Guardian,
         pid: int,
         warn: Callable[[str, str], None],
+        known: Callable[[Sequence[str]], str] = lambda _command: "",
     ) -> None:
+        """*known* names the service that a command starts, if tuner knows it."""
         self.layout = layout
         self.n_programs = spec.n_programs(layout)
         self.rpc = SupervisordRpc(folder / config.SOCKET)
@@ -61,6 +64,7 @@ class SupervisedLaunch:
         self.running_after_s = 0.0
         self._spec = spec
         self._is_run = is_runner(spec.command)
+        self._may_be_run = self._is_run or spec.is_known  #: a script may start it, too
         self._n_missing = 0  #: worker processes that the last look did not find
         self._folder = folder
         self._logs = logs
@@ -70,6 +74,7 @@ class SupervisedLaunch:
         self._problems: dict[object, VoidReason] = {}
         self._have_pools: set[int] = set()  #: workers with a library that starts threads
         self._warn = warn
+        self._known = known
         self._long_logs: set[Path] = set()  #: whose length was told
         self._n_oom_kills = n_oom_kills()
 
@@ -105,6 +110,12 @@ class SupervisedLaunch:
         """What the programs' logs say: Python warns on stderr when it switches its GIL on."""
         found = (_GIL_IS_BACK.search(told) for log in self.log_files for told in [beginning_of(log)])
         return next((match[1] for match in found if match), None)
+
+    def clue(self) -> str:
+        """See ``tuner.ports.Launch``."""
+        table = ProcessTable(Path("/proc"))
+        pids = [*table.trees(self.watch.alive().values()).members]
+        return clue_of([table.command_line(pid) for pid in pids], pids, self._known)
 
     @property
     def log_files(self) -> Sequence[Path]:
@@ -194,14 +205,24 @@ class SupervisedLaunch:
         """Pid and name of each."""
         programs = {pid: self._name(process) for process, pid in self.watch.alive().items()}
         are_children = self._spec.are_workers_children(self.layout)
-        if not (self._is_run or are_children):
+        if not (self._may_be_run or are_children):
             return programs
         table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
-        if self._is_run:
-            programs = {own: name for pid, name in programs.items() for own in _run_by(table, pid)}
+        if self._may_be_run:
+            programs = {own: name for pid, name in programs.items() for own in self._run_by(table, pid)}
         if not are_children:
             return programs
         return {child: f"worker process {child}" for pid in programs for child in table.children(pid)}
+
+    def _run_by(self, table: ProcessTable, pid: int) -> list[int]:
+        """What a runner (``uv run``) with that pid runs, once it does; *pid* itself where it is none.
+
+        A shell is seen through where the service is known: else it may be the worker itself.
+        """
+        line = table.command_line(pid)
+        if not is_runner(line) and not (self._spec.is_known and is_shell(line)):
+            return [pid]
+        return [own for child in table.children(pid) for own in self._run_by(table, child)]
 
     def _note_missing(self) -> None:
         """Fewer worker processes than the layout has; one that is being replaced is missed once."""
@@ -261,10 +282,3 @@ def _held(pid: int) -> int:
         return os.pidfd_open(pid)
     except ProcessLookupError:
         return _CLOSED
-
-
-def _run_by(table: ProcessTable, pid: int) -> list[int]:
-    """What a runner (``uv run``) with that pid runs, once it does; *pid* itself where it is none any more."""
-    if not is_runner(table.command_line(pid)):
-        return [pid]
-    return [own for child in table.children(pid) for own in _run_by(table, child)]

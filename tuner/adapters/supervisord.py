@@ -69,6 +69,7 @@ class SupervisordLauncher:
         settle_s: float = SETTLE_S,
         ready: Callable[[Layout], Readiness | None] = lambda _layout: None,
         while_starting: Callable[[], None] = lambda: None,
+        known: Callable[[Sequence[str]], str] = lambda _command: "",
     ) -> None:
         self._spec = spec
         self._cores, self._cpus = cores, cpus
@@ -84,6 +85,7 @@ class SupervisordLauncher:
         self._settle_s = settle_s
         self._ready = ready
         self._while_starting = while_starting
+        self._known = known
         self._guardian: Guardian | None = None
         self._n_launches = 0
         self._log_files: Sequence[Path] = ()
@@ -138,7 +140,7 @@ class SupervisordLauncher:
                 if guardian.hindered is not None and not self._told_of_cgroups:
                     self._told_of_cgroups = True
                     self._warn("no-launch-cgroup", f"{layout} has no cgroup of its own: {guardian.hindered}")
-                launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid, self._warn)
+                launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid, self._warn, self._known)
                 self._log_files = launch.log_files
                 await_running(launch, status, self._settle_s)
             finally:

@@ -71,6 +71,10 @@ class RunningLayout:
         """Nothing is imported."""
         return None
 
+    def clue(self) -> str:
+        """No process shows anything."""
+        return ""
+
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What the troubles have done by now."""
         self.advance()

@@ -61,6 +61,7 @@ def this_box(
     from tuner.adapters.supervisord import SupervisordLauncher
     from tuner.bootstrap.doctor import tell_what_blocks
     from tuner.bootstrap.room import refusing
+    from tuner.bootstrap.seen_through import known_service_of
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -84,6 +85,7 @@ def this_box(
             cgroups=launch_cgroups().parent,
             ready=ready_of(settings),
             while_starting=brake.check if brake is not None else lambda: None,
+            known=known_service_of,
         )
         launcher.check()
         tell_what_blocks(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)

@@ -9,13 +9,18 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from tuner.bootstrap.seen_through import Behind, cannot_watch, named_later, seen_through
+from tuner.bootstrap.web import WEB, url_of, web_script
 from tuner.core.command_words import split_command, taken_apart
+from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.errors import ConfigError
+from tuner.core.wrappers import is_assignment
 
 if TYPE_CHECKING:
     from tuner.config.document import Place
     from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
+    from tuner.services.record import Service
 
 _COMMAND = ("service", "command")
 _OWN_KINDS = ("crash-processor", "script")
@@ -43,26 +48,46 @@ def settings_of(
 
     def section(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
         if _COMMAND in options:
-            asked = _from_the_command_line(asked)
+            asked = _from_the_command_line(asked, folder)
         return _expanded(asked, variants, folder)
 
     return load_settings(config, options, without=without, service=section, kept=kept, look=look)
 
 
-def _from_the_command_line(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """What a config would say beside a command that was typed: which service it is, or its name."""
-    from tuner.services.catalogue import recognised
-
     try:
         words = tuple(split_command(str(asked["command"])))
     except ValueError:
         return {"kind": "script", **asked}
     kind = asked.get("kind")
+    more: dict[str, Any] = {}
     if kind is None:
-        found = recognised(words)
-        kind = "script" if found is None else found.name
-    named = {"name": _name_of(words)} if kind == "script" and asked.get("name") is None else {}
-    return {**asked, **named, "kind": kind}
+        behind = seen_through(words, None, folder)
+        _refuse_hidden(behind)
+        kind = "script" if behind.service is None else behind.service.name
+        if kind == "script" and (found := named_later(words)) is not None:
+            warn = more.setdefault("cautions", {}).__setitem__
+            warn(
+                "service-behind",
+                f"{words[0]} is measured as a script of your own. If it starts {found.name}, add --service"
+                f" {found.name}",
+            )
+    if kind in ("script", WEB) and asked.get("name") is None:
+        more["name"] = _name_of(words)
+    return {**more, **asked, "kind": kind}
+
+
+def _refuse_hidden(behind: Behind) -> None:
+    """Refuse a known service that a shell starts in a way that tuner cannot tell it a layout."""
+    from tuner.config.fields import Misplaced
+
+    if behind.hidden is not None:
+        raise Misplaced(
+            f"starts {behind.hidden.name} by a shell, but {behind.why}, so tuner cannot add options to it."
+            f" Give the command of {behind.hidden.name} itself, as {behind.hidden.example}",
+            ("command",),
+        )
 
 
 def _name_of(words: Sequence[str]) -> str:
@@ -77,6 +102,8 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
     from tuner.config.fields import Misplaced, nearest
 
     kind = asked.get("kind")
+    if kind in ("script", WEB):
+        return _script_as_it_runs(asked)
     if not isinstance(kind, str) or kind in _OWN_KINDS:
         return asked
     from tuner.config.axes import script_with_variants
@@ -85,15 +112,65 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
 
     services = known_services()
     if kind not in services:
-        known = [*_OWN_KINDS, *services]
+        known = [*_OWN_KINDS, WEB, *services]
         raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(kind, known)}", ("kind",))
     _refuse_misspelt(asked, [setting.name for setting in services[kind].settings])
-    section = script_with_variants(asked, folder)
+    environment = {**os.environ, **_of_file(asked, folder)}
+    section = script_with_variants(_as_it_runs(asked, services[kind], environment, folder), folder)
     try:
-        return expanded(services[kind], section, {**os.environ, **_of_file(asked, folder)}, variants)
+        return expanded(services[kind], section, environment, variants)
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
+
+
+def _as_it_runs(
+    asked: Mapping[str, Any], service: Service, environment: Mapping[str, str], folder: Path
+) -> Mapping[str, Any]:
+    """The section with its commands as they are measured; see `seen_through`."""
+    from tuner.config.fields import Misplaced
+
+    own = asked.get("environment")
+    if isinstance(own, Mapping):
+        environment = {**environment, **{str(name): str(value) for name, value in own.items()}}
+    changed = dict(asked)
+    if (words := _words_of(asked.get("command"))) is not None:
+        directory = asked.get("directory")
+        behind = seen_through(
+            words, environment, folder / directory if isinstance(directory, str) else folder, service
+        )
+        _refuse_hidden(behind)
+        if why := cannot_watch(behind.taken):
+            raise Misplaced(why, ("command",))
+        if behind.words != words:
+            changed["command"] = [*behind.words]
+    if isinstance(variants := asked.get("variants"), Mapping):
+        changed["variants"] = {
+            name: _as_it_runs(variant, service, environment, folder)
+            if isinstance(variant, Mapping)
+            else variant
+            for name, variant in variants.items()
+        }
+    return changed
+
+
+def _script_as_it_runs(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The section of a script: ``A=1 worker`` as a shell would run it, and a web server fed."""
+    words = _words_of(asked.get("command"))
+    if words is not None and is_assignment(words[0]) and len(words) > 1:
+        asked = {**asked, "command": ["env", *words]}
+    return asked if asked["kind"] == "script" else web_script(asked, words or ())
+
+
+def _words_of(command: Any) -> tuple[str, ...] | None:
+    """The words of a config's command; None: there is none, or none that can be split."""
+    try:
+        words = split_command(command) if isinstance(command, str) else command
+    except ValueError:
+        return None
+    if not isinstance(words, Sequence) or not words:
+        return None
+    return tuple("" if word is None else str(word) for word in words)
 
 
 def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:
@@ -174,8 +251,8 @@ def written_config(
     """
     from tuner.config.load import Given
     from tuner.core.redaction import redacted
-    from tuner.services.catalogue import known_services, recognised
-    from tuner.services.starter import starter
+    from tuner.services.catalogue import known_services
+    from tuner.services.starter import starter, web_starter
 
     options: dict[Place, Given] = {
         ("service", name): Given(f"--set {name}", value) for name, value in given.items()
@@ -189,5 +266,11 @@ def written_config(
     if kind is not None:
         options["service", "kind"] = Given("--service", kind)
     settings_of(None, options)  # what is wrong with it is told here
-    service = known_services().get(kind) if kind is not None else recognised(words)
-    return starter(service, tuple(words), given, {**os.environ, **environment}, _name_of(words), redacted)
+    around = {**os.environ, **environment}
+    own = known_services().get(kind) if kind is not None else None
+    behind = seen_through(words, around, Path.cwd(), own)
+    service = own or behind.service
+    words = behind.words
+    if kind == WEB or (service is None and kind is None and bound_ports(words)):
+        return web_starter(words, given.get("url", url_of(words)), _name_of(words))
+    return starter(service, words, given, around, _name_of(words), redacted)

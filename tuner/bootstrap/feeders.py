@@ -104,6 +104,7 @@ def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, w
         timeout_s=asked.timeout,
         wait_s=asked.wait,
         seed=asked.seed,
+        finds_address=asked.find_address,
         addresses=asked.targets if asked.is_numbered else None,
     )
     return HttpFeeder(traffic, layouts, load_totals(scratch), scratch, warn)

@@ -112,6 +112,7 @@ def _running(
         workers=asked.workers or ("children" if asked.programs == "one" else "programs"),
         event_loop=asked.kind == "script" and asked.event_loop,
         probe_fields=asked.probe_fields,
+        is_known=asked.record is not None,
     )
 
 

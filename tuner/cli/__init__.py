@@ -227,6 +227,10 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     runner = get_command(command.load())
     if "--" in arguments:
         arguments = _with_service_command(runner, command, arguments)
+    else:
+        from tuner.cli.missing_dashes import check_dashes
+
+        check_dashes(command.name, runner.params, arguments)
     try:
         with runner.make_context(f"tuner {command.name}", list(arguments)) as context:
             code = runner.invoke(context)

@@ -145,6 +145,8 @@ class HttpFeederSettings(Section):
     timeout: LongerThanZero = 30.0  #: Time limit of one answer
     wait: LongerThanZero = 60.0  #: Time limit of the first answer
     seed: WholeNumber = 1  #: Seed for Poisson arrivals
+    #: Whether requests go to the address that the service listens on, if `url` names another one
+    find_address: bool = False
 
     @field_validator("body_file", "requests")
     @classmethod

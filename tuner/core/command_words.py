@@ -8,32 +8,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from tuner.core.shell_text import (
+    ALL_ARGUMENTS,
+    LastCommand,
+    ObscureError,
+    last_command,
+    passes_arguments_on,
+    plain_words,
+    uses_own_arguments,
+    variables_set_before,
+)
+from tuner.core.wrappers import MODULE, is_assignment, start_of
+
 _PYTHON = re.compile(r"(python|pypy)[0-9.]*t?d?$")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 #: text in quotes, or a backslash with what it quotes; group 1: the line end after one outside single quotes
 _QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\(?:(\r?\n)|.)""", re.DOTALL)
 _BACKSLASH = re.compile(r"\\(?:(\r?\n)|.)", re.DOTALL)
 _PYTHON_VALUED = frozenset({"-X", "-W", "--check-hash-based-pycs"})
-#: programs that become what they start -> their options that take a value
-_NICE = {"nice": {"-n", "--adjustment"}, "ionice": {"-c", "--class", "-n", "--classdata"}}
-_UV = (
-    "-p --python -w --with --with-editable --with-requirements --env-file --extra --no-extra --group"
-    " --no-group --only-group --package --directory --project --config-file --cache-dir --color -i"
-    " --index-url --index --default-index --extra-index-url -f --find-links -P --upgrade-package"
-    " --reinstall-package --refresh-package --index-strategy --keyring-provider --resolution --prerelease"
-    " --fork-strategy --exclude-newer --exclude-newer-package --link-mode -C --config-setting --config-"
-    " settings-package --no-build-package --no-build-isolation-package --no-binary-package --python-"
-    " preference --python-platform --allow-insecure-host"
-)
-_HATCH = "-e --env -p --project --data-dir --cache-dir --config -i --include -x --exclude -f --filter"
-#: programs that run another in a project's environment by ``run`` -> their options that take a value
-_RUNNERS = {
-    "uv": frozenset(_UV.split()),
-    "poetry": frozenset({"-C", "--directory", "-P", "--project"}),
-    "pipenv": frozenset({"--python"}),
-    "pdm": frozenset({"-c", "--config", "-p", "--project", "-S", "--skip", "--venv"}),
-    "hatch": frozenset(_HATCH.split()),
-}
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
+_SHELL_VALUED = frozenset({"--rcfile", "--init-file"})
+_LOGIN = frozenset({"--login", "--rcfile", "--init-file"})  #: options for what a shell reads before its text
+_BRACES = re.compile(r"(?<!\$)\{(?:processes|threads|process|variant|cores|cores_per_process)\}|[{}]")
+_GIVEN_COMMAND = 'exec "$0" "$@"'  #: a shell's text that becomes the command given behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +45,10 @@ class CommandWords:
     program: str = ""  #: its name: without folders, of a module the package; empty: there is none
     assigned: Mapping[str, str] = field(default_factory=dict)  #: what ``env`` puts into its environment
     is_run: bool = False  #: a runner (``uv run``) starts it in a project's environment
+    has_setup: bool = False  #: a shell does other things before, which may change the environment
+    hides_environment: bool = False  #: what starts it keeps the environment from it (``sudo``, ``env -i``)
+    is_as_user: bool = False  #: what starts it may be told to do so as another user
+    obstacle: str = ""  #: why the command of a shell's text was not found, as a clause; empty: it was
 
     @property
     def is_module(self) -> bool:
@@ -74,52 +75,186 @@ def split_command(text: str) -> list[str]:
         raise ValueError(f"cannot be split into words: {error}") from error
 
 
-def taken_apart(words: Sequence[str]) -> CommandWords:
+def taken_apart(words: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandWords:
     """The parts of the command line *words*.
 
-    Known before a program are ``env`` with assignments, a shell's ``exec`` (left out: it means nothing
-    without one), ``nice``, ``ionice``, and ``run`` of uv, Poetry, Pipenv, PDM and Hatch. Where ``env`` has
-    options it is taken for the program.
+    Known before a program are assignments and ``exec``, as a shell has them (left out: ``exec`` means nothing
+    without one), ``env``, the programs of `tuner.core.wrappers`, and shells with a text (``sh -c``) that ends
+    with a command. Of a shell's text the command is put behind the text: ``sh -c 'cd /srv; exec "$0" "$@"'
+    gunicorn app:app``, or stands alone where nothing else is in the text.
+
+    Args:
+        words: the command line.
+        environment: what variables in a shell's text stand for; None: they stay as they are written.
     """
-    rest = list(words)
-    before: list[str] = []
-    assigned: dict[str, str] = {}
-    is_run = is_module = False  # whether a module's name comes next
-    while rest and not is_module:
-        name = PurePath(rest[0]).name
-        if name == "env" and (found := _assignments(rest[1:])) is not None:
-            assigned |= dict(found)
-            del rest[: 1 + len(found)]
-        elif rest[0] == "exec" and len(rest) > 1:
-            del rest[0]
-        elif name in _NICE and (n := _n_options(rest[1:], _NICE[name])) is not None:
-            before += _moved(rest, 1 + n)
-        elif name in _RUNNERS and (n := _to_run(rest, _RUNNERS[name])) is not None:
-            before += _moved(rest, n)
-            is_run, is_module = True, before[-1] in ("-m", "--module")
-        else:
-            break
+    parts = _Parts(list(words))
+    while parts.rest and not parts.is_module and parts.step(environment):
+        pass
+    rest, is_module = parts.rest, parts.is_module
     interpreter: list[str] = []
-    if rest and not is_module and _PYTHON.match(PurePath(rest[0]).name):
-        n = _n_of_interpreter(rest)
-        interpreter = _moved(rest, n)
+    if rest and not is_module and is_python(PurePath(rest[0]).name):
+        interpreter = _moved(rest, _n_of_interpreter(rest))
         is_module = bool(interpreter) and interpreter[-1] == "-m"
     program = ""
     if rest:
         program = rest[0].partition(".")[0] if is_module else PurePath(rest[0]).name
-        program = program.rpartition(":")[2] if is_run else program  # hatch run ENVIRONMENT:PROGRAM
-    return CommandWords(tuple(before), tuple(interpreter), tuple(rest), program, assigned, is_run)
+        program = program.rpartition(":")[2] if parts.is_run else program  # hatch run ENVIRONMENT:PROGRAM
+    return CommandWords(
+        tuple(parts.before),
+        tuple(interpreter),
+        tuple(rest),
+        program,
+        parts.assigned,
+        parts.is_run,
+        parts.has_setup,
+        parts.hides_environment,
+        parts.is_as_user,
+        parts.obstacle,
+    )
+
+
+@dataclass(slots=True)
+class _Parts:
+    """A command line while it is taken apart."""
+
+    rest: list[str]
+    before: list[str] = field(default_factory=list)
+    assigned: dict[str, str] = field(default_factory=dict)
+    may_assign: bool = True  #: whether a shell would take ``A=1`` for an assignment here
+    is_module: bool = False  #: a module's name comes next
+    is_run: bool = False
+    has_setup: bool = False
+    hides_environment: bool = False
+    is_as_user: bool = False
+    obstacle: str = ""
+
+    def step(self, environment: Mapping[str, str] | None) -> bool:
+        """Take one program from the front; False: what stands there starts no other."""
+        rest = self.rest
+        name = PurePath(rest[0]).name
+        if self.may_assign and len(rest) > 1 and is_assignment(rest[0]):
+            variable, _, value = _moved(rest, 1)[0].partition("=")
+            self.assigned[variable] = value
+            return True
+        if rest[0] == "exec" and len(rest) > 1:
+            del rest[: 3 if rest[1] == "-a" and len(rest) > 3 else 1]
+            self.may_assign = False
+            return True
+        if name == "env" and (found := _assignments(rest[1:])) is not None:
+            self.assigned |= dict(found)
+            del rest[: 1 + len(found)]
+            self.may_assign = False
+            return True
+        if name == "env" and rest[1:2] in (["-S"], ["--split-string"]) and len(rest) > 2:
+            rest[1:3] = shlex.split(rest[2])
+            return True
+        if name in SHELLS and (call := _shell_call(rest)) is not None:
+            return self._through_shell(call, environment)
+        if (start := start_of(rest)) is None:
+            return False
+        self.before += _moved(rest, start.n_words)
+        self.assigned |= start.assigned
+        self.may_assign = False
+        self.is_run = self.is_run or start.wrapper.project
+        self.is_module = start.wrapper.project and self.before[-1] in MODULE
+        self.hides_environment = self.hides_environment or start.hides_environment
+        self.is_as_user = self.is_as_user or start.wrapper.is_user
+        return True
+
+    def _through_shell(self, call: _ShellCall, environment: Mapping[str, str] | None) -> bool:
+        try:
+            last = last_command(call.text)
+            written = last.words[1:] if last.words[0] == "exec" else last.words
+            if passes_arguments_on(written):
+                self.before += _moved(self.rest, call.n_words + (len(written) == 1))  # "$@" is without "$0"
+                self.has_setup = self.has_setup or bool(last.before)
+                return bool(self.rest)
+            words = _words_in(last, written, self.rest[call.n_words + 1 :], environment)
+        except ObscureError as error:
+            self.obstacle = str(error)
+            return False
+        if last.before or call.is_login:
+            between = "" if not last.before or last.before.endswith("\n") else " "
+            text = f"{last.before}{between}{_GIVEN_COMMAND}"
+            text = _BRACES.sub(lambda found: found[0] if len(found[0]) > 1 else 2 * found[0], text)
+            self.before += [*self.rest[: call.n_words - 1], text]
+            self.has_setup = True
+        self.rest[:] = words
+        self.may_assign = True
+        return bool(words)
+
+
+def _words_in(
+    last: LastCommand, written: Sequence[str], arguments: Sequence[str], environment: Mapping[str, str] | None
+) -> list[str]:
+    """The words of the *last* command of a shell's text, *written* there, with the shell's own *arguments*.
+
+    Raises:
+        ObscureError: they depend on what the shell does.
+    """
+    if uses_own_arguments(last.before):
+        raise ObscureError("what stands before it looks at the shell's name or arguments")
+    if environment is not None and (names := variables_set_before(last, environment)):
+        raise ObscureError(f"it uses ${names[0]}, which is set before it")
+    at = written.index(ALL_ARGUMENTS) if ALL_ARGUMENTS in written else len(written)
+    return [
+        *plain_words(written[:at], environment),
+        *(arguments if at < len(written) else []),
+        *plain_words(written[at + 1 :], environment),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _ShellCall:
+    """A shell that is started with a text."""
+
+    n_words: int  #: up to the text, included
+    text: str
+    is_login: bool  #: it reads files of its own before
+
+
+def _shell_call(words: Sequence[str]) -> _ShellCall | None:
+    """How a shell's *words* name a text; None: they name a script, or nothing."""
+    at, has_text, is_login = 1, False, False
+    while at < len(words) and words[at][:1] in ("-", "+") and len(words[at]) > 1:
+        word = words[at]
+        at += 1
+        if word == "--":
+            break
+        if word.startswith("--"):
+            is_login = is_login or word in _LOGIN
+            at += word in _SHELL_VALUED
+            continue
+        has_text = has_text or (word[0] == "-" and "c" in word)
+        is_login = is_login or (word[0] == "-" and not {"l", "i"}.isdisjoint(word))
+        at += word[-1] in "oO"
+    return _ShellCall(at + 1, words[at], is_login) if has_text and at < len(words) else None
+
+
+def shell_script(words: Sequence[str]) -> int | None:
+    """Which of *words* is a script that a shell is to read (``bash -e run.sh``); None: they start no such."""
+    if not words or PurePath(words[0]).name not in SHELLS or _shell_call(words) is not None:
+        return None
+    at = 1
+    while at < len(words) and words[at][:1] in ("-", "+") and len(words[at]) > 1:
+        at += 1 + (words[at][-1] in "oO" and not words[at].startswith("--"))
+    return at if at < len(words) else None
 
 
 def is_runner(words: Sequence[str]) -> bool:
-    """Whether a process with this command line runs another (``uv run gunicorn``).
+    """Whether a process with this command line runs another (``uv run gunicorn``, ``timeout 60 gunicorn``).
 
     Those that are scripts have an interpreter before them; some become what they run.
     """
     taken = taken_apart(words)
-    return taken.is_run or (
-        bool(taken.interpreter) and not taken.is_module and taken_apart(taken.words).is_run
+    return bool(taken.before) or (
+        bool(taken.interpreter) and not taken.is_module and bool(taken_apart(taken.words).before)
     )
+
+
+def is_shell(words: Sequence[str]) -> bool:
+    """Whether a process with this command line is a shell."""
+    return bool(words) and PurePath(words[0]).name.lstrip("-") in SHELLS
 
 
 def is_python(name: str) -> bool:
@@ -149,31 +284,6 @@ def _assignments(words: Sequence[str]) -> list[tuple[str, str]] | None:
             return None if word.startswith("-") else found
         found.append((match[1], match[2]))
     return None
-
-
-def _n_options(words: Sequence[str], valued: frozenset[str] | set[str]) -> int | None:
-    """How many of *words* are options, up to the first that is none; None: there is none."""
-    n = 0
-    while n < len(words):
-        word = words[n]
-        if word == "--":
-            n += 1
-            break
-        if not word.startswith("-"):
-            break
-        n += 2 if word in valued else 1
-        if word in ("-m", "--module"):
-            break
-    return n if n < len(words) else None
-
-
-def _to_run(words: Sequence[str], valued: frozenset[str]) -> int | None:
-    """How many of a runner's *words* stand before the program that it runs; None: it runs none."""
-    at = _n_options(words[1:], valued)
-    if at is None or words[at + 1] != "run":
-        return None
-    options = _n_options(words[at + 2 :], valued)
-    return None if options is None else at + 2 + options
 
 
 def _n_of_interpreter(words: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from tuner.core.errors import ConfigError
@@ -25,11 +26,28 @@ class HttpUrl:
     port: int
     authority: str  #: host and port as the Host header has them
     target: str  #: path and query
+    is_tls: bool = False  #: whether the connection is encrypted
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether what goes there does not leave this host, as the text of the address shows it."""
+        return self.host.startswith("/") or is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether *host* is this host by its name or address."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_url(text: str) -> HttpUrl:
-    """Read ``http://HOST:PORT/PATH?QUERY``, or ``http+unix://SOCKET/PATH?QUERY``, the socket's path with its
-    slashes as ``%2F``.
+    """Read ``http://HOST:PORT/PATH?QUERY``, the same with ``https``, or ``http+unix://SOCKET/PATH?QUERY``.
+
+    The path of a socket has its slashes as ``%2F``.
 
     Raises:
         ConfigError: it is no such URL.
@@ -45,19 +63,15 @@ def parse_url(text: str) -> HttpUrl:
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if parts.scheme == "http+unix":
         return _unix_url(text, unquote(parts.netloc), "" if parts.fragment else target)
-    if parts.scheme == "https":
-        raise ConfigError(
-            f"{text} is encrypted, which the generator does not speak",
-            hint="Name the service's own http port, behind what ends TLS.",
-        )
-    if parts.scheme != "http" or not parts.hostname or port == 0:
+    is_tls = parts.scheme == "https"
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise ConfigError(f"{text} is no http URL", hint=hint)
     if "@" in parts.netloc or parts.fragment:
         raise ConfigError(
             f"{text} has a user or a fragment, which are not sent",
             hint="Use an Authorization header for a user.",
         )
-    return HttpUrl(parts.hostname, port or 80, parts.netloc, target)
+    return HttpUrl(parts.hostname, port or (443 if is_tls else 80), parts.netloc, target, is_tls)
 
 
 def _unix_url(text: str, socket: str, target: str) -> HttpUrl:

@@ -47,6 +47,7 @@ class ServiceSpec:
     workers: Workers = "programs"
     event_loop: bool = False  #: each worker process runs Python in one loop, whatever threads the layout has
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
+    is_known: bool = False  #: it is a known service: a shell that starts it is none of its processes
     #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
     variants: Mapping[str, Self] = field(default_factory=dict)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any
 
-from tuner.core.command_words import split_command, taken_apart
+from tuner.core.command_words import CommandWords, split_command, taken_apart
 from tuner.core.errors import ConfigError
 from tuner.services.record import GIVEN, Command, Counted, Form, Service
 from tuner.services.running import escaped
@@ -110,6 +111,7 @@ class _User:
     before: tuple[str, ...]  #: words that start it: ``uv run``, ``python -m``
     environment: Mapping[str, Any]  #: of the config, and of ``env`` before the command
     settings: frozenset[str]  #: keys that are the record's
+    hides_environment: bool = False  #: what starts the command keeps the environment from it
 
     @property
     def variables(self) -> Mapping[str, str]:
@@ -128,8 +130,19 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     names = frozenset(setting.name for setting in service.settings)
     given = {name: str(value) for name, value in asked.items() if name in names and value is not None}
     everything = {**inherited, **_texts(environment)}
-    command = Command(taken.words, everything, given, is_module=taken.is_module, grammar=service.grammar)
-    return _User(command, (*taken.before, *taken.interpreter), environment, names)
+    before, words = _before_program(taken, service)
+    command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
+    return _User(command, before, environment, names, taken.hides_environment)
+
+
+def _before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What starts the service, and its words: those behind a program that tuner does not know, too."""
+    before, words = (*taken.before, *taken.interpreter), taken.words
+    if taken.program not in service.commands:
+        for at, word in enumerate(words[1:], start=1):
+            if PurePath(word).name in service.commands:
+                return (*before, *words[:at]), words[at:]
+    return before, words
 
 
 def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,7 +263,7 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
     words = list(taken.whole)
     environment: dict[str, str] = {}
     for one in (form.layout, service.always, *([] if counted is None else [counted.told])):
-        is_by_flags = one.by_flags(command)
+        is_by_flags = one.by_flags(command) or (user.hides_environment and bool(one.flags))
         if is_by_flags:
             at = words.index("--") if "--" in words else len(words)  # what follows is no option
             given = escaped(command.option(*one.set_by) or "")
@@ -265,7 +278,9 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
                 continue
             before = environment.get(name, variables.get(name, escaped(command.environment.get(name, ""))))
             environment[name] = f"{before}{service.separator(name)}{value}" if before else value
+    hidden = {**variables, **environment} if user.hides_environment else {}
+    told = ["env", *(f"{name}={value}" for name, value in hidden.items())] if hidden else []
     return {
-        "command": [*(["env", *assigned] if assigned else []), *user.before, *words],
+        "command": [*(["env", *assigned] if assigned else []), *user.before, *told, *words],
         "environment": environment,
     }

@@ -39,10 +39,11 @@ def _form_of(command: Command) -> str:
 def _url(command: Command) -> str | None:
     if (socket := command.said("--uds")) is not None:
         return url_of_socket(socket) or ""
-    if command.said("--ssl-certificate") is not None:
-        return ""
+    is_tls = command.said("--ssl-certificate") is not None
     host, port = command.said("--host"), command.said("--port")
-    return None if host is None and port is None else url_of(host, port or _PORT) or ""
+    if host is None and port is None and not is_tls:
+        return None
+    return url_of(host, port or _PORT, is_tls=is_tls) or ""
 
 
 def _logs(command: Command) -> bool:
@@ -101,7 +102,7 @@ SERVICE = Service(
             counts_too="requests that are answered with an error as items, too",
         ),
     ),
-    feeder=lambda _command, settings: http_feeder(settings),
+    feeder=http_feeder,
     logs=_logs,
     refused={
         "--reload": "it watches files and restarts workers; leave it out",

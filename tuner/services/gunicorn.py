@@ -10,7 +10,6 @@ from tuner.services.http_address import (
     CLIENTS,
     http_feeder,
     url_of_address,
-    url_of_socket,
     url_setting,
 )
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
@@ -63,12 +62,13 @@ def _form_of(command: Command) -> str | None:
 
 
 def _url(command: Command) -> str | None:
+    is_tls = any(command.said(option) for option in ("--certfile", "--keyfile"))
     bound = command.said("-b", "--bind")
+    if bound is None and "PORT" in command.environment:
+        return url_of_address(f":{command.environment['PORT']}", is_tls=is_tls)
     if bound is None:
-        return url_of_address(f":{command.environment['PORT']}") if "PORT" in command.environment else None
-    if bound.startswith("unix:"):
-        return url_of_socket(bound.removeprefix("unix:")) or ""
-    return url_of_address(bound) or ""
+        return url_of_address(":8000", is_tls=True) if is_tls else None
+    return url_of_address(bound.removeprefix("unix:"), is_tls=is_tls) or ""
 
 
 def _logs(command: Command) -> bool:
@@ -141,7 +141,7 @@ SERVICE = Service(
         ),
         BY_GENERATOR,
     ),
-    feeder=lambda _command, settings: http_feeder(settings),
+    feeder=http_feeder,
     joined=(_CMD_ARGS,),
     logs=_logs,
     refused={
@@ -154,6 +154,6 @@ SERVICE = Service(
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps its connections: tuner spreads them evenly, unless told --connections kept.",
-        "Numbers in gunicorn.conf.py lose against tuner's. A bind there is not seen: --set url=...",
+        "Numbers in gunicorn.conf.py lose against tuner's. A bind there is found once it listens.",
     ),
 )

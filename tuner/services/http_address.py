@@ -26,20 +26,22 @@ def url_setting(
     return Setting("url", "where tuner's load generator sends its requests", find, default, needed)
 
 
-def url_of(host: str | None, port: str | None) -> str | None:
+def url_of(host: str | None, port: str | None, *, is_tls: bool = False) -> str | None:
     """The URL of a server at *port*, as seen from this box; None where there is no such port."""
     if not port or not port.isdecimal():
         return None
     name = "127.0.0.1" if host is None or host in _ANYWHERE else host
-    return f"http://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/"
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://{f'[{name}]' if ':' in name and not name.startswith('[') else name}:{port}/"
 
 
-def url_of_address(address: str) -> str | None:
-    """The URL of ``HOST:PORT``, ``:PORT``, or the whole path of a unix socket; None for anything else."""
+def url_of_address(address: str, *, is_tls: bool = False) -> str | None:
+    """The URL of ``HOST:PORT``, ``:PORT``, or the whole path of a unix socket; None for anything else, and
+    for a unix socket with TLS."""
     if address.startswith("/"):
-        return url_of_socket(address)
+        return None if is_tls else url_of_socket(address)
     host, _, port = address.rpartition(":")
-    return url_of(host, port)
+    return url_of(host, port, is_tls=is_tls)
 
 
 def url_of_socket(path: str) -> str | None:
@@ -47,7 +49,17 @@ def url_of_socket(path: str) -> str | None:
     return f"http+unix://{quote(path, safe='')}/" if path.startswith("/") else None
 
 
-def http_feeder(settings: Mapping[str, str]) -> Section:
-    """Requests to where the setting ``url`` says, by so many ``clients``."""
+def http_feeder(command: Command, settings: Mapping[str, str]) -> Section:
+    """Requests to where the setting ``url`` says, by so many ``clients``.
+
+    A URL that the user did not write gives way to where the service's processes listen: a configuration file,
+    a variable or code may say another address than the command.
+    """
+    found = {} if "url" in command.given else {"find_address": "yes"}
+    return {**feeder_at(settings), **found}
+
+
+def feeder_at(settings: Mapping[str, str]) -> Section:
+    """The same, to where the setting ``url`` says and nowhere else."""
     keys = ("url", "clients")
     return {"kind": "http", **{name: settings[name] for name in keys if name in settings}}

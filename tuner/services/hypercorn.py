@@ -10,7 +10,6 @@ from tuner.services.http_address import (
     http_feeder,
     url_of,
     url_of_address,
-    url_of_socket,
     url_setting,
 )
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
@@ -35,16 +34,19 @@ def _form(name: str, summary: str) -> Form:
 
 
 def _url(command: Command) -> str | None:
-    name = "--insecure-bind" if command.has("--certfile") else "--bind"
-    bound = command.option(name, *(["-b"] if name == "--bind" else []))
+    is_tls = command.has("--certfile") and not command.has("--insecure-bind")
+    bound = command.option("--insecure-bind") if command.has("--certfile") else None
+    bound = command.option("-b", "--bind") if bound is None else bound
     if bound is None:
-        return "" if command.has("--certfile") else None
+        return url_of("127.0.0.1", _PORT, is_tls=True) if is_tls else None
     if bound.startswith("unix:"):
-        return url_of_socket(bound.removeprefix("unix:")) or ""
+        return url_of_address(bound.removeprefix("unix:"), is_tls=is_tls) or ""
     if bound.startswith("fd:"):
         return ""
     has_port = ":" in bound and not bound.endswith("]")
-    return (url_of_address(bound) if has_port else url_of(bound, _PORT)) or ""
+    if bound.startswith("/") or has_port:
+        return url_of_address(bound, is_tls=is_tls) or ""
+    return url_of(bound, _PORT, is_tls=is_tls) or ""
 
 
 def _logs(command: Command) -> bool:
@@ -91,7 +93,7 @@ SERVICE = Service(
             Told(flags=("--statsd-host={TUNER_STATSD}",)),
         ),
     ),
-    feeder=lambda _command, settings: http_feeder(settings),
+    feeder=http_feeder,
     logs=_logs,
     refused={
         "--reload": "it watches files and restarts workers; leave it out",
@@ -102,6 +104,6 @@ SERVICE = Service(
         " trio 40.",
         "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
         "At a stop requests get its --graceful-timeout, 3 s unless you say more.",
-        "Numbers in a file of -c lose against tuner's. A bind there is not seen: --set url=...",
+        "Numbers in a file of -c lose against tuner's. A bind there is found once it listens.",
     ),
 )

@@ -24,6 +24,7 @@ class Running:
     workers: Workers = "programs"
     event_loop: bool = False
     probe_fields: tuple[str, ...] = ()
+    is_known: bool = False
 
     def spec(
         self, name: str, command: tuple[str, ...], *, max_extra_threads: int | None = None
@@ -45,6 +46,7 @@ class Running:
             workers=self.workers,
             event_loop=self.event_loop,
             probe_fields=self.probe_fields,
+            is_known=self.is_known,
         )
 
 

@@ -42,6 +42,39 @@ service:
   feeder:
     kind: none                  # the worker finds its items by itself; or a command, requests, a queue
 """
+_WEB = """\
+# A study of a web server: tuner sends requests and counts the answers. Its command is started once for each
+# process of a layout, unless it starts its processes itself.
+service:
+  kind: script
+  name: {name}
+  command: {command}
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in environment,
+  # where each process finds TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS, too.
+  programs: {programs:<20}# one: the command is a master, which starts {{processes}} workers itself;
+                                # each: with several processes they share the port (SO_REUSEPORT), or name
+                                # it with {{process}} in it
+  threads: {threads:<21}# no: it has none to choose, only processes
+  # environment: {{WORKER_THREADS: "{{threads}}"}}
+  # ready: {{kind: log, pattern: started, within: 60s}}
+  stop: {{signal: TERM, wait: 60s}}   # time to let work in hand end
+  probe:
+    kind: generator             # counts good answers; who else can: docs/probes.md
+  feeder:
+    kind: http                  # docs/http.md
+    url: {url}
+    find_address: yes           # send to where its processes listen, if that is another port or TLS
+    # headers: {{Authorization: Bearer abc}}
+    # requests: requests.jsonl  # several requests in turn, a JSON object a line
+"""
+
+
+def web_starter(words: Sequence[str], url: str, name: str) -> str:
+    """The text of a config for a web server that tuner does not know, which may listen at *url*."""
+    programs = "one" if any("{processes}" in word for word in words) else "each"
+    threads = "yes" if any("{threads}" in word for word in words) else "no"
+    config = _WEB.format(name=name, command=_flow(list(words)), url=url, programs=programs, threads=threads)
+    return config + _STUDY.format(variants="")
 
 
 def starter(

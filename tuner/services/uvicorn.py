@@ -11,10 +11,13 @@ _PORT = "8000"
 def _url(command: Command) -> str | None:
     if (socket := command.said("--uds")) is not None:
         return url_of_socket(socket) or ""
-    if command.said("--fd") is not None or command.said("--ssl-certfile") is not None:
+    if command.said("--fd") is not None:
         return ""
+    is_tls = any(command.said(option) for option in ("--ssl-certfile", "--ssl-keyfile"))
     host, port = command.said("--host"), command.said("--port")
-    return None if host is None and port is None else url_of(host, port or _PORT) or ""
+    if host is None and port is None and not is_tls:
+        return None
+    return url_of(host, port or _PORT, is_tls=is_tls) or ""
 
 
 def _logs(command: Command) -> bool:
@@ -46,7 +49,7 @@ SERVICE = Service(
         CLIENTS,
     ),
     probes=(BY_GENERATOR,),
-    feeder=lambda _command, settings: http_feeder(settings),
+    feeder=http_feeder,
     logs=_logs,
     # without it a connection that came while it stopped is served as long as its client sends requests
     always=Told({"UVICORN_TIMEOUT_GRACEFUL_SHUTDOWN": "30"}),

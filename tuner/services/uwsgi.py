@@ -58,7 +58,7 @@ SERVICE = Service(
         ),
         BY_GENERATOR,
     ),
-    feeder=lambda _command, settings: http_feeder(settings),
+    feeder=http_feeder,
     logs=lambda command: not command.has("--logto", "--logto2", "--logger", "--syslog"),
     refused={
         "--daemonize": "a daemon is not stopped with its launch; leave it out",

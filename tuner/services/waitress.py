@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
-    http_feeder,
+    feeder_at,
     url_of_address,
     url_of_socket,
     url_setting,
@@ -86,7 +86,7 @@ def _feeder(command: Command, settings: Mapping[str, str]) -> Section:
     if not _is_numbered(command):
         parts = urlsplit(url)
         url = urlunsplit(("http", _OURS, parts.path or "/", parts.query, ""))
-    return http_feeder({**settings, "url": url})
+    return feeder_at({**settings, "url": url})
 
 
 SERVICE = Service(

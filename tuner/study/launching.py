@@ -195,6 +195,8 @@ class Workbench:
         self.store.add_warmup(launch_id, running.unkept_warmup())
         if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
             why = f": {warmup.problem}" if warmup.problem else ""
+            if self.box.feeder.requests() is None and (clue := running.launch.clue()):
+                why += f". {clue}"
             text = f"{layout} counted no item in {warmup.lasted_s:.0f} s of warm-up{why}"
             self.progress.warning("nothing-counted", text)
         return warmup

@@ -52,6 +52,7 @@ class Traffic:
     timeout_s: float = 30.0
     wait_s: float = 60.0
     seed: int = 1
+    finds_address: bool = False  #: whether *url* gives way to where the launch's own processes listen
     #: where so many processes listen, if each does at an address of its own, *url* first; None: all at *url*
     addresses: Callable[[int], Sequence[HttpUrl]] | None = None
 
@@ -80,6 +81,8 @@ class HttpFeeder:
         self._rate_file: Path | None = None
         self._workers_file: Path | None = None
         self._problem_file: Path | None = None
+        self._found_file: Path | None = None
+        self._found_url = ""  #: where the last launch was found to listen
         self._workers: frozenset[int] = frozenset()
         self._found: Found | None = None
         self._rate_per_s = traffic.rate_per_s
@@ -89,6 +92,9 @@ class HttpFeeder:
     def prepare(self) -> None:
         """Check that all requests can be made, and that there is a client for each thread of every layout."""
         self._requests()
+        if self._traffic.url.is_tls and not self._checks_certificate:
+            where = f"https://{self._traffic.url.authority}"
+            self._warn("certificate-unchecked", f"requests to {where} accept any certificate")
         largest = max(self._layouts, key=lambda layout: layout.total_threads)
         n = self.clients_of(largest)
         if n is not None and n < largest.total_threads:
@@ -110,7 +116,7 @@ class HttpFeeder:
             self._rate_per_s, self._capacity_per_s = self._traffic.rate_per_s, None
             self._rate_file = None if self._traffic.pace is None else Path(folder) / "rate"
             self._workers_file, self._workers = Path(folder) / "workers", frozenset()
-            self._problem_file = Path(folder) / "problem"
+            self._problem_file, self._found_file = Path(folder) / "problem", Path(folder) / "found"
             self._order(layout).write(order)
             self._n_fed += 1
             root = str(Path(tuner.__file__).parent.parent)
@@ -123,7 +129,8 @@ class HttpFeeder:
                 if self._totals.exists():
                     self._tell(layout, read_totals(self._totals))
                     self._totals.unlink()
-                self._workers_file = self._problem_file = None
+                self._tell_found()
+                self._workers_file = self._problem_file = self._found_file = None
 
     def is_dry(self) -> bool:
         """Whether the generator has died."""
@@ -197,6 +204,7 @@ class HttpFeeder:
         if self._workers_file is not None and (pids := workers()) != self._workers:
             tell_workers(self._workers_file, pids)
             self._workers = pids
+        self._tell_found()
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Tell the generator, which looks ten times a second."""
@@ -226,8 +234,32 @@ class HttpFeeder:
             timeout_s=traffic.timeout_s,
             wait_s=traffic.wait_s,
             seed=traffic.seed + self._n_fed,
+            is_tls=traffic.url.is_tls,
+            checks_certificate=self._checks_certificate,
+            finds_address=traffic.finds_address,
+            authority=traffic.url.authority,
+            found_file=str(self._found_file),
             others=tuple((one.host, one.port) for one in others),
         )
+
+    @property
+    def _checks_certificate(self) -> bool:
+        """Whether a certificate has to be one that this host trusts: not on the host itself."""
+        return not (self._traffic.url.is_loopback or self._traffic.finds_address)
+
+    def _tell_found(self) -> None:
+        """Warn once where the service listens, if that is not where the config says."""
+        if not self._traffic.finds_address or self._found_file is None:
+            return
+        url = read_problem(self._found_file)
+        if url and url != self._found_url:
+            self._found_url = url
+            asked = self._traffic.url
+            before = asked.host if asked.host.startswith("/") else asked.authority
+            of_tls = "; its certificate is not checked" if url.startswith("https:") else ""
+            self._warn(
+                "address-found", f"requests go to {url}, where the service listens, not to {before}{of_tls}"
+            )
 
     def _requests(self) -> tuple[Request, ...]:
         traffic, headers = self._traffic, self._traffic.headers or {}

@@ -6,11 +6,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.order import Request
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.load.workers import Peer, peer_of
+
+if TYPE_CHECKING:
+    import ssl
 
 #: So long a server may take to close a connection that has taken its last request. A server that closes
 #: first keeps the port of our end free: else a minute of TIME_WAIT on each would use them up.
@@ -33,15 +37,18 @@ class Client:
         ended: Callable[[Client, str | None], None],
         *,
         reuse: int | None = None,
+        tls: tuple[ssl.SSLContext, str] | None = None,
     ) -> None:
         """*ended* is told the kind of failure, or None when there was an answer, whatever its status.
 
         *number* is its own among the clients of *totals*, from 0 on. *reuse* is how many requests go over one
-        connection at most; None: any number.
+        connection at most; None: any number. *tls* encrypts connections, and names whom a certificate has to
+        be of.
         """
         self._reuse = reuse
         self._host = host
         self._port = port
+        self._tls = tls
         self._totals = totals
         self._number = number
         self._ended = ended
@@ -130,9 +137,14 @@ class Client:
         try:
             if self._host.startswith("/"):  # a unix socket
                 _, self._connection = await loop.create_unix_connection(lambda: _Connection(self), self._host)
-            else:
+            elif self._tls is None:
                 _, self._connection = await loop.create_connection(
                     lambda: _Connection(self), self._host, self._port
+                )
+            else:
+                context, name = self._tls
+                _, self._connection = await loop.create_connection(
+                    lambda: _Connection(self), self._host, self._port, ssl=context, server_hostname=name
                 )
         except OSError:  # counted by kind: what it was in detail, the wait for the first answer tells
             self._connecting = None

@@ -13,27 +13,27 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import cycle
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.client import Client
+from tuner.adapters.load.first_answer import FirstAnswer, NoAnswerError
 from tuner.adapters.load.order import Order, Request, read_order, told_rate, write_problem
 from tuner.adapters.load.spread_watch import SpreadWatch
 from tuner.adapters.load.totals import TotalsWriter
+
+if TYPE_CHECKING:
+    import ssl
 
 NO_ANSWER_EXIT = 3
 #: between the first requests of two clients: of those that come at once one worker process takes most
 _START_EVERY_S = 0.001
 _LOOK_EVERY_S = 0.1  #: for answers that take too long
-_SLOW_S = 1.0  #: without the first answer so long, worth a word
-_TRY_EVERY_S = 0.1  #: to reach a service that does not answer
+_TRY_EVERY_S = 0.1  #: after a failure: do not storm a service that does not answer
 _DRAIN_S = 2.0  #: after SIGTERM; the feeder kills after 5 s
-
-
-class NoAnswerError(Exception):
-    """The service did not answer; says what came instead."""
 
 
 class Generator:
@@ -47,11 +47,11 @@ class Generator:
         self._clients: set[Client] = set()
         self._idle: list[Client] = []
         self._paused: dict[Client, asyncio.TimerHandle] = {}
-        self._host = order.host
+        self._tls: ssl.SSLContext | None = None
+        self._name = order.host
         self._rate_per_s = order.rate_per_s  #: None: closed loop
         self._waiting: asyncio.Task[bool] | None = None
         self._is_stopping = False
-        self._problem = ""  #: why there is no first answer, as it was written
         self._looks_s = 0.0  #: when it looks for a rate again
         self._over = asyncio.Event()
         self._chance = random.Random(order.seed)
@@ -97,45 +97,22 @@ class Generator:
 
     async def _first_answer(self) -> bool:
         """Try until the service answers; False when there is nothing to send."""
-        order = self._order
         request = self._taken()
         if request is None:
             return False
-        ends_s = time.monotonic() + order.wait_s
-        where = order.host if _is_socket(order.host) else f"http://{order.host}:{order.port}"
-        came = ""
-        while True:
-            began_ns = time.monotonic_ns()
-            left_s = ends_s - time.monotonic()
-            if left_s <= 0:
-                raise NoAnswerError(f"{where} did not answer within {order.wait_s:g} s: {came or 'nothing'}")
-            slow = f"{where} has not answered for more than {_SLOW_S:g} s"
-            slowly = asyncio.get_running_loop().call_later(_SLOW_S, self._write_problem, slow)
-            try:
-                async with asyncio.timeout(min(left_s, order.timeout_s)):
-                    answer, self._host = await _exchange(order, request)
-            except TimeoutError:
-                if not came or left_s >= order.timeout_s:  # else cut short, it says less than those before
-                    came = "it took the connection and sent no whole answer"
-            except GarbageError as error:
-                came = str(error)
-            except EOFError:
-                came = "it closed the connection without a whole answer"
-            except OSError as error:
-                came = error.strerror or str(error)
-            else:
-                self._totals.answered(answer.status, answer.n_bytes, began_ns, time.monotonic_ns())
-                self._write_problem("")
-                return True
-            finally:
-                slowly.cancel()
-            self._write_problem(f"{where} did not answer: {came}")
-            await asyncio.sleep(_TRY_EVERY_S)
-
-    def _write_problem(self, problem: str) -> None:
-        if self._order.problem_file is not None and problem != self._problem:
-            self._problem = problem
-            write_problem(self._order.problem_file, problem)
+        order = self._order
+        reached = await FirstAnswer(order).come(request)
+        self._totals.answered(reached.status, reached.n_bytes, reached.began_ns, time.monotonic_ns())
+        self._tls = reached.tls
+        place = reached.place
+        if reached.is_elsewhere:
+            self._requests = cycle(one.to(order.authority, place.authority) for one in order.requests)
+            if order.found_file is not None:
+                write_problem(order.found_file, place.url)
+        self._order = replace(order, host=reached.host, port=place.port)
+        self._name = place.host
+        self._spread = SpreadWatch(self._order, self._totals)
+        return True
 
     # Closed loop.
 
@@ -243,9 +220,10 @@ class Generator:
 
     def _new_client(self) -> Client:
         number, reuse = len(self._clients), self._order.reuse
-        addresses = ((self._host, self._order.port), *self._order.others)
+        addresses = ((self._order.host, self._order.port), *self._order.others)
         host, port = addresses[number % len(addresses)]
-        client = Client(host, port, self._totals, number, self._ended, reuse=reuse)
+        tls = None if self._tls is None else (self._tls, self._name if number % len(addresses) == 0 else host)
+        client = Client(host, port, self._totals, number, self._ended, reuse=reuse, tls=tls)
         self._clients.add(client)
         return client
 
@@ -281,34 +259,6 @@ def _gaps(arrivals: str, seed: int) -> Iterator[float]:
     chance = random.Random(seed)
     while True:
         yield 1.0 if arrivals == "even" else chance.expovariate(1.0)
-
-
-async def _exchange(order: Order, request: Request) -> tuple[Answer, str]:
-    """One request on a connection of its own: its answer, and the address that gave it.
-
-    Raises:
-        EOFError: the connection ended before the answer.
-    """
-    if _is_socket(order.host):
-        reader, writer = await asyncio.open_unix_connection(order.host)
-    else:
-        reader, writer = await asyncio.open_connection(order.host, order.port)
-    try:
-        writer.write(request.wire)
-        answer = Answer(is_head=request.method == "HEAD")
-        while data := await reader.read(65_536):
-            if answer.feed(data):
-                break
-        if data or answer.ended():
-            return answer, order.host if _is_socket(order.host) else writer.get_extra_info("peername")[0]
-        raise EOFError
-    finally:
-        writer.transport.abort()
-
-
-def _is_socket(host: str) -> bool:
-    """Whether that is the path of a unix socket, no host."""
-    return host.startswith("/")
 
 
 def _raise_file_limit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,12 @@ class Request:
         """The request with a header that ends its connection after the answer."""
         line, end, rest = self.wire.partition(b"\r\n")
         return line + end + b"Connection: close\r\n" + rest
+
+    def to(self, before: str, now: str) -> Request:
+        """The request with *now* where it has *before* as its Host header."""
+        head, end, body = self.wire.partition(b"\r\n\r\n")
+        old, new = (f"\r\nHost: {host}\r\n".encode("latin-1") for host in (before, now))
+        return replace(self, wire=(head + b"\r\n").replace(old, new, 1)[:-2] + end + body)
 
     @property
     def is_idempotent(self) -> bool:
@@ -59,6 +65,13 @@ class Order:
     wait_s: float = 60.0  #: for the service's first answer
     n_requests: int | None = None  #: after so many it ends; None: when it is told to
     seed: int = 1  #: of the arrivals
+    is_tls: bool = False  #: whether connections are encrypted
+    checks_certificate: bool = True  #: whether the service's certificate has to be one that this host trusts
+    #: whether requests go to where the workers listen, by the kernel's tables, if that is somewhere else
+    finds_address: bool = False
+    authority: str = ""  #: the Host header of the requests, which is written anew for another address
+    #: is given the URL that requests go to, if it is another one; see `write_problem`; None: nobody asks
+    found_file: str | None = None
     #: hosts and ports of further processes: clients take all in turn
     others: tuple[tuple[str, int], ...] = ()
 

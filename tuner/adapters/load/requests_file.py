@@ -75,7 +75,7 @@ def _request(line: str, folder: Path, base: HttpUrl, headers: Mapping[str, str])
         url = replace(base, target=parse_url(f"http://localhost{told['url']}").target)
     else:
         url = parse_url(told["url"])
-    if (url.host, url.port) != (base.host, base.port):
+    if (url.host, url.port, url.is_tls) != (base.host, base.port, base.is_tls):
         raise ConfigError(f"{told['url']} goes to another service than {base.authority}", hint=_HINT)
     method = check_method(told.get("method", "GET"))
     for name, value in told.get("headers", {}).items():

@@ -64,7 +64,7 @@ class Workers:
         }
 
     def _look_into_processes(self, listening: Set[bytes]) -> None:
-        sockets = {pid: frozenset(_sockets_of(pid)) for pid in self._pids}
+        sockets = {pid: frozenset(sockets_of(pid)) for pid in self._pids}
         self._accepting = tuple(pid for pid, own in sockets.items() if own & listening)
         self._owners = {inode: pid for pid in self._accepting for inode in sockets[pid]}
 
@@ -91,7 +91,7 @@ class Workers:
                         yield _Row(fields[9], int(fields[2].rpartition(b":")[2], 16))
 
 
-def _sockets_of(pid: int) -> Iterator[bytes]:
+def sockets_of(pid: int) -> Iterator[bytes]:
     """The inodes of the sockets that *pid* has open; none where it has ended, or hides them."""
     try:
         with os.scandir(f"/proc/{pid}/fd") as entries:

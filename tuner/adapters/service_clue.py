@@ -1,0 +1,57 @@
+"""What the processes of a launch show of a service that nobody counts: its name, or where it answers HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tuner.adapters.load.first_answer import Place, speaks_tls
+from tuner.adapters.load.listening import listening_at
+
+_PATIENCE_S = 2.0  #: for an answer
+_MOST_PLACES = 4  #: that are tried
+
+
+def clue_of(
+    commands: Sequence[Sequence[str]], pids: Sequence[int], known: Callable[[Sequence[str]], str]
+) -> str:
+    """What to do about a service that nobody counts, in a sentence; empty: nothing is known of it.
+
+    Args:
+        commands: the command lines of its processes.
+        pids: these processes.
+        known: the name of the known service that a command line is of; empty: none.
+    """
+    for command in commands:
+        if name := known(command):
+            return f"It runs {name}: add --service {name}, and tuner counts and feeds it"
+    for address in listening_at(pids)[:_MOST_PLACES]:
+        place = Place(address.host, address.port)
+        if url := asyncio.run(_http_at(place)):
+            return (
+                f"It answers HTTP at {url}: add --service web --set url={url}/, and tuner sends requests and"
+                " counts the answers"
+            )
+    return ""
+
+
+async def _http_at(place: Place) -> str:
+    """The URL of a web server there; empty: none answers."""
+    try:
+        async with asyncio.timeout(_PATIENCE_S):
+            if place.is_socket:
+                reader, writer = await asyncio.open_unix_connection(place.host)
+            else:
+                reader, writer = await asyncio.open_connection(place.host, place.port)
+            try:
+                head = f"HEAD / HTTP/1.1\r\nHost: {place.authority}\r\nConnection: close\r\n\r\n"
+                writer.write(head.encode())
+                if (await reader.read(5)).startswith(b"HTTP/"):
+                    return place.url
+            finally:
+                writer.transport.abort()
+    except (OSError, TimeoutError):
+        pass
+    if not place.is_socket and await speaks_tls(place):
+        return Place(place.host, place.port, is_tls=True).url
+    return ""
