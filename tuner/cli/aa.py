@@ -26,6 +26,7 @@ from tuner.cli.options import (
     Simulate,
     Spool,
     Warmup,
+    WarmupCap,
 )
 from tuner.core.errors import ConfigError
 from tuner.core.plan import MOST_TIMES
@@ -69,6 +70,7 @@ def aa(
     ] = None,
     window: ShortWindow = None,
     warmup: Warmup = None,
+    warmup_cap: WarmupCap = None,
     windows: Annotated[
         int | None,
         typer.Option(
@@ -120,6 +122,7 @@ def aa(
             ("study", "cores"): cores,
             ("study", "window"): window,
             ("study", "warmup"): warmup,
+            ("study", "warmup_cap"): warmup_cap,
             ("study", "budget"): budget,
             ("study", "confidence"): confidence,
             ("study", "seed"): seed,

@@ -20,6 +20,15 @@ BOXES = "On several boxes"
 Warmup = Annotated[
     str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="auto (default), or 30s.")
 ]
+WarmupCap = Annotated[
+    str | None,
+    typer.Option(
+        "--warmup-cap",
+        metavar="TIME",
+        rich_help_panel=TIME,
+        help="Longest warm-up of auto, default 5m; what has not settled by then is measured, and marked.",
+    ),
+]
 ShortWindow = Annotated[
     str | None,
     typer.Option(metavar="TIME", rich_help_panel=TIME, help="Default 1m, or the config's if shorter."),

@@ -28,6 +28,7 @@ from tuner.cli.options import (
     Simulate,
     Spool,
     Warmup,
+    WarmupCap,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def plan(
         str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Its shortest.")
     ] = None,
     warmup: Warmup = None,
+    warmup_cap: WarmupCap = None,
     within: Annotated[
         str | None,
         typer.Option(metavar="SHARE", rich_help_panel=ORDER, help="Of the answer; 1 %, 2 % and 5 % always."),
@@ -140,6 +142,7 @@ def plan(
             ("study", "window"): window,
             ("study", "min_window"): min_window,
             ("study", "warmup"): warmup,
+            ("study", "warmup_cap"): warmup_cap,
             ("study", "within"): within,
             ("study", "confidence"): confidence,
             ("study", "kind"): kind,

@@ -1,0 +1,79 @@
+"""What is said before a study starts anything."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.records import StudyRecord
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
+
+def beginning(settings: Settings, record: StudyRecord, *, is_new: bool) -> Sequence[str]:
+    """What is measured, for how long and what is started, in lines."""
+    from tuner.reports.beginning import beginning_told
+    from tuner.study.before import before
+
+    times = before(record)
+    return beginning_told(
+        record,
+        n_first=times.n_first,
+        look_s=times.look_s,
+        first_s=times.first_s,
+        answer_s=(times.quickest_s, times.longest_s),
+        starts=_starts(settings, record),
+        feeds=_feeds(settings),
+        is_new=is_new,
+    )
+
+
+def _starts(settings: Settings, record: StudyRecord) -> str:
+    from tuner.core.redaction import redacted
+
+    layout = record.layouts[0]
+    service = settings.service_in(layout.variant)
+    if service.kind == "crash-processor":
+        return f"tuner's built-in crash processor, {layout.processes} processes x {layout.threads} threads"
+    words = [
+        word.replace("{processes}", str(layout.processes)).replace("{threads}", str(layout.threads))
+        for word in redacted([str(word) for word in service.command])
+    ]
+    often = "" if service.programs == "one" or layout.processes == 1 else f", {layout.processes} times"
+    return f"{shlex.join(words)} (this is {layout}{often})"
+
+
+def _feeds(settings: Settings) -> str:
+    from tuner.core.redaction import redacted
+
+    service = settings.service
+    if service.kind == "crash-processor":
+        return "crash dumps of a spool that tuner fills"
+    feeder = service.feeder
+    match feeder.kind:
+        case "http":
+            return f"requests to {redacted(feeder.url)}, sent by tuner"
+        case "command":
+            return (
+                f"what this command supplies: {shlex.join(redacted([str(word) for word in feeder.command]))}"
+            )
+        case "queue":
+            return f"messages that tuner puts into the queue {feeder.queue} ({feeder.form})"
+        case _:
+            return "what it finds by itself; tuner feeds nothing"
+
+
+def first_look_shown(file: Path) -> str:
+    """The provisional ranking of the study in *file*; empty: it has none, or better is known by now."""
+    from tuner.bootstrap.stores import open_store
+    from tuner.reports.first_look import render_first_look
+    from tuner.study.first_look import windows_of
+
+    with open_store(file, read_only=True) as store:
+        windows = store.windows()
+        if any(window.block >= 0 and not window.void for window in windows):
+            return ""
+        return render_first_look(store.study(), windows_of(store.launches(), windows))
