@@ -14,7 +14,7 @@ from tuner.bootstrap.asked import (
     profile_kept,
     settings_kept,
 )
-from tuner.bootstrap.beginning import beginning, first_look_shown
+from tuner.bootstrap.beginning import beginning, beginning_grown, first_look_shown
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
@@ -40,6 +40,7 @@ __all__ = [
     "Served",
     "another_stream",
     "beginning",
+    "beginning_grown",
     "begun",
     "calibrated",
     "check_same_box",

@@ -31,6 +31,15 @@ def beginning(settings: Settings, record: StudyRecord, *, is_new: bool) -> Seque
     )
 
 
+def beginning_grown(record: StudyRecord) -> str:
+    """How long the study takes whose grid has grown."""
+    from tuner.reports.beginning import times_told
+    from tuner.study.before import before
+
+    times = before(record)
+    return times_told(record, times.n_first, times.first_s, (times.quickest_s, times.longest_s))
+
+
 def _starts(settings: Settings, record: StudyRecord) -> str:
     from tuner.core.redaction import redacted
 

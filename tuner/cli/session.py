@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from tuner.ports import Box, Progress, Stop, Store
 
 _NAMED = 12  #: layouts that a line names
-#: settings of a study that no command has an option for, nor leaves out for one: only a config sets them
-_OF_NO_OPTION = {f"study.{name}" for name in ("warm_cache", "memory_pressure_limit")}
+#: settings of a study that no command had an option for, nor left out for one, when files did not tell yet
+#: what was typed: only a config set them
+_OF_NO_OPTION = {f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +297,7 @@ def measured(
         began_s = None if is_simulated(record) else time.monotonic()
         try:
             with _running(session, followed, stop, metrics) as (box, store, progress, shown):
-                grew = partial(_grew, followed, shown.know_layouts)
+                grew = partial(_grew, followed, shown)
                 looked = partial(_say_first_look, record, shown.say) if looks else None
                 outcome = run_study(
                     box, store, progress, stop, followed, grew, began_s=began_s, looked=looked
@@ -322,15 +323,18 @@ def _say_first_look(
     say_line("The study goes on until it knows; Ctrl-C ends it with what is known by then.")
 
 
-def _grew(followed: Followed, shown: Sequence[LiveView | LineProgress | Metrics], study: StudyRecord) -> None:
+def _grew(followed: Followed, shown: Shown, study: StudyRecord) -> None:
     """Go on with the strategy of *study*, whose grid has grown."""
+    from tuner import bootstrap
     from tuner.core.strategies.of_study import strategy_of
     from tuner.core.strategies.unforeseen import Unforeseen
 
     strategy = strategy_of(study)
     followed.follow(Unforeseen(strategy) if is_simulated(study) else strategy)
-    for one in shown:
+    for one in shown.know_layouts:
         one.grew(study)
+    if not is_simulated(study):
+        shown.say(f"The grid has grown. {bootstrap.beginning_grown(study)}")
 
 
 @contextmanager

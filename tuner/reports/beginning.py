@@ -42,11 +42,12 @@ def beginning_told(
     if is_new:
         if look_s is not None:
             lines.append(f"A provisional ranking comes after about {render_rest(look_s)}.")
-        lines.append(_times_told(study, n_first, first_s, answer_s))
+        lines.append(times_told(study, n_first, first_s, answer_s))
     return lines
 
 
-def _times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple[float, float]) -> str:
+def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple[float, float]) -> str:
+    """How long it takes, in a sentence; the arguments as for `beginning_told`."""
     quickest_s, longest_s = answer_s
     budget_s = study.budget_s
     each = "each" if n_first == len(study.layouts) else f"{n_first} of them"

@@ -31,7 +31,9 @@ class Before:
 
 def before(study: StudyRecord) -> Before:
     """What *study* may take; a budget is not looked at."""
-    takes_look = study.provenance.get(LOOKS) == "yes" and "made_by" not in study.provenance
+    facts = study.provenance
+    begins = "made_by" not in facts and GREW not in facts  #: nobody has looked at anything yet
+    takes_look = begins and facts.get(LOOKS) == "yes"
     beside_s, n = guess_s(study), len(study.layouts)
     is_race = study.strategy == "race"
     first_window_s = study.window_s * study.windows_per_launch
@@ -39,7 +41,7 @@ def before(study: StudyRecord) -> Before:
         first_window_s = _within(study, FIRST_WINDOW_S)
     n_first = min(n, N_SPREAD) if is_race and study.kind != "strict" else n
     ahead_s = beside_s if study.warms_cache else 0.0
-    if study.provenance.get(GROWS) == "yes" and GREW not in study.provenance:
+    if begins and facts.get(GROWS) == "yes":
         ahead_s = SCOUTS * (beside_s + min(60.0, study.shortest_window_s))
     if takes_look:
         ahead_s += first_look.lasts_s(study)
