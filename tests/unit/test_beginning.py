@@ -42,6 +42,16 @@ def test_what_is_measured_and_started_is_said_without_a_secret(tmp_path: Path) -
     assert started == wording("grid.is-started-as", hidden=HIDDEN)
 
 
+def test_variables_that_hold_the_layout_are_part_of_what_is_started(tmp_path: Path) -> None:
+    told = said(
+        tmp_path,
+        study(),
+        "  environment: {N: '-w {processes} -t {threads}', OTHER: same, A_TOKEN: '{threads}'}\n",
+    )
+
+    assert told[1].startswith(wording("grid.is-started-as-with-variables"))
+
+
 def test_who_supplies_the_work_is_said(tmp_path: Path) -> None:
     alone = said(tmp_path, study())
     requests = said(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 
 if TYPE_CHECKING:
@@ -47,12 +48,24 @@ def _starts(settings: Settings, record: StudyRecord) -> str:
     service = settings.service_in(layout.variant)
     if service.kind == "crash-processor":
         return f"tuner's built-in crash processor, {layout.processes} processes x {layout.threads} threads"
+    told = {name: text for name, text in redacted(dict(service.environment)).items() if "{" in text}
+    words = [shlex.join(_filled(redacted([str(word) for word in service.command]), layout))]
     words = [
-        word.replace("{processes}", str(layout.processes)).replace("{threads}", str(layout.threads))
-        for word in redacted([str(word) for word in service.command])
+        *(
+            f"{name}={shlex.quote(text)}"
+            for name, text in zip(told, _filled(told.values(), layout), strict=True)
+        ),
+        *words,
     ]
     often = "" if service.programs == "one" or layout.processes == 1 else f", {layout.processes} times"
-    return f"{shlex.join(words)} (this is {layout}{often})"
+    return f"{' '.join(words)} (this is {layout}{often})"
+
+
+def _filled(texts: Iterable[str], layout: Layout) -> Sequence[str]:
+    fields = {"{processes}": layout.processes, "{threads}": layout.threads}
+    for field, number in fields.items():
+        texts = [text.replace(field, str(number)) for text in texts]
+    return list(texts)
 
 
 def _feeds(settings: Settings) -> str:

@@ -57,7 +57,9 @@ def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple
     if study.strategy == "race":
         how_long = _range_told(quickest_s, longest_s if budget_s is None else min(longest_s, budget_s))
         margin = percent(study.within_ratio)
-        return f"It takes {first}, and likely {how_long} until the answer (within {margin})."
+        is_cut = budget_s is not None and longest_s >= budget_s
+        longer = "" if is_cut else "; longer where items are few or uneven"
+        return f"It takes {first}, and likely {how_long} until the answer (within {margin}){longer}."
     if quickest_s == longest_s:
         return f"It takes {first}, and about {render_rest(longest_s)} in all."
     latest = "" if budget_s is None else f", and ends after {render_duration(budget_s)} at the latest"
