@@ -14,7 +14,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.resuming import HIDDEN
 
-from ..wording import wording
+from ..wording import key_of, wording
 
 LAYOUTS = (Layout(2, 3), Layout(1, 6), Layout(6, 1))
 SERVICE = VirtualService(dict.fromkeys(LAYOUTS, 1.0))
@@ -63,17 +63,18 @@ def test_who_supplies_the_work_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "key"),
+    ("asked", "told"),
     [
-        ({}, "grid.takes-until-seen-and-answer"),
-        ({"budget_s": 600.0}, "grid.takes-until-the-budget-ends"),
-        ({"strategy": "all", "kind": "none", "n_blocks": 3, "window_s": 60.0}, "grid.takes-in-all"),
+        ({}, wording("grid.takes-until-seen-and-answer")),
+        ({"budget_s": 600.0}, wording("grid.takes-until-the-budget-ends")),
+        ({"strategy": "all", "kind": "none", "n_blocks": 3, "window_s": 60.0}, wording("grid.takes-in-all")),
     ],
+    ids=key_of,
 )
 def test_how_long_it_takes_is_said_before_anything_starts(
-    tmp_path: Path, asked: dict[str, Any], key: str
+    tmp_path: Path, asked: dict[str, Any], told: str
 ) -> None:
-    assert said(tmp_path, study(**asked))[-1] == wording(key)
+    assert said(tmp_path, study(**asked))[-1] == told
 
 
 def test_a_first_look_is_announced(tmp_path: Path) -> None:

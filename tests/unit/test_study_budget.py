@@ -184,6 +184,16 @@ def test_a_shorter_window_is_named_where_it_makes_a_block_fit() -> None:
     check_budget(fits, block_of(fits))
 
 
+def test_fewer_layouts_with_shorter_windows_are_named_where_neither_is_enough() -> None:
+    study = asked(window_s=60.0, min_window_s=60.0, budget_s=90.0)
+
+    with pytest.raises(ConfigError) as caught:
+        check_budget(study, block_of(study))
+    assert wording("grid.fewer-layouts-and-shorter-window-fit") in str(caught.value.hint)
+    fits = replace(study, layouts=(A, C), window_s=14.0, min_window_s=14.0)
+    check_budget(fits, block_of(fits))
+
+
 def test_finding_a_rate_is_part_of_what_a_launch_takes_before_any_was_seen() -> None:
     plain, searching = asked(), asked(config=RATE_SEARCH)
     block = block_of(plain)
@@ -193,3 +203,14 @@ def test_finding_a_rate_is_part_of_what_a_launch_takes_before_any_was_seen() -> 
     with pytest.raises(ConfigError):
         check_budget(replace(searching, budget_s=200.0), block)
     check_budget(replace(plain, budget_s=200.0), block)
+
+
+def test_looking_for_a_number_of_clients_is_part_of_what_the_budget_has_to_hold() -> None:
+    unknown, known = (
+        asked(config=f'{{"service": {{"feeder": {{"kind": "http", "clients": {n}}}}}}}', budget_s=120.0)
+        for n in ("null", 8)
+    )
+
+    with pytest.raises(ConfigError):
+        check_budget(unknown, block_of(unknown))
+    check_budget(known, block_of(known))

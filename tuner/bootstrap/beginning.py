@@ -47,7 +47,7 @@ def _starts(settings: Settings, record: StudyRecord) -> str:
     layout = record.layouts[0]
     service = settings.service_in(layout.variant)
     if service.kind == "crash-processor":
-        return f"tuner's built-in crash processor, {layout.processes} processes x {layout.threads} threads"
+        return f"tuner's built-in crash processor, as {layout}"
     told = {name: text for name, text in redacted(dict(service.environment)).items() if "{" in text}
     words = [shlex.join(_filled(redacted([str(word) for word in service.command]), layout))]
     words = [

@@ -9,7 +9,7 @@ from tuner.core.growth import GREW, GROWS, LOOKS
 from tuner.core.racing import FIRST_WINDOW_S, N_REPLICATES, N_SPREAD, SOONER
 from tuner.core.records import StudyRecord
 from tuner.study import first_look
-from tuner.study.timetable import guess_s
+from tuner.study.timetable import before_launches_s, guess_s
 
 LENGTH_REF_S = 600.0  #: as the posterior of a race has it: half of the noise of such a window averages out
 SCOUTS = 2  #: looks at the edge of a grid, usually
@@ -43,6 +43,7 @@ def before(study: StudyRecord) -> Before:
     ahead_s = beside_s if study.warms_cache else 0.0
     if begins and facts.get(GROWS) == "yes":
         ahead_s = SCOUTS * (beside_s + min(60.0, study.shortest_window_s))
+    ahead_s += before_launches_s(study)
     if takes_look:
         ahead_s += first_look.lasts_s(study)
     first_s = ahead_s + n_first * (beside_s + first_window_s)

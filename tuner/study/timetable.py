@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -23,6 +24,7 @@ from tuner.study.pacing import least_search_s, usual_search_s
 SETTLING_GUESS_S = 30.0  #: warm-up that is found, until one was: constant work settles after 10-25 s
 START_AND_STOP_GUESS_S = 2.0
 LEAST_START_AND_STOP_S = 0.5  #: of a supervised command that does nothing else
+CLIENTS_S = 20.0  #: of a search for the number of clients: a few looks of some seconds each
 SHORTEST_PROPOSED_S = 5.0  #: of a window that a hint names
 
 _Place = tuple[int, int]  # block and position
@@ -141,6 +143,14 @@ def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
     return sum(paced_s + one.n_windows * one.window_s if one.n_windows else plain_s for one in launches)
 
 
+def before_launches_s(study: StudyRecord) -> float:
+    """About what comes before the first launch: the search for a number of clients, where none is known."""
+    if not study.config or isinstance(rate_kept(study.config), int | float):
+        return 0.0
+    feeder = (json.loads(study.config).get("service") or {}).get("feeder") or {}
+    return CLIENTS_S if feeder.get("kind") == "http" and feeder.get("clients") is None else 0.0
+
+
 def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
     """ConfigError when not even *block*, the first one, can fit into the budget.
 
@@ -151,16 +161,17 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
     discarded = [Proposal(study.layouts[0], 0.0, 0)] if study.warms_cache else []
 
     def takes_s(launches: Sequence[Proposal]) -> float:
-        return least_s(study, [*discarded, *launches])
+        return before_launches_s(study) + least_s(study, [*discarded, *launches])
 
     if (block_s := takes_s(block)) <= study.budget_s:
         return
     layouts = tuple(dict.fromkeys(one.layout for one in block))
-    usual_s = sum(guess_s(study) + one.n_windows * one.window_s for one in [*discarded, *block])
+    usual_s = before_launches_s(study) + sum(
+        guess_s(study) + one.n_windows * one.window_s for one in [*discarded, *block]
+    )
     raise ConfigError(
         f"one block of the {counted(len(layouts), 'layout')} takes {render_duration(ceil(block_s))} at least,"
-        f" {'a launch that is discarded, ' * bool(discarded)}starts and warm-ups included; the budget is"
-        f" {render_duration(study.budget_s)}",
+        f" starts and warm-ups included; the budget is {render_duration(study.budget_s)}",
         hint=f"What fits: {_what_fits(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
     )
 
@@ -173,22 +184,32 @@ def _what_fits(
     takes_s: Callable[[Sequence[Proposal]], float],
 ) -> str:
     """The options that make a block of *study* fit, each by itself."""
-    assert study.budget_s is not None
     ways = [f"--budget {render_duration(enough_s)}"]
-    windows = sum(one.n_windows for one in block)
-    beside_s = takes_s([replace(one, window_s=0.0) for one in block])
-    shorter_s = (study.budget_s - beside_s) // windows if windows else 0.0
-    if shorter_s >= SHORTEST_PROPOSED_S:
-        window = f"--window {render_duration(shorter_s)}"
-        is_race = study.strategy == "race"
-        ways.append(f"{window} --min-window {render_duration(shorter_s)}" if is_race else window)
+    if shorter := _shorter_window(study, block, takes_s):
+        ways.append(shorter)
     if study.strategy in ("race", "all"):
-        for n in range(len(layouts) - 1, 1, -1):
-            few = well_spread(layouts, n)
-            if takes_s([one for one in block if one.layout in few]) <= study.budget_s:
-                ways.append(f"--layouts {','.join(map(str, few))}")
-                break
+        fews = [well_spread(layouts, n) for n in range(len(layouts) - 1, 1, -1)]
+        some = [(few, [one for one in block if one.layout in few]) for few in fews]
+        of_these = [few for few, part in some if takes_s(part) <= (study.budget_s or 0.0)]
+        both = [(few, window) for few, part in some if (window := _shorter_window(study, part, takes_s))]
+        if of_these:
+            ways.append(f"--layouts {','.join(map(str, of_these[0]))}")
+        elif both and not shorter:
+            ways.append(f"--layouts {','.join(map(str, both[0][0]))} {both[0][1]}")
     return ", or ".join(ways)
+
+
+def _shorter_window(
+    study: StudyRecord, block: Sequence[Proposal], takes_s: Callable[[Sequence[Proposal]], float]
+) -> str:
+    """The option that makes *block* fit by shorter windows; empty: none does."""
+    n_windows = sum(one.n_windows for one in block)
+    beside_s = takes_s([replace(one, window_s=0.0) for one in block])
+    shorter_s = ((study.budget_s or 0.0) - beside_s) // n_windows if n_windows else 0.0
+    if shorter_s < SHORTEST_PROPOSED_S:
+        return ""
+    window = render_duration(shorter_s)
+    return f"--window {window}{f' --min-window {window}' if study.strategy == 'race' else ''}"
 
 
 def _pace(study: StudyRecord) -> Pace | None:
