@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tuner.core.fleet import BoxFacts, News, Order
@@ -219,6 +219,13 @@ class CrossCheck:
     names: tuple[str, str]  #: of the first and the second, for people
 
 
+@dataclass(slots=True)
+class WhileStarting:
+    """What a launcher calls again and again until a launch is ready; what that raises ends the launch."""
+
+    check: Callable[[], None] = lambda: None  #: set by whoever makes the launch
+
+
 @dataclass(frozen=True, slots=True)
 class Box:
     """One box to measure on, as its adapters see it: all that taking a window needs."""
@@ -236,6 +243,7 @@ class Box:
     refuses: Callable[[Layout], str | None] = lambda _layout: None
     #: memory that a layout may still use; None: nobody can say
     free_bytes: Callable[[], float | None] = lambda: None
+    while_starting: WhileStarting = field(default_factory=WhileStarting)
 
 
 class LaunchLog(Protocol):

@@ -449,10 +449,11 @@ def test_a_grid_whose_budget_has_no_room_for_a_block_is_refused() -> None:
 
 
 def test_a_budget_that_starts_and_stops_make_too_short_has_the_first_blocks_measured() -> None:
-    ran = Ran(2, budget_s=48.0)
+    ran = Ran(2, budget_s=115.0, warmup_s=None)
 
     assert ran.outcome.n_windows == 6
-    assert ran.slugs == ["budget-short", "budget-short", "budget-over"]
+    of_budget = [slug for slug in ran.slugs if slug.startswith("budget")]
+    assert of_budget == ["budget-short", "budget-short", "budget-over"]
     assert ran.outcome.exit_code == 5
 
 

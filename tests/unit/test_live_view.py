@@ -122,6 +122,23 @@ def test_layouts_what_runs_and_finished_windows_are_there_and_only_lines_stay(te
     assert emulator.unknown == []
 
 
+def test_how_long_a_layout_is_starting_is_drawn_though_nobody_tells_anything(terminal: Terminal) -> None:
+    view, _ = view_on(terminal)
+    view.begins((), tuple)
+    view.launch_started(LAYOUT, 0, 0, 3600.0)
+    before = terminal.seen().text()
+    view._now.since_s -= 20.0
+    view.beat()
+    too_soon = terminal.read()
+    view._drawn_at_s -= 20.0
+    view.beat()
+    later = terminal.seen().text()
+
+    assert wording("watch.starting", lasts="0 s") in before
+    assert too_soon == ""
+    assert wording("watch.starting", lasts="20 s") in later
+
+
 def test_the_first_ctrl_c_is_told_below_the_view_and_leaves_no_copy_of_it(terminal: Terminal) -> None:
     ends: list[bool] = []
     view, _ = view_on(terminal, ends=ends)

@@ -92,6 +92,14 @@ def test_five_hundred_layouts_are_all_there_where_nothing_limits_the_height() ->
     assert sum(row[1:2] == " " and row[2:3].isdigit() for row in rows) == 500
 
 
+def test_a_layout_that_starts_says_for_how_long_though_nobody_has_told_anything_since() -> None:
+    live = boards.live_of("6x4", phase="starting", window_s=None, elapsed_s=0.0, at_wall_s=boards.NOW_S - 60)
+    text = "\n".join(shown(replace(boards.race(), live=live)))
+
+    assert wording("watch.starting", lasts="60 s") in text
+    assert wording("fleet.last-heard-of").split()[0] not in text
+
+
 def test_a_word_that_is_old_says_how_old() -> None:
     look = Look(80, 20, boards.NOW_S + 299)
 

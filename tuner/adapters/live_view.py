@@ -7,17 +7,20 @@ window, and nothing waits for the terminal.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from tuner.adapters.beating import beating
 from tuner.adapters.follower import Follower
 from tuner.adapters.screen import Screen
 from tuner.adapters.terminal import render_window
 from tuner.core.board import Board, BoardKeeper
 from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.leading import Leading
+from tuner.core.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategies.followed import Followed, FollowedOnFleet
 from tuner.core.window import Window
 
@@ -44,19 +47,33 @@ class LiveView(Follower):
         self._screen, self._draw, self._study, self._strategy = screen, draw, study, strategy
         self._is_ending = is_ending
         self._was_ending = False
+        self._position = 0  #: of the launch that runs, in its block
+        self._leading = Leading(strategy, len(study.layouts))
         self._keeper = BoardKeeper(study)
         self._launches: Callable[[], Iterable[LaunchRecord]] = tuple
         self._board: Board | None = None  #: None: something has changed since it was worked out
         self._drawn_at_s = -math.inf
         self._gave_up = False
+        self._lock = threading.RLock()  #: of the screen, for `beat`
 
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Draw within the block; nothing of it stays but the lines above."""
         try:
-            yield
+            with beating(EVERY_S, self.beat):
+                yield
         finally:
             self._screen.close()
+
+    def beat(self) -> None:
+        """Draw anew where nobody has told anything for a while: a layout starts or stops.
+
+        For another thread. What the strategy knows is not asked for: it may be at work.
+        """
+        with self._lock:
+            if self._board is not None and time.monotonic() - self._drawn_at_s >= EVERY_S:
+                self._drawn_at_s = time.monotonic()
+                self._screen.show(self._lines())
 
     def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
         """The file holds *windows*; *launches* gives those it will hold."""
@@ -68,11 +85,14 @@ class LiveView(Follower):
     def grew(self, study: StudyRecord) -> None:
         """The grid of the study has grown, before its first block."""
         self._study, self._keeper, self._board = study, BoardKeeper(study), None
+        self._leading.grew(len(study.layouts))
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
         self, layout: Layout, block: int, position: int, remaining_s: float | None
     ) -> None:
-        self._board = None
+        self._board, self._position = None, position
+        if (standing := self._leading.at(block)) is not None:
+            self.say(standing)
         super().launch_started(layout, block, position, remaining_s)
 
     def window_taken(  # noqa: D102
@@ -84,23 +104,38 @@ class LiveView(Follower):
         self._drawn_at_s = time.monotonic()  # below the window's line, once
         super().window_taken(window, n_taken, n_planned, remaining_s)
         block, box, is_race = self.live().block, self._box or "", self._study.strategy == "race"
-        self._say(render_window(window, block, n_taken, n_planned, remaining_s, is_race=is_race, box=box))
+        is_first_look = self._position >= FIRST_LOOK
+        self.say(
+            render_window(
+                window,
+                block,
+                n_taken,
+                n_planned,
+                remaining_s,
+                is_race=is_race,
+                box=box,
+                is_first_look=is_first_look,
+            )
+        )
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
         self._drawn_at_s = time.monotonic()
         super().warning(slug, text)
-        self._say(f"Warning: {text} [{slug}]")
+        self.say(f"Warning: {text} [{slug}]")
 
     def _changed(self, *, at_once: bool) -> None:
-        now_s = time.monotonic()
-        if not at_once and now_s - self._drawn_at_s < EVERY_S:
-            return
-        self._drawn_at_s = now_s
-        self._screen.show(self._lines())
+        with self._lock:
+            now_s = time.monotonic()
+            if not at_once and now_s - self._drawn_at_s < EVERY_S:
+                return
+            self._drawn_at_s = now_s
+            self._screen.show(self._lines())
 
-    def _say(self, text: str) -> None:
-        one_line = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
-        self._screen.say(f"{time.strftime('%H:%M:%S')} {one_line}", self._lines())
+    def say(self, text: str) -> None:
+        """Leave *text* above."""
+        one_line = "".join(c if c.isprintable() else "?" for c in " ".join(text.splitlines()))
+        with self._lock:
+            self._screen.say(f"{time.strftime('%H:%M:%S')} {one_line}", self._lines())
 
     def _lines(self) -> Sequence[tuple[str, int]]:
         if self._gave_up:

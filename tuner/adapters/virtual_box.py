@@ -22,7 +22,7 @@ from tuner.adapters.virtual_watch import VirtualCounting, VirtualWatch
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK
-from tuner.ports import Box, Launch
+from tuner.ports import Box, Launch, WhileStarting
 
 __all__ = [
     "STOP_S",
@@ -67,10 +67,11 @@ class VirtualBox:
         self._n_warming = 0  #: launches that only warmed the cache: each has luck of its own
         self._running: RunningLayout | None = None
         self._drift: list[float] = []
+        self._while_starting = WhileStarting()
 
     def box(self) -> Box:
         """All of it, as a study takes it."""
-        return Box(self.name, self.clock, self, self, self, self, self)
+        return Box(self.name, self.clock, self, self, self, self, self, while_starting=self._while_starting)
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Hear from the study what it is about to do."""
@@ -94,7 +95,11 @@ class VirtualBox:
     def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:  # noqa: ARG002
         """Run *layout* in virtual time."""
         service, clock = self.service, self.clock
-        clock.sleep_until(clock.monotonic_s() + service.start_s)
+        begins_s, n_looks = clock.monotonic_s(), 0
+        while clock.monotonic_s() < begins_s + service.start_s:
+            self._while_starting.check()
+            n_looks += 1
+            clock.sleep_until(begins_s + min(service.start_s, float(n_looks)))
         if self._fate.of("dies-at-start", self._try, layout):
             raise MeasurementError(f"{layout} died at start: exit code 1", hint="It was told to.")
         running = RunningLayout(

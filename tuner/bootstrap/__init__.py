@@ -14,6 +14,7 @@ from tuner.bootstrap.asked import (
     profile_kept,
     settings_kept,
 )
+from tuner.bootstrap.beginning import beginning, beginning_grown, first_look_shown
 from tuner.bootstrap.boxes import simulated_box, this_box
 from tuner.bootstrap.comparing import compared
 from tuner.bootstrap.configs import described_service, described_services, settings_of, written_config
@@ -39,6 +40,8 @@ __all__ = [
     "MetricsAsked",
     "Served",
     "another_stream",
+    "beginning",
+    "beginning_grown",
     "begun",
     "calibrated",
     "check_same_box",
@@ -52,6 +55,7 @@ __all__ = [
     "experiments",
     "explained",
     "first_box",
+    "first_look_shown",
     "fleet_of",
     "foretold",
     "in_production",

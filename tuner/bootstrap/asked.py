@@ -17,7 +17,7 @@ from tuner.bootstrap.services import prepare_service, service_of
 from tuner.core.axes import values_of
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
-from tuner.core.growth import GROWS
+from tuner.core.growth import GROWS, LOOKS
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.resuming import TYPED
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
+USUAL_WINDOW_S = 600.0  #: the longest window of a study, when nobody says otherwise
 WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 SIMULATED_HOST = "a simulated box"
@@ -65,6 +66,7 @@ def planned(
         box_cores = usable_cores().count if on is None else on[0].cores
     n_boxes = 1 if on is None else on[1]
     cores, layouts = layouts_asked(settings, box_cores, is_simulated=profile is not None)
+    is_plain = profile is None and on is None and not quick
     return StudyRecord(
         service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,
@@ -99,8 +101,21 @@ def planned(
                 else on[0].provenance
             ),
             **({"quick": "true"} if quick else {}),
+            **({LOOKS: "yes"} if is_plain and _looks_first(settings) else {}),
             **({GROWS: "yes"} if on is None and not quick and _may_grow(settings) else {}),
         },
+    )
+
+
+def _looks_first(settings: Settings) -> bool:
+    """Whether a study begins with a first look: nobody has said how long it may take, or of what it is."""
+    asked = settings.study
+    return (
+        asked.strategy == "race"
+        and asked.layouts is None
+        and asked.budget is None
+        and asked.min_window is None
+        and asked.window >= USUAL_WINDOW_S
     )
 
 

@@ -21,7 +21,7 @@ from tuner.bootstrap.services import owner, prepare_service, service_of
 from tuner.core.clients import found_in
 from tuner.core.growth import layouts_asked_of
 from tuner.core.records import StudyRecord
-from tuner.ports import Box, Feeder, Hooks, Store
+from tuner.ports import Box, Feeder, Hooks, Store, WhileStarting
 
 if TYPE_CHECKING:
     from tuner.adapters.virtual_clock import VirtualClock
@@ -65,6 +65,13 @@ def this_box(
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
+    while_starting = WhileStarting()
+
+    def looked_at_while_starting() -> None:
+        if brake is not None:
+            brake.check()
+        while_starting.check()
+
     with ExitStack() as stack:
         held = stack.enter_context(box_held(study, waits_s=waits_s))
         marker = uuid.uuid4().hex
@@ -84,7 +91,7 @@ def this_box(
             scratch=[scratch, counters],
             cgroups=launch_cgroups().parent,
             ready=ready_of(settings),
-            while_starting=brake.check if brake is not None else lambda: None,
+            while_starting=looked_at_while_starting,
             known=known_service_of,
         )
         launcher.check()
@@ -121,6 +128,7 @@ def this_box(
             brake=brake,
             refuses=refusing(settings, spec, layouts_asked_of(record), feeder),
             free_bytes=free_memory_bytes,
+            while_starting=while_starting,
         )
 
 

@@ -16,6 +16,7 @@ from tuner.ports import FleetProgress, Progress, Store
 if TYPE_CHECKING:
     from tuner.adapters.live_file import LiveFile
     from tuner.adapters.live_view import LiveView
+    from tuner.adapters.terminal import LineProgress
     from tuner.core.board import Board
     from tuner.core.strategies.followed import Followed, FollowedOnFleet
 
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
 @contextmanager
 def showing(
     study: StudyRecord, strategy: Followed | FollowedOnFleet, is_ending: Callable[[], bool]
-) -> Iterator[Progress | LiveView]:
-    """A view when stderr is a terminal, else one plain line per window; *is_ending*: the study is to end."""
+) -> Iterator[LineProgress | LiveView]:
+    """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
     from tuner.adapters.screen import Screen, is_screen
 
     if not is_screen(sys.stderr, os.environ.get("TERM")):
-        from tuner.adapters.terminal import LineProgress
+        from tuner.adapters.beating import beating
+        from tuner.adapters.terminal import BEATS_S, LineProgress
+        from tuner.core.leading import Leading
+        from tuner.core.strategies.followed import Followed
 
-        yield LineProgress(sys.stderr, is_race=study.strategy == "race")
+        leading = Leading(strategy, len(study.layouts))
+        lines = LineProgress(sys.stderr, is_race=study.strategy == "race", leading=leading)
+        if isinstance(strategy, Followed):
+            with beating(BEATS_S, lines.beat):
+                yield lines
+        else:  # of several boxes others tell
+            yield lines
         return
     from tuner.adapters.live_view import LiveView
     from tuner.adapters.signals import FINISHING

@@ -26,6 +26,7 @@ from tuner.cli.options import (
     Simulate,
     Spool,
     Warmup,
+    WarmupCap,
 )
 from tuner.core.errors import ConfigError
 from tuner.core.plan import MOST_TIMES
@@ -83,6 +84,7 @@ def aa(
     ] = None,
     window: ShortWindow = None,
     warmup: Warmup = None,
+    warmup_cap: WarmupCap = None,
     windows: Annotated[
         int | None,
         typer.Option(
@@ -141,6 +143,7 @@ def aa(
             ("study", "cores"): cores,
             ("study", "window"): window,
             ("study", "warmup"): warmup,
+            ("study", "warmup_cap"): warmup_cap,
             ("study", "budget"): budget,
             ("study", "confidence"): confidence,
             ("study", "seed"): seed,

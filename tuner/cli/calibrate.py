@@ -23,6 +23,7 @@ from tuner.cli.options import (
     Simulate,
     Spool,
     Warmup,
+    WarmupCap,
     variant_option,
 )
 from tuner.core.errors import ConfigError
@@ -64,6 +65,7 @@ def calibrate(
     ] = None,
     window: ShortWindow = None,
     warmup: Warmup = None,
+    warmup_cap: WarmupCap = None,
     foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
     into: Annotated[
@@ -104,6 +106,7 @@ def calibrate(
         {
             ("study", "window"): window,
             ("study", "warmup"): warmup,
+            ("study", "warmup_cap"): warmup_cap,
             ("study", "foreign_limit"): foreign_limit,
             ("service", "spool"): spool,
         }

@@ -18,6 +18,7 @@ from tuner.cli.options import (
     MetricsOpen,
     Resume,
     Simulate,
+    WarmupCap,
 )
 from tuner.core.errors import ConfigError, StaleReport
 
@@ -87,6 +88,7 @@ def check(
             metavar="TIME", rich_help_panel=TIME, help="Length of a window (default: as in the study)."
         ),
     ] = None,
+    warmup_cap: WarmupCap = None,
     simulate: Simulate = None,
     to: Annotated[
         Path | None,
@@ -132,6 +134,7 @@ def check(
             "foreign-limit": foreign_limit,
             "budget": budget,
             "window": window,
+            "warmup-cap": warmup_cap,
             "to": to,
         }
         check_as_it_is(resume, of_new)
@@ -142,6 +145,7 @@ def check(
             config,
             current=current,
             window_s=_seconds("--window", window),
+            warmup_cap_s=_seconds("--warmup-cap", warmup_cap),
             budget_s=_seconds("--budget", budget or _BUDGET),
             kind=_KINDS[kind or "calibrated"],
             foreign_limit=foreign_limit,
@@ -169,6 +173,7 @@ def _new(
     *,
     current: str | None,
     window_s: float | None,
+    warmup_cap_s: float | None,
     budget_s: float | None,
     kind: Kind,
     foreign_limit: float | None,
@@ -212,11 +217,15 @@ def _new(
     if config is None:
         settings = bootstrap.settings_kept(parent, study, f"tuner check {study} CONFIG")
     now = planned(settings, profile, options if config is not None else begun_by(parent))
+    if foreign_limit is not None:
+        now = replace(now, foreign_limit_cores=foreign_limit)
+    if warmup_cap_s is not None:
+        now = replace(now, warmup_cap_s=warmup_cap_s)
     with bootstrap.open_store(study, read_only=True) as store:
         windows = store.windows()
     record = check_study(
         parent,
-        now if foreign_limit is None else replace(now, foreign_limit_cores=foreign_limit),
+        now,
         ranked=ranked,
         current=layout,
         window_s=window_s,

@@ -27,6 +27,7 @@ from tuner.cli.options import (
     ServiceCommand,
     ServiceSettings,
     Simulate,
+    WarmupCap,
 )
 from tuner.core.errors import ConfigError
 
@@ -156,6 +157,7 @@ def grid(
             ),
         ),
     ] = None,
+    warmup_cap: WarmupCap = None,
     repeats: Annotated[
         str | None,
         typer.Option(
@@ -356,6 +358,7 @@ def grid(
             ("study", "window"): window,
             ("study", "min_window"): min_window,
             ("study", "warmup"): warmup,
+            ("study", "warmup_cap"): warmup_cap,
             ("study", "repeats"): repeats,
             ("study", "budget"): budget,
             ("study", "strategy"): strategy,
@@ -438,20 +441,24 @@ def _measured(
     as_json: bool,
 ) -> int:
     """Measure, then print what is known by then; the exit code says how good it is."""
+    from tuner import bootstrap
     from tuner.cli.on_fleet import measured_on, told_of
     from tuner.cli.session import go_on, measured
-    from tuner.cli.telling import say
+    from tuner.cli.telling import say, show
     from tuner.core.strategies.of_study import strategy_of
 
     file = session.file
     if on is None:
-        code, is_over = measured(session, strategy_of(session.record), metrics)
+        code, is_over = measured(session, strategy_of(session.record), metrics, looks=True)
     else:
         code, is_over = measured_on(session, on)
     if code == EXIT_NOTHING:
         say(f"Nothing could be measured; why is told above, and kept in {file}.")
     if file.exists() and (code != EXIT_NOTHING or as_json):
-        _print_ranking(file, as_json=as_json)
+        if not as_json and (provisional := bootstrap.first_look_shown(file)):
+            show(provisional)
+        else:
+            _print_ranking(file, as_json=as_json)
         say(f"Kept in {file}; see it again with: tuner rank {file}")
     if file.exists() and not is_over:
         go_on(session, "tuner grid", simulate, () if on is None else told_of(on))

@@ -25,6 +25,15 @@ Warmup = Annotated[
         help="Warm-up before windows: auto, or a time, as 30s (default: auto).",
     ),
 ]
+WarmupCap = Annotated[
+    str | None,
+    typer.Option(
+        "--warmup-cap",
+        metavar="TIME",
+        rich_help_panel=TIME,
+        help="Longest warm-up of auto, default 5m; what has not settled by then is measured, and marked.",
+    ),
+]
 ShortWindow = Annotated[
     str | None,
     typer.Option(

@@ -28,6 +28,7 @@ from tuner.cli.options import (
     Simulate,
     Spool,
     Warmup,
+    WarmupCap,
 )
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def plan(
         str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Shortest window of the study.")
     ] = None,
     warmup: Warmup = None,
+    warmup_cap: WarmupCap = None,
     within: Annotated[
         str | None,
         typer.Option(
@@ -160,6 +162,7 @@ def plan(
             ("study", "window"): window,
             ("study", "min_window"): min_window,
             ("study", "warmup"): warmup,
+            ("study", "warmup_cap"): warmup_cap,
             ("study", "within"): within,
             ("study", "confidence"): confidence,
             ("study", "kind"): kind,

@@ -6,7 +6,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,7 @@ from tuner.core.simulated import SIMULATED, is_simulated
 if TYPE_CHECKING:
     from tuner.adapters.live_view import LiveView
     from tuner.adapters.sqlite import SqliteStore
+    from tuner.adapters.terminal import LineProgress
     from tuner.bootstrap import MetricsAsked
     from tuner.bootstrap.metrics import Metrics
     from tuner.cli.typed import Options
@@ -31,13 +33,14 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
     from tuner.core.fleet import BoxFacts
     from tuner.core.model.profile import Profile
-    from tuner.core.records import StudyRecord
+    from tuner.core.records import StudyRecord, WindowRecord
     from tuner.core.strategies.followed import Followed
     from tuner.core.strategy import Strategy
     from tuner.ports import Box, Progress, Stop, Store
 
 _NAMED = 12  #: layouts that a line names
-#: settings of a study that no command has an option for, nor leaves out for one: only a config sets them
+#: settings of a study that no command had an option for, nor left out for one, when files did not tell yet
+#: what was typed: only a config set them
 _OF_NO_OPTION = {f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")}
 
 
@@ -49,6 +52,14 @@ class Session:
     record: StudyRecord
     file: Path
     is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What shows how a study goes."""
+
+    say: Callable[[str], None]  #: a line among the others
+    know_layouts: Sequence[LiveView | LineProgress | Metrics]  #: are told when there are more of them
 
 
 def planned(
@@ -253,8 +264,12 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, comm
         )
 
 
-def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None = None) -> tuple[int, bool]:
+def measured(
+    session: Session, strategy: Strategy, metrics: MetricsAsked | None = None, *, looks: bool = False
+) -> tuple[int, bool]:
     """Measure what *strategy* asks for; gives the study's exit code, and whether nothing is left to do.
+
+    *looks*: a study that asks for it begins with a first look.
 
     Raises:
         ConfigError: nothing can be measured, or *metrics* are asked for and cannot be had.
@@ -279,9 +294,14 @@ def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None 
         say(f"Layouts for {counted(record.cores, 'core')} measured on {record.box_cores:g}.")
     followed = Followed(strategy)
     with stopping_by_signal() as stop:
+        began_s = None if is_simulated(record) else time.monotonic()
         try:
             with _running(session, followed, stop, metrics) as (box, store, progress, shown):
-                outcome = run_study(box, store, progress, stop, followed, partial(_grew, followed, shown))
+                grew = partial(_grew, followed, shown)
+                looked = partial(_say_first_look, record, shown.say) if looks else None
+                outcome = run_study(
+                    box, store, progress, stop, followed, grew, began_s=began_s, looked=looked
+                )
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
             return EXIT_INTERRUPTED, False
@@ -292,24 +312,37 @@ def measured(session: Session, strategy: Strategy, metrics: MetricsAsked | None 
             raise MeasurementError(error.problem, hint=hint) from error
 
 
-def _grew(followed: Followed, shown: Sequence[LiveView | Metrics], study: StudyRecord) -> None:
+def _say_first_look(
+    record: StudyRecord, say_line: Callable[[str], None], windows: Sequence[WindowRecord]
+) -> None:
+    """Show the provisional ranking among what is said while a study runs."""
+    from tuner.reports.first_look import render_first_look
+
+    for line in render_first_look(record, windows).splitlines():
+        say_line(line)
+    say_line("The study goes on until it knows; Ctrl-C ends it with what is known by then.")
+
+
+def _grew(followed: Followed, shown: Shown, study: StudyRecord) -> None:
     """Go on with the strategy of *study*, whose grid has grown."""
+    from tuner import bootstrap
     from tuner.core.strategies.of_study import strategy_of
     from tuner.core.strategies.unforeseen import Unforeseen
 
     strategy = strategy_of(study)
     followed.follow(Unforeseen(strategy) if is_simulated(study) else strategy)
-    for one in shown:
+    for one in shown.know_layouts:
         one.grew(study)
+    if not is_simulated(study):
+        shown.say(f"The grid has grown. {bootstrap.beginning_grown(study)}")
 
 
 @contextmanager
 def _running(
     session: Session, strategy: Followed, stop: Stop, metrics: MetricsAsked | None
-) -> Iterator[tuple[Box, Store, Progress, Sequence[LiveView | Metrics]]]:
+) -> Iterator[tuple[Box, Store, Progress, Shown]]:
     """The box, real or simulated, the file, what tells how it goes, and who has to know the layouts."""
     from tuner import bootstrap
-    from tuner.adapters.live_view import LiveView
     from tuner.adapters.progress_tee import ProgressTee
 
     record, file = session.record, session.file
@@ -326,7 +359,7 @@ def _running(
 
         with opened(record) as store:
             box, elapsed_s = bootstrap.simulated_box(record, store, file)
-            yield box, store, SimulatedProgress(sys.stderr, elapsed_s), ()
+            yield box, store, SimulatedProgress(sys.stderr, elapsed_s), Shown(say, ())
         return
     with ExitStack() as stack:
         shown = None
@@ -342,6 +375,8 @@ def _running(
         live = bootstrap.live_file(file, view)
         progress = ProgressTee([view, live, *(() if shown is None else shown.told)])
         box = stack.enter_context(bootstrap.this_box(session.settings, record, str(file), progress.warning))
+        for line in bootstrap.beginning(session.settings, record, is_new=session.is_new):
+            view.say(line)
         if session.is_new:
             record = bootstrap.with_clients_found(box, record, progress.warning, say, stop.requested)
             if stop.requested():
@@ -350,8 +385,7 @@ def _running(
         stack.enter_context(bootstrap.begun(store, view, live))
         if shown is not None:
             shown.recall(store.windows())
-        knowing = (view if isinstance(view, LiveView) else None, shown)
-        yield box, store, progress, [one for one in knowing if one is not None]
+        yield box, store, progress, Shown(view.say, [view] if shown is None else [view, shown])
 
 
 def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Path | None) -> bool:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What
     from tuner.core.records import StudyRecord
 
+LOOKS = "first_look"  #: in the provenance, "yes": the study begins with a first look
 GROWS = "grid_grows"  #: in the provenance, "yes": the layouts are those of a grid, and scouts look first
 GREW = "grid_grew"  #: likewise, once scouts have looked: `Growth` as JSON
 NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain

@@ -11,6 +11,7 @@ from tuner.core.strategy import Kind
 from tuner.core.validity import MEMORY_PRESSURE_RATIO
 from tuner.core.window import VoidReason
 
+FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
 
 

@@ -24,7 +24,8 @@ from tuner.reports.live_words import (
     standing_told,
 )
 
-_SILENT_S = 15.0  #: what runs says something every other second, but while a layout starts or stops
+_SILENT_S = 15.0  #: what runs says something every other second ...
+_STARTING_SILENT_S = 120.0  #: ... but while a layout starts, which may take so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,8 @@ def _now_lines(live: Live, look: Look) -> list[Line]:
     layout: Layout | None = live.layout
     which = f"block {live.block + 1}" if live.block >= 0 else "before block 1, not counted"
     name = "nothing yet" if layout is None else f"{layout}, {which}"
-    elapsed_s = live.elapsed_s + min(age_s, _SILENT_S)
+    silent_s = _STARTING_SILENT_S if live.phase == "starting" else _SILENT_S
+    elapsed_s = live.elapsed_s + min(age_s, silent_s)
     first: list[tuple[str, Style]] = [("now    ", "dim"), (f"{name}: ", "bold"), (phase_told(live), "")]
     if live.window_s:
         elapsed_s = min(elapsed_s, live.window_s)
@@ -100,7 +102,7 @@ def _now_lines(live: Live, look: Look) -> list[Line]:
     elif layout is not None:
         first.append((f", {render_rest(elapsed_s)}", ""))
     second = [part for part in (rate_told(live), _load_told(live)) if part]
-    if age_s >= _SILENT_S:
+    if age_s >= silent_s:
         second.append(f"last heard of {render_rest(age_s)} ago")
     return [first, [("       ", ""), (", ".join(second), "")]] if second else [first]
 

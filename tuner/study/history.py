@@ -11,7 +11,7 @@ from tuner.core.fleet import LOST
 from tuner.core.layout import Layout
 from tuner.core.limits import usage_of
 from tuner.core.objective import value_of
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Observed, Proposal
 from tuner.study.cells import Block, Cell, spoils_launch
 from tuner.study.timeline import Timeline
@@ -55,6 +55,7 @@ class History:
     ) -> None:
         self.blocks: list[Block] = []
         self.scouts: list[Cell] = []  #: what was looked at before the first block, in order
+        self.looks: list[Cell] = []  #: of the first look, in order
         self.n_windows = 0
         self.n_void = 0
         self.n_launches_spoilt = 0
@@ -71,7 +72,9 @@ class History:
                 launched.windows.append((window, self._observed(launched, window)))
             if launch.block == WARMING_BLOCK:
                 self.end_warming(launched)
-                if launch.position >= FIRST_SCOUT:
+                if launch.position >= FIRST_LOOK:
+                    self._fill(self._look_at(launch), launched)
+                elif launch.position >= FIRST_SCOUT:
                     self._fill(self._scout_at(launch), launched)
             else:
                 self._recorded[launch.block].append(launched)
@@ -125,6 +128,17 @@ class History:
         self.scouts.append(cell)
         return cell
 
+    def look(self, position: int, asked: Proposal) -> Cell:
+        """The place of the first look at *position*, opened if it is not there yet."""
+        found = next((cell for cell in self.looks if cell.position == FIRST_LOOK + position), None)
+        if found is not None:
+            return found
+        most = min(2, self._study.max_attempts)
+        cell = Cell(WARMING_BLOCK, FIRST_LOOK + position, asked.layout, asked.window_s, 1, most)
+        cell.is_over_limit = asked.layout in self._over_limit
+        self.looks.append(cell)
+        return cell
+
     def places(self) -> list[tuple[str, Cell, list[Launched]]]:
         """What the store holds of a study on several boxes: each place's box, and its launches, in order.
 
@@ -166,7 +180,7 @@ class History:
         if braked_by(launched.launch.error, OVER_LIMIT) is None:
             return
         self._over_limit.add(launched.launch.layout)
-        for cell in (*self.scouts, *(cell for block in self.blocks for cell in block.cells)):
+        for cell in (*self.scouts, *self.looks, *(cell for block in self.blocks for cell in block.cells)):
             cell.is_over_limit |= cell.layout in self._over_limit
 
     def _scout_at(self, launch: LaunchRecord) -> Cell:
@@ -174,6 +188,10 @@ class History:
         found = next((cell for cell in self.scouts if cell.position == launch.position), None)
         window_s = self._study.window_s if launch.window_s is None else launch.window_s
         return found or self.scout(launch.layout, window_s)
+
+    def _look_at(self, launch: LaunchRecord) -> Cell:
+        """The place of the first look that *launch* is of."""
+        return self.look(launch.position - FIRST_LOOK, self._asked_of([Launched(launch, 0.0)]))
 
     def _fill(self, cell: Cell, launched: Launched) -> None:
         self._take_note(cell, launched)

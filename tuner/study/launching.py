@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
@@ -14,11 +14,13 @@ from tuner.core.pace import Pace
 from tuner.core.ran import RanLayouts, refuse_alike
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.shortage import shortage
+from tuner.core.warmup.by_chance import CUT
 from tuner.core.window import Window
-from tuner.ports import Box, Launch, LaunchLog, Progress, Stop, Watch
+from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.around import between
 from tuner.study.cells import Cell, spoils_launch
-from tuner.study.pacing import find_rate
+from tuner.study.deadline import NO_END, Deadline, NotWanted
+from tuner.study.pacing import find_rate, usual_search_s
 from tuner.study.second_probe import SecondCounting
 from tuner.study.watching import RunningLayout, Warmup
 
@@ -35,22 +37,34 @@ class Workbench:
     progress: Progress
     stop: Stop
     ran: RanLayouts | None = None  #: None: somebody else looks whether layouts ran as they were asked for
+    stopped: Callable[[float], None] = lambda _lasted_s: (
+        None
+    )  #: gets how long it took until a launch was gone
 
-    def discard(self, launch: LaunchRecord) -> LaunchRecord:
+    def discard(self, launch: LaunchRecord, deadline: Deadline = NO_END) -> LaunchRecord:
         """Make a launch that only warms up."""
-        return self._made(launch, self.study.window_s, lambda _running, _launch_id: None, is_paced=False)
+        ending = _Ending(self.box.clock, self.stop, deadline)
+        return self._made(
+            launch, self.study.window_s, ending, lambda _running, _launch_id: None, is_paced=False
+        )
 
     def measure(
-        self, launch: LaunchRecord, cell: Cell, window_taken: Callable[[Window, int], None]
+        self,
+        launch: LaunchRecord,
+        cell: Cell,
+        window_taken: Callable[[Window, int], None],
+        deadline: Deadline = NO_END,
     ) -> LaunchRecord:
         """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
 
         *window_taken* gets the window and its launch's id. Returns with the cell done, the launch failed,
-        spoilt or stopped by the brake (its ``error`` says so), or a stop requested.
+        spoilt or stopped by the brake (its ``error`` says so), a stop requested, or no room for a window
+        before the *deadline*.
         """
+        ending = _Ending(self.box.clock, self.stop, deadline, cell)
 
         def take_windows(running: RunningLayout, launch_id: int) -> None:
-            while (index := cell.next_index) is not None and not self.stop.requested():
+            while (index := cell.next_index) is not None and not ending.is_due():
                 attempt = cell.tries[index] + 1
                 facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
                 with self.between("window", facts):
@@ -71,9 +85,13 @@ class Workbench:
                 is_dry = any(reason.slug == "source-dry" for reason in window.void)
                 if is_dry and not cell.is_done:
                     # steady state is gone, and the source may fill meanwhile
-                    self._warm_up(running, launch_id)
+                    self._warm_up(running, launch_id, ending)
 
-        return self._made(launch, cell.window_s, take_windows)
+        launch = self._made(launch, cell.window_s, ending, take_windows)
+        if launch.error is None and not cell.is_done and not self.stop.requested():
+            text = f"{launch.layout} was stopped: the budget has no room any more for its window"
+            self.progress.warning("budget-short", text)
+        return launch
 
     def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
         """Run the hooks before and after *what*."""
@@ -83,6 +101,7 @@ class Workbench:
         self,
         launch: LaunchRecord,
         window_s: float,
+        ending: _Ending,
         used: Callable[[RunningLayout, int], None],
         *,
         is_paced: bool = True,
@@ -92,7 +111,7 @@ class Workbench:
         Only a MeasurementError, or what a layout can use up (processes, files), is the launch's own trouble;
         with any other error it stays without an end in the store, as one that was cut off.
         """
-        clock = self.box.clock
+        clock, left_at_s = self.box.clock, None
         launch_id = self.store.add_launch(launch)
         facts = _facts(self.study, launch)
         try:
@@ -104,6 +123,7 @@ class Workbench:
                 counting = stack.enter_context(self.box.probe.counting(launch.layout))
                 second, told = self._cross_check(launch.layout, stack)
                 stack.enter_context(self.box.feeder.feeding(launch.layout))
+                stack.enter_context(self._given_up_while_starting(ending))
                 running = self.box.launcher.running(launch.layout, {**counting.environment, **told})
                 live = stack.enter_context(running)
                 launch = replace(launch, running_after_s=live.running_after_s)
@@ -111,20 +131,36 @@ class Workbench:
                 if second is not None:
                     own_pids |= second.pids()
                 watch = stack.enter_context(self.box.sampler.watching(live, own_pids))
-                asked = replace(self.study, window_s=window_s)  # as this launch has it
+                pace = self.box.feeder.pace if is_paced else None
+                cap_s = min(self.study.warmup_cap_s, ending.warmup_s(pace))
+                asked = replace(self.study, window_s=window_s, warmup_cap_s=cap_s)  # as this launch has it
                 feeder = self.box.feeder
                 layout = RunningLayout(
-                    launch.layout, asked, clock, live, counting, watch, feeder, second=second, brake=brake
+                    launch.layout,
+                    asked,
+                    clock,
+                    live,
+                    counting,
+                    watch,
+                    feeder,
+                    second=second,
+                    brake=brake,
+                    told=self._warming_told(launch.layout),
                 )
-                warmup = self._warm_up(layout, launch_id)
-                if is_paced and (pace := self.box.feeder.pace) is not None:
-                    warmup = self._paced(layout, launch_id, pace, warmup)
+                warmup = self._warm_up(layout, launch_id, ending)
+                if pace is not None:
+                    warmup = self._paced(layout, launch_id, pace, warmup, ending)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 try:
                     used(layout, launch_id)
                 finally:  # also of a launch that was spoilt
                     launch = self._with_gil(launch, live, watch)
+                    left_at_s = clock.monotonic_s()
                 launch = layout.judged(launch)
+                if warmup.settled is False and cap_s < self.study.warmup_cap_s:
+                    launch = replace(launch, settled=False, unsettled=_cut_told(launch))
+        except NotWanted:
+            pass
         except MeasurementError as error:
             if braked := _brake_behind(error):
                 launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
@@ -134,9 +170,25 @@ class Workbench:
             if (lacking := shortage(error)) is None:
                 raise
             launch = self._failed(launch, f"{launch.layout}: {lacking[0]}")
+        if left_at_s is not None:
+            self.stopped(clock.monotonic_s() - left_at_s)
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
         return launch
+
+    @contextmanager
+    def _given_up_while_starting(self, ending: _Ending) -> Iterator[None]:
+        """Have a launch end that is not wanted any more before it is ready."""
+
+        def check() -> None:
+            if ending.is_due():
+                raise NotWanted("it is not wanted any more")
+
+        self.box.while_starting.check = check
+        try:
+            yield
+        finally:
+            self.box.while_starting.check = lambda: None
 
     def _with_gil(self, launch: LaunchRecord, live: Launch, watch: Watch) -> LaunchRecord:
         """*launch* with what was seen of the GIL of its workers."""
@@ -186,12 +238,9 @@ class Workbench:
         self.progress.warning("braked", f"{stopped}{why}; the study stops here")
         return f"{BRAKED}: {passed}{why}"
 
-    def _warm_up(self, running: RunningLayout, launch_id: int) -> Warmup:
+    def _warm_up(self, running: RunningLayout, launch_id: int, ending: _Ending) -> Warmup:
         layout = running.layout
-        warmup = running.warm_up(
-            lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s),
-            self.stop.requested,
-        )
+        warmup = running.warm_up(self._warming_told(layout), ending.is_due, ending.warmup_s())
         self.store.add_warmup(launch_id, running.unkept_warmup())
         if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
             why = f": {warmup.problem}" if warmup.problem else ""
@@ -201,22 +250,54 @@ class Workbench:
             self.progress.warning("nothing-counted", text)
         return warmup
 
-    def _paced(self, running: RunningLayout, launch_id: int, pace: Pace, before: Warmup) -> Warmup:
+    def _paced(
+        self, running: RunningLayout, launch_id: int, pace: Pace, before: Warmup, ending: _Ending
+    ) -> Warmup:
         """Go over to the rate of the windows, which takes another warm-up; gives both as one."""
-        if self.stop.requested():
+        if ending.is_due():
             return before
         began_s = self.box.clock.monotonic_s()
-        find_rate(running, pace, self.stop.requested)
-        if self.stop.requested():
+        find_rate(running, pace, ending.is_due)
+        if ending.is_due():
             return before
         searched_s = self.box.clock.monotonic_s() - began_s
-        warmup = self._warm_up(running, launch_id)
+        warmup = self._warm_up(running, launch_id, ending)
         return replace(warmup, lasted_s=before.lasted_s + searched_s + warmup.lasted_s)
+
+    def _warming_told(self, layout: Layout) -> Callable[[float, float | None], None]:
+        return lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s)
 
     def _sampled(self, cell: Cell) -> Callable[..., None]:
         layout, window_s = cell.layout, cell.window_s
         sampled = self.progress.sampled
         return lambda elapsed_s, sample, rate: sampled(layout, elapsed_s, window_s, sample, rate)
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Whether a launch is to end: somebody wants it, or its budget has no room for a window any more."""
+
+    clock: Clock
+    stop: Stop
+    deadline: Deadline
+    cell: Cell | None = None  #: that it takes windows for; None: it is discarded
+
+    def is_due(self) -> bool:
+        window_s = 0.0 if self.cell is None else self.cell.window_s
+        return self.stop.requested() or not self.deadline.has_room(self.clock.monotonic_s(), window_s)
+
+    def warmup_s(self, pace: Pace | None = None) -> float:
+        """How long it may warm up from now on, if its windows are to follow in time.
+
+        With a *pace* that is to be found first, it warms up again after that.
+        """
+        windows_s = 0.0 if self.cell is None else self.cell.rest.n_windows * self.cell.window_s
+        room_s = self.deadline.warmup_s(self.clock.monotonic_s(), windows_s)
+        return room_s if pace is None else max(0.0, (room_s - usual_search_s(pace)) / 2)
+
+
+def _cut_told(launch: LaunchRecord) -> str:
+    return f"{CUT}: its warm-up was ended after {launch.warmup_s or 0:.0f} s for want of time"
 
 
 def _brake_behind(error: BaseException) -> Braked | None:

@@ -21,6 +21,20 @@ FEW_FOR_P95 = 200  #: of them 10 lie beyond the p95
 _LONGEST_SETTLING_S = 30.0
 LONGEST_DRAIN_S = 60.0  #: until nothing is under way any more; given up after that
 _STEP_S = 1.0
+_USUAL_LONG_LOOKS = 3
+
+
+def usual_search_s(pace: Pace) -> float:
+    """About what `find_rate` takes."""
+    if isinstance(pace, Share):
+        return LOOK_S
+    settling_s = min(max(_STEP_S, 2 * pace.p95_s), _LONGEST_SETTLING_S) + _STEP_S
+    return LOOK_S + N_TRIED * (settling_s + LOOK_S) + _USUAL_LONG_LOOKS * (settling_s + LONG_LOOK_S)
+
+
+def least_search_s(pace: Pace) -> float:
+    """The least that `find_rate` takes: a rate that is too high is seen to be so at once."""
+    return LOOK_S if isinstance(pace, Share) else LOOK_S + N_TRIED * 2 * _STEP_S + LONG_LOOK_S
 
 
 def find_rate(running: RunningLayout, pace: Pace, stop_requested: Callable[[], bool]) -> None:

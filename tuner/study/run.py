@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 
 from tuner.core.brake import BRAKED, braked_by, stopped_by_brake
+from tuner.core.durations import render_rest
 from tuner.core.figures import block_told, counted
 from tuner.core.growth import GREW, Growth, grown_told, kept_growth
 from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Proposal, Strategy
 from tuner.core.summary import record_of
 from tuner.core.warmup.by_chance import SettlingCount, alarm_of
 from tuner.core.window import Window
 from tuner.ports import Box, Progress, Stop, Store
+from tuner.study import first_look
 from tuner.study.around import led
 from tuner.study.cells import Block, Cell
 from tuner.study.course import Course
+from tuner.study.deadline import Deadline
 from tuner.study.failing import FailingAlike
 from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
@@ -36,6 +40,8 @@ MOST_DISTURBED = (
 
 #: gives the strategy of a study anew, which it asks for where its grid has grown
 Renewed = Callable[[StudyRecord], None]
+#: is told what a first look saw
+Looked = Callable[[Sequence[WindowRecord]], None]
 
 
 def run_study(
@@ -45,6 +51,9 @@ def run_study(
     stop: Stop,
     strategy: Strategy,
     grew: Renewed | None = None,
+    *,
+    began_s: float | None = None,
+    looked: Looked | None = None,
 ) -> StudyOutcome:
     """Measure what *strategy* asks for and *store* does not hold yet; each window is in it once it is taken.
 
@@ -60,6 +69,8 @@ def run_study(
         strategy: a new one, made as the store's study says; it is shown first what the store holds.
         grew: is told of the study as it is once its grid has grown, and makes *strategy* that of the new
             layouts. None: the grid stays as it is.
+        began_s: the monotonic second from which on the budget pays; None: now.
+        looked: is given the windows of a first look, where the study begins with one; None: it has none.
 
     Raises:
         ConfigError: not even one block fits into the budget (before anything starts), the service cannot be
@@ -67,7 +78,7 @@ def run_study(
         MeasurementError: the hook before the study failed.
         KeyboardInterrupt: the second Ctrl-C, as it came, with everything stopped.
     """
-    return _Study(box, store, progress, stop, strategy, grew).run()
+    return _Study(box, store, progress, stop, strategy, grew, began_s, looked).run()
 
 
 class _Study:
@@ -79,11 +90,16 @@ class _Study:
         stop: Stop,
         strategy: Strategy,
         grew: Renewed | None,
+        began_s: float | None,
+        looked: Looked | None,
     ) -> None:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
-        self._strategy, self._grew = strategy, grew
+        self._strategy, self._grew, self._looked = strategy, grew, looked
+        self._began_s = box.clock.monotonic_s() if began_s is None else began_s
+        self._before_s: float | None = None  #: that earlier sessions took
         launches = self._recall()
         self._scouts_first = grew is not None and is_due(self._asked, launches)
+        self._looks_first = looked is not None and first_look.is_due(self._asked, launches)
         self._settling = SettlingCount.of(launch for _, launch in launches)
         self._block: Block | None = None  #: in hand; None: there is nothing more to measure
         self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
@@ -101,11 +117,19 @@ class _Study:
         self._asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
         ran = seen_before(self._store, windows)
-        self._bench = Workbench(self._asked, self._box, self._store, self._progress, self._stop, ran)
+        self._bench = Workbench(
+            self._asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop
+        )
         self._history = History(self._asked, launches, windows)
         self._course = Course(self._history, self._strategy, self._asked.max_attempts)
         self._timetable = Timetable(self._asked, launches, windows)
+        if self._before_s is None:
+            self._before_s = self._timetable.total_s
+        self._timetable.session_began(self._began_s, self._before_s, self._box.clock.monotonic_s)
         return launches
+
+    def _add_stop(self, lasted_s: float) -> None:
+        self._timetable.add_stop(lasted_s)
 
     def run(self) -> StudyOutcome:
         if not self._scouts_first:
@@ -124,15 +148,32 @@ class _Study:
         """Go to the first block with something left to measure."""
         self._forward()
         self._tell_otherwise()
-        if self._block is not None and self._block.number == 0:
+        if self._block is not None and self._block.number == 0 and not self._block.is_begun:
             check_budget(self._asked, [cell.asked for cell in self._block.cells])
 
     def _measured(self, facts: Mapping[str, str]) -> str | None:
         if not self._box_is_over(facts):
+            if self._looks_first:
+                self._look()
             if self._scouts_first:
                 self._scout()
             self._measure()
         return self._braked
+
+    def _look(self) -> None:
+        """Take a first look, and tell what was seen of it, also where somebody ended it."""
+        assert self._looked is not None
+        clock = self._box.clock
+        for n, layout in enumerate(first_look.layouts_of(self._asked)):
+            cell = self._history.look(n, first_look.look_at(layout))
+            if cell.is_done or self._must_end():
+                continue
+            self._warm_cache(layout, lambda: first_look.deadline(clock.monotonic_s(), discards=True))
+            self._measure_cell(cell, lambda _: first_look.deadline(clock.monotonic_s()))
+        if self._must_end():
+            return
+        self._n_disturbed = 0
+        self._looked(first_look.windows_of(self._store.launches(), self._store.windows()))
 
     def _scout(self) -> None:
         """Look at the edge of the grid, let the grid grow, and begin with what it is then."""
@@ -141,7 +182,11 @@ class _Study:
             if (cell := scouting.next_cell()) is None:
                 self._grow(*scouting.grown())
                 return
-            self._measure_cell(cell)
+            block = [Proposal(one, self._asked.shortest_window_s) for one in self._asked.layouts]
+            self._measure_cell(cell, partial(self._deadline, after=block))
+            if not cell.is_done and not self._must_end():  # the budget has no room for it any more
+                self._grow(*self._scouting().grown())
+                return
 
     def _scouting(self) -> Scouting:
         return Scouting.of(self._asked, self._box, self._history, self._timetable, self._store.windows())
@@ -176,10 +221,12 @@ class _Study:
             if self._must_end() or not self._may_begin(self._block):
                 return
             self._warm_cache(cells[0].layout)
-            for cell in cells:
+            for n, cell in enumerate(cells, start=1):
                 if self._course.is_open(cell):
-                    self._measure_cell(cell)
+                    after = [one.rest for one in cells[n:] if self._course.is_open(one)]
+                    self._measure_cell(cell, partial(self._deadline, after=after))
             if self._course.open_cells(self._block):
+                self._tell_out_of_budget()
                 return
             self._tell_left_out(self._course.end_block(self._block))
             self._forward()
@@ -199,35 +246,44 @@ class _Study:
 
     def _renew_budget(self) -> None:
         """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
-        if self._block is None or self._block.is_begun:
-            return
-        if not self._timetable.fits(self._rest_in_hand()):
+        if self._before_s and self._block is not None and not self._timetable.fits(self._rest_in_hand()):
             self._timetable.renew_budget()
 
     def _may_begin(self, block: Block) -> bool:
-        """Whether the rest of a block is to be measured: within the budget, or begun, or the first."""
-        if self._timetable.fits(self._rest_in_hand()):
+        """Whether the rest of a block is to be measured: within the budget, or as far as it gets.
+
+        That is what a block gets which is begun, or the first: its launches are cut to fit in.
+        """
+        rest, left_s = self._rest_in_hand(), self._timetable.left_s
+        if left_s is None or self._timetable.fits(rest):
             return True
-        if self._course.n_blocks_done == 0 or block.is_begun:
-            text = f"block {block.number + 1} will end after the budget; half of it would be of no use"
+        if (self._course.n_blocks_done == 0 or block.is_begun) and self._timetable.has_room(rest[0]):
+            needs, left = render_rest(self._timetable.expected_s(rest)), render_rest(left_s)
+            text = (
+                f"{block_told(block.number)} may take {needs}, and {left} of the budget are left: its"
+                " warm-ups are cut short where that is needed"
+            )
             self._progress.warning("budget-short", text)
             return True
-        self._out_of_budget = True
-        done = counted(self._course.n_blocks_done, "block")
-        self._progress.warning("budget-over", f"the budget ends after {done}")
+        self._tell_out_of_budget()
         return False
 
-    def _measure_cell(self, cell: Cell) -> None:
-        while not cell.is_done and not self._must_end():
-            attempt = cell.n_spoilt + 1
-            launched = self._launched(
-                cell.asked,
-                (cell.block, cell.position, attempt),
-                lambda launch, launched: self._bench.measure(
-                    launch, cell, lambda window, id_: self._window_taken(cell, launched, window, id_)
-                ),
-            )
-            self._history.end_launch(cell, launched)
+    def _tell_out_of_budget(self) -> None:
+        """Say that the budget is over, unless something else ended the study."""
+        if self._must_end():
+            return
+        self._out_of_budget = True
+        done, block = counted(self._course.n_blocks_done, "block"), self._block
+        part = f"; {block_told(block.number)} is not whole" if block is not None and block.is_begun else ""
+        self._progress.warning("budget-over", f"the budget ends after {done}{part}")
+
+    def _deadline(self, launch: Proposal, *, after: Sequence[Proposal]) -> Deadline:
+        return self._timetable.deadline(launch, after, self._box.clock.monotonic_s())
+
+    def _measure_cell(self, cell: Cell, deadline_of: Callable[[Proposal], Deadline]) -> None:
+        """Try *cell* as long as the budget has room for it, each launch until its deadline."""
+        while not cell.is_done and not self._must_end() and self._timetable.has_room(cell.rest):
+            self._history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
         if cell.is_void and not cell.is_over_limit:
             self._progress.warning(
                 "cell-void", f"{cell.layout} lacks a valid window in {block_told(cell.block)}"
@@ -238,15 +294,30 @@ class _Study:
             self._n_disturbed += 1
             self._tell_when_disturbed()
 
-    def _warm_cache(self, layout: Layout) -> None:
+    def _launch_of(self, cell: Cell, deadline: Deadline) -> Launched:
+        return self._launched(
+            cell.asked,
+            (cell.block, cell.position, cell.n_spoilt + 1),
+            lambda launch, launched: self._bench.measure(
+                launch,
+                cell,
+                lambda window, id_: self._window_taken(cell, launched, window, id_),
+                deadline,
+            ),
+        )
+
+    def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
         """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
         if not self._asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
             return
-        self._discard(layout)
+        self._discard(layout, deadline)
 
-    def _discard(self, layout: Layout) -> LaunchRecord:
+    def _discard(self, layout: Layout, deadline_of: Callable[[], Deadline] | None = None) -> LaunchRecord:
         asked = Proposal(layout, self._asked.window_s, 0)
-        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch))
+        deadline = deadline_of() if deadline_of else self._deadline(asked, after=self._rest_in_hand())
+        launched = self._launched(
+            asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch, deadline)
+        )
         self._history.end_warming(launched)
         return launched.launch
 
@@ -340,7 +411,7 @@ class _Study:
         in_hand_s = self._timetable.expected_s(self._rest_in_hand())
         all_s = in_hand_s + self._timetable.expected_s(self._foreseen)
         left_s = self._timetable.left_s
-        return all_s if left_s is None else min(all_s, max(in_hand_s, left_s))
+        return all_s if left_s is None else min(all_s, max(0.0, left_s))
 
     def _tell_otherwise(self) -> None:
         numbers = self._course.otherwise

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from math import ceil
 from statistics import fmean
 
 from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.pace import Pace, rate_kept
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.spread import well_spread
 from tuner.core.strategy import Proposal
+from tuner.core.warmup import LEAST_S
+from tuner.study.deadline import NO_END, Deadline
+from tuner.study.pacing import least_search_s, usual_search_s
 
 SETTLING_GUESS_S = 30.0  #: warm-up that is found, until one was: constant work settles after 10-25 s
 START_AND_STOP_GUESS_S = 2.0
+LEAST_START_AND_STOP_S = 0.5  #: of a supervised command that does nothing else
+CLIENTS_S = 20.0  #: of a search for the number of clients: a few looks of some seconds each
+SHORTEST_PROPOSED_S = 5.0  #: of a window that a hint names
 
 _Place = tuple[int, int]  # block and position
 
@@ -34,8 +45,10 @@ class Timetable:
     ) -> None:
         self._study = study
         self.total_s = 0.0
+        self.stop_s = 0.0  #: the longest that a launch of this session took until it was gone
         self._renewed_s = 0.0  # of the total: what an earlier budget paid for
         self._beside_s: dict[Layout, dict[_Place, float]] = defaultdict(lambda: defaultdict(float))
+        self._session: tuple[float, float, Callable[[], float]] | None = None
         seen_until: dict[int, float] = {}
         counted_s: dict[int, float] = defaultdict(float)
         for window in windows:
@@ -56,13 +69,24 @@ class Timetable:
     def expected_s(self, launches: Iterable[Proposal]) -> float:
         """What *launches* will take: as their layouts took before, else as others took, else a guess."""
         known = [beside_s for places in self._beside_s.values() for beside_s in places.values()]
-        usual_s = fmean(known) if known else START_AND_STOP_GUESS_S + _warmup_s(self._study, SETTLING_GUESS_S)
+        usual_s = fmean(known) if known else guess_s(self._study)
         beside_s = {layout: fmean(places.values()) for layout, places in self._beside_s.items()}
         return sum(beside_s.get(one.layout, usual_s) + one.n_windows * one.window_s for one in launches)
+
+    def session_began(self, at_s: float, before_s: float, now_s: Callable[[], float]) -> None:
+        """From *at_s* on the budget pays for all the time that goes by; *before_s* of it were paid before."""
+        self._session = at_s, before_s, now_s
+
+    def add_stop(self, lasted_s: float) -> None:
+        """Take note of how long it took until a launch was gone, once nothing more was wanted of it."""
+        self.stop_s = max(self.stop_s, lasted_s)
 
     def renew_budget(self) -> None:
         """Begin to spend the budget anew."""
         self._renewed_s = self.total_s
+        if self._session is not None:
+            now_s = self._session[2]
+            self._session = now_s(), 0.0, now_s
 
     def ran_side_by_side(self, covered_s: float) -> None:
         """Have the budget pay for the time that went by alone, *covered_s*, as several boxes measured."""
@@ -72,11 +96,59 @@ class Timetable:
     def left_s(self) -> float | None:
         """What is left of the budget; None: it has no end."""
         budget_s = self._study.budget_s
-        return None if budget_s is None else budget_s - (self.total_s - self._renewed_s)
+        if budget_s is None:
+            return None
+        if self._session is None:
+            return budget_s - (self.total_s - self._renewed_s)
+        began_s, before_s, now_s = self._session
+        return budget_s - before_s - (now_s() - began_s)
 
     def fits(self, launches: Iterable[Proposal]) -> bool:
         """Whether *launches* can be expected to end within the budget."""
         return self.left_s is None or self.expected_s(launches) <= self.left_s
+
+    def has_room(self, launch: Proposal) -> bool:
+        """Whether *launch*, at its quickest, would end within the budget.
+
+        One whose warm-up is to be found may have half of the least: better a layout seen so than not at all.
+        """
+        if self.left_s is None:
+            return True
+        spared_s = LEAST_S / 2 if self._study.warmup_s is None else 0.0
+        return least_s(self._study, [launch]) - spared_s + self.stop_s <= self.left_s
+
+    def deadline(self, launch: Proposal, after: Sequence[Proposal], now_s: float) -> Deadline:
+        """Until when *launch*, begun at *now_s*, may run, where the launches *after* it have to fit in too.
+
+        It has a share of what is left, by what each is expected to take.
+        """
+        if (left_s := self.left_s) is None:
+            return NO_END
+        own_s, after_s = self.expected_s([launch]), self.expected_s(after)
+        share_s = left_s * own_s / (own_s + after_s) if own_s + after_s else left_s
+        return Deadline(now_s + left_s, now_s + share_s, self.stop_s)
+
+
+def guess_s(study: StudyRecord) -> float:
+    """What a launch takes beside its windows, as long as nobody knows."""
+    warmup_s, pace = _warmup_s(study, SETTLING_GUESS_S), _pace(study)
+    return START_AND_STOP_GUESS_S + warmup_s + (0.0 if pace is None else usual_search_s(pace) + warmup_s)
+
+
+def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
+    """What *launches* take, each at its quickest; one without windows is discarded."""
+    warmup_s, pace = _warmup_s(study, LEAST_S), _pace(study)
+    plain_s = LEAST_START_AND_STOP_S + warmup_s
+    paced_s = plain_s + (0.0 if pace is None else least_search_s(pace) + warmup_s)
+    return sum(paced_s + one.n_windows * one.window_s if one.n_windows else plain_s for one in launches)
+
+
+def before_launches_s(study: StudyRecord) -> float:
+    """About what comes before the first launch: the search for a number of clients, where none is known."""
+    if not study.config or isinstance(rate_kept(study.config), int | float):
+        return 0.0
+    feeder = (json.loads(study.config).get("service") or {}).get("feeder") or {}
+    return CLIENTS_S if feeder.get("kind") == "http" and feeder.get("clients") is None else 0.0
 
 
 def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
@@ -84,17 +156,66 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
 
     To be asked before a study is begun.
     """
-    layouts = frozenset(one.layout for one in block)
-    least_s = sum(_warmup_s(study, 0.0) + one.n_windows * one.window_s for one in block)
-    if study.budget_s is not None and least_s > study.budget_s:
-        raise ConfigError(
-            f"one block of the {counted(len(layouts), 'layout')} takes {render_duration(least_s)} at least,"
-            f" the budget is {render_duration(study.budget_s)}",
-            hint="Give it a longer --budget, a shorter --window or fewer --layouts."
-            if study.strategy in ("race", "all")
-            else "Give it a longer --budget or a shorter --window.",
-        )
+    if study.budget_s is None:
+        return
+    discarded = [Proposal(study.layouts[0], 0.0, 0)] if study.warms_cache else []
+
+    def takes_s(launches: Sequence[Proposal]) -> float:
+        return before_launches_s(study) + least_s(study, [*discarded, *launches])
+
+    if (block_s := takes_s(block)) <= study.budget_s:
+        return
+    layouts = tuple(dict.fromkeys(one.layout for one in block))
+    usual_s = before_launches_s(study) + sum(
+        guess_s(study) + one.n_windows * one.window_s for one in [*discarded, *block]
+    )
+    raise ConfigError(
+        f"one block of the {counted(len(layouts), 'layout')} takes {render_duration(ceil(block_s))} at least,"
+        f" starts and warm-ups included; the budget is {render_duration(study.budget_s)}",
+        hint=f"What fits: {_what_fits(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
+    )
+
+
+def _what_fits(
+    study: StudyRecord,
+    block: Sequence[Proposal],
+    layouts: Sequence[Layout],
+    enough_s: float,
+    takes_s: Callable[[Sequence[Proposal]], float],
+) -> str:
+    """The options that make a block of *study* fit, each by itself."""
+    ways = [f"--budget {render_duration(enough_s)}"]
+    if shorter := _shorter_window(study, block, takes_s):
+        ways.append(shorter)
+    if study.strategy in ("race", "all"):
+        fews = [well_spread(layouts, n) for n in range(len(layouts) - 1, 1, -1)]
+        some = [(few, [one for one in block if one.layout in few]) for few in fews]
+        of_these = [few for few, part in some if takes_s(part) <= (study.budget_s or 0.0)]
+        both = [(few, window) for few, part in some if (window := _shorter_window(study, part, takes_s))]
+        if of_these:
+            ways.append(f"--layouts {','.join(map(str, of_these[0]))}")
+        elif both and not shorter:
+            ways.append(f"--layouts {','.join(map(str, both[0][0]))} {both[0][1]}")
+    return ", or ".join(ways)
+
+
+def _shorter_window(
+    study: StudyRecord, block: Sequence[Proposal], takes_s: Callable[[Sequence[Proposal]], float]
+) -> str:
+    """The option that makes *block* fit by shorter windows; empty: none does."""
+    n_windows = sum(one.n_windows for one in block)
+    beside_s = takes_s([replace(one, window_s=0.0) for one in block])
+    shorter_s = ((study.budget_s or 0.0) - beside_s) // n_windows if n_windows else 0.0
+    if shorter_s < SHORTEST_PROPOSED_S:
+        return ""
+    window = render_duration(shorter_s)
+    return f"--window {window}{f' --min-window {window}' if study.strategy == 'race' else ''}"
+
+
+def _pace(study: StudyRecord) -> Pace | None:
+    rate = rate_kept(study.config)
+    return None if isinstance(rate, int | float) else rate
 
 
 def _warmup_s(study: StudyRecord, found_s: float) -> float:
-    return found_s if study.warmup_s is None else study.warmup_s
+    return min(found_s, study.warmup_cap_s) if study.warmup_s is None else study.warmup_s

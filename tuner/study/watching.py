@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import inf
 
 from tuner.core.brake import Braked
 from tuner.core.errors import MeasurementError
@@ -86,19 +87,27 @@ class RunningLayout:
     feeder: Feeder
     second: SecondCounting | None = None  #: of the cross-check
     brake: BrakeWatch | None = None  #: None: there is none
+    #: gets the seconds since warm-up began, and items/s, while the rate of its requests is looked for
+    told: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
     seen: Seen = field(default_factory=Seen)
 
     def warm_up(
-        self, told: Callable[[float, float | None], None], stop_requested: Callable[[], bool]
+        self,
+        told: Callable[[float, float | None], None],
+        stop_requested: Callable[[], bool],
+        at_most_s: float = inf,
     ) -> Warmup:
         """Let it run until a window may begin, or for as long as was asked; *told* gets seconds and items/s.
+
+        One whose end is to be found lasts *at_most_s*.
 
         Raises:
             MeasurementError: a worker died, or what runs at the end is not the layout.
             Braked: a limit of the user's is passed.
         """
         began_s = self.clock.monotonic_s()
-        lasts_s = self.study.warmup_cap_s if self.study.warmup_s is None else self.study.warmup_s
+        cap_s = min(self.study.warmup_cap_s, at_most_s)
+        lasts_s = cap_s if self.study.warmup_s is None else self.study.warmup_s
         self.seen.warm_up_again(began_s)
         _, begin, sample, _ = self._look()
         before = begin
@@ -133,8 +142,9 @@ class RunningLayout:
             MeasurementError: a worker died, or the feeder.
             Braked: a limit of the user's is passed.
         """
-        for _ in self._ticks(self.clock.monotonic_s(), lasts_s):
+        for at_s in self._ticks(self.clock.monotonic_s(), lasts_s):
             _, reading, sample, _ = self._look()
+            self.told(at_s - (self.seen.running_s or at_s), None)
             self.seen.unkept.append(sample)
             self._check(self.launch.problems(threads=False), "before its windows")
             if self.brake is not None and (passed := self.brake.passed(reading)):

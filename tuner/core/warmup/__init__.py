@@ -7,7 +7,7 @@ claimed: docs/method/warmup.md.
 
 from tuner.core.warmup.head import spoils, warming_n
 from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
-from tuner.core.warmup.online import has_settled
+from tuner.core.warmup.online import LEAST_S, has_settled
 from tuner.core.warmup.transient import remaining_ratio, transient_end
 from tuner.core.warmup.trend import Trend, detectable_slope, estimate_trend, pooled_trend
 from tuner.core.warmup.verdict import FEWEST, NotSettled, Steady, judge
@@ -15,6 +15,7 @@ from tuner.core.warmup.verdict import FEWEST, NotSettled, Steady, judge
 __all__ = [
     "BATCH",
     "FEWEST",
+    "LEAST_S",
     "NotSettled",
     "Steady",
     "Trend",

@@ -16,7 +16,8 @@ from tuner.core.records import WARMING_BLOCK, LaunchRecord
 #: under two minutes have more: 13 % of those of 40 s, 8 % of those of 60 s, where the noise has no memory.
 FALSE_ALARM_RATIO = 0.05
 ALARM_LEVEL = 0.01  #: more launches than chance gives: chance alone gives so many so seldom
-NOT_BY_CHANCE = ("idle", "short")  #: reasons that are facts, not decisions against noise
+CUT = "cut"  #: the budget ended the warm-up before the launch had settled
+NOT_BY_CHANCE = ("idle", "short", CUT)  #: reasons that are facts, not decisions against noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,11 @@ def is_by_chance(launch: LaunchRecord) -> bool:
     return launch.settled is False and not (launch.unsettled or "").startswith(NOT_BY_CHANCE)
 
 
+def is_cut(launch: LaunchRecord) -> bool:
+    """Whether the budget ended the warm-up of *launch* before it had settled."""
+    return launch.settled is False and (launch.unsettled or "").startswith(CUT)
+
+
 def alarm_of(launch: LaunchRecord, count: SettlingCount) -> str | None:
     """Return the warning that *launch*, the latest in *count*, gives; None: none.
 
@@ -100,6 +106,9 @@ def alarm_of(launch: LaunchRecord, count: SettlingCount) -> str | None:
     if launch.settled is not False or not is_judged(launch):
         return None
     why = f" ({launch.unsettled})" if launch.unsettled else ""
+    if is_cut(launch):
+        cut = (launch.unsettled or "").removeprefix(f"{CUT}: ")
+        return f"{launch.layout}: {cut}, before it had settled; its windows count all the same"
     if not is_by_chance(launch):
         return f"{launch.layout} never settled{why}; its windows count all the same"
     if (in_all := count.in_all).is_alarm:

@@ -12,6 +12,7 @@ from tuner.core.warmup.verdict import first_item
 
 BIAS_RATIO = 0.005  #: of a window, that the transient may still cause
 FEWEST_BATCHES = 4
+LEAST_S = float(FEWEST_BATCHES * BATCH)  #: no launch is seen to have settled sooner
 KEPT_BATCHES = 3  #: at least, after MSER's point
 MIN_ITEMS = 8  #: after MSER's point; slow items make it longer
 MIN_BUSY_S = 4  #: seconds of it in which an item finished: one burst shows no rate

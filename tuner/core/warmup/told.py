@@ -9,10 +9,10 @@ from math import expm1
 from statistics import median
 
 from tuner.core.durations import render_duration
-from tuner.core.figures import percent
+from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
 from tuner.core.records import LaunchRecord
-from tuner.core.warmup.by_chance import NeverSettled, SettlingCount, is_by_chance, is_judged
+from tuner.core.warmup.by_chance import NeverSettled, SettlingCount, is_by_chance, is_cut, is_judged
 from tuner.core.warmup.trend import Trend, pooled_trend
 
 SURE = 0.01  #: a trend of all launches is told when noise alone would show one as large so seldom
@@ -46,13 +46,22 @@ def settling_told(launches: Iterable[LaunchRecord], window_s: float) -> Settling
         by_layout[launch.layout].append(launch)
     in_all = count.in_all
     told = [f"{in_all}."] if in_all.is_alarm else []
+    if n_cut := sum(is_cut(launch) for launch in judged):
+        told.append(
+            f"The budget cut the warm-up of {n_cut} of {counted(len(judged), 'launch')} short, before it had"
+            " settled; the windows count all the same."
+        )
     for layout, own in sorted(by_layout.items()):
         is_alarm = in_all.is_alarm or count.of_layout(layout).is_alarm
-        never = [launch for launch in own if not launch.settled and (is_alarm or not is_by_chance(launch))]
+        never = [
+            launch
+            for launch in own
+            if not launch.settled and not is_cut(launch) and (is_alarm or not is_by_chance(launch))
+        ]
         if never:
             seen = f" ({never[-1].unsettled})" if never[-1].unsettled else ""
-            counted = f"{len(never)} of {len(own)} launches" if len(own) > 1 else "its only launch"
-            told.append(f"{layout}: {counted} never settled{seen}; the windows count all the same.")
+            which = f"{len(never)} of {len(own)} launches" if len(own) > 1 else "its only launch"
+            told.append(f"{layout}: {which} never settled{seen}; the windows count all the same.")
     if (trend := _shared_trend(judged, window_s)) is not None:
         told.append(trend)
     return Settling(in_all, tuple(told))

@@ -1,0 +1,88 @@
+"""What a study says before it starts anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.bootstrap import beginning, settings_of
+from tuner.core.growth import LOOKS
+from tuner.core.layout import Layout
+from tuner.core.records import StudyRecord
+from tuner.core.resuming import HIDDEN
+
+from ..wording import key_of, wording
+
+LAYOUTS = (Layout(2, 3), Layout(1, 6), Layout(6, 1))
+SERVICE = VirtualService(dict.fromkeys(LAYOUTS, 1.0))
+
+
+def study(**asked: Any) -> StudyRecord:
+    usual: dict[str, Any] = {"strategy": "race", "window_s": 600.0, "min_window_s": 60.0, "warmup_s": None}
+    return virtual_study(SERVICE, **{**usual, "n_blocks": 0, **asked})
+
+
+def said(folder: Path, record: StudyRecord, feeder: str = "", *, is_new: bool = True) -> list[str]:
+    config = folder / "s.yaml"
+    config.write_text(
+        "service:\n  kind: script\n  name: w\n"
+        "  command: [python, w.py, -p, '{processes}', '-t{threads}', --password, hunter2]\n"
+        f"  programs: one\n{feeder}"
+    )
+    return list(beginning(settings_of(config, {}), record, is_new=is_new))
+
+
+def test_what_is_measured_and_started_is_said_without_a_secret(tmp_path: Path) -> None:
+    measured, started, *_ = said(tmp_path, study())
+
+    assert measured == wording("grid.to-measure")
+    assert started == wording("grid.is-started-as", hidden=HIDDEN)
+
+
+def test_variables_that_hold_the_layout_are_part_of_what_is_started(tmp_path: Path) -> None:
+    told = said(
+        tmp_path,
+        study(),
+        "  environment: {N: '-w {processes} -t {threads}', OTHER: same, A_TOKEN: '{threads}'}\n",
+    )
+
+    assert told[1].startswith(wording("grid.is-started-as-with-variables"))
+
+
+def test_who_supplies_the_work_is_said(tmp_path: Path) -> None:
+    alone = said(tmp_path, study())
+    requests = said(
+        tmp_path, study(), "  feeder: {kind: http, url: 'http://127.0.0.1:8000/x?token=hunter2'}\n"
+    )
+
+    assert alone[2] == wording("grid.feeds-itself")
+    assert requests[2] == wording("grid.is-sent-requests", hidden=HIDDEN)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({}, wording("grid.takes-until-seen-and-answer")),
+        ({"budget_s": 600.0}, wording("grid.takes-until-the-budget-ends")),
+        ({"strategy": "all", "kind": "none", "n_blocks": 3, "window_s": 60.0}, wording("grid.takes-in-all")),
+    ],
+    ids=key_of,
+)
+def test_how_long_it_takes_is_said_before_anything_starts(
+    tmp_path: Path, asked: dict[str, Any], told: str
+) -> None:
+    assert said(tmp_path, study(**asked))[-1] == told
+
+
+def test_a_first_look_is_announced(tmp_path: Path) -> None:
+    plain, looked = said(tmp_path, study()), said(tmp_path, study(provenance={LOOKS: "yes"}))
+
+    assert wording("grid.a-provisional-ranking-comes") in looked
+    assert wording("grid.a-provisional-ranking-comes") not in plain
+
+
+def test_a_study_that_goes_on_says_nothing_of_the_time(tmp_path: Path) -> None:
+    assert len(said(tmp_path, study(), is_new=False)) == 3

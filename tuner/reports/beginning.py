@@ -1,0 +1,71 @@
+"""What is said before anything starts: what is measured, for how long, and what is started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.core.durations import render_duration, render_rest
+from tuner.core.figures import counted, percent
+from tuner.core.records import StudyRecord
+from tuner.reports.visible import visible
+
+_NAMED = 6  #: layouts; of more the first and the last
+
+
+def beginning_told(
+    study: StudyRecord,
+    *,
+    n_first: int,
+    look_s: float | None,
+    first_s: float,
+    answer_s: tuple[float, float],
+    starts: str,
+    feeds: str,
+    is_new: bool = True,
+) -> Sequence[str]:
+    """The lines.
+
+    Args:
+        study: what is asked for.
+        n_first: layouts that the first block has.
+        look_s: until the provisional ranking of a first look; None: there is none.
+        first_s: until each of these was seen once.
+        answer_s: until the study ends, at the least and at the most.
+        starts: what is started for each layout, as it would be typed.
+        feeds: where its items come from, as part of a sentence.
+        is_new: False: some of it was measured before, and nothing is said of the time.
+    """
+    layouts = [str(layout) for layout in study.layouts]
+    named = ", ".join(layouts) if len(layouts) <= _NAMED else f"{layouts[0]} ... {layouts[-1]}"
+    lines = [f"To measure: {counted(len(layouts), 'layout')} for {counted(study.cores, 'core')} ({named})."]
+    lines += [f"Each is started as: {visible(starts)}", f"Its work: {visible(feeds)}."]
+    if is_new:
+        if look_s is not None:
+            lines.append(f"A provisional ranking comes after about {render_rest(look_s)}.")
+        lines.append(times_told(study, n_first, first_s, answer_s))
+    return lines
+
+
+def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple[float, float]) -> str:
+    """How long it takes, in a sentence; the arguments as for `beginning_told`."""
+    quickest_s, longest_s = answer_s
+    budget_s = study.budget_s
+    each = "each" if n_first == len(study.layouts) else f"{n_first} of them"
+    first = f"about {render_rest(first_s)} until {each} was seen once"
+    if budget_s is not None and quickest_s >= budget_s:
+        return f"It takes {first}; the budget ends it after {render_duration(budget_s)}."
+    if study.strategy == "race":
+        how_long = _range_told(quickest_s, longest_s if budget_s is None else min(longest_s, budget_s))
+        margin = percent(study.within_ratio)
+        is_cut = budget_s is not None and longest_s >= budget_s
+        longer = "" if is_cut else "; longer where items are few or uneven"
+        return f"It takes {first}, and likely {how_long} until the answer (within {margin}){longer}."
+    if quickest_s == longest_s:
+        return f"It takes {first}, and about {render_rest(longest_s)} in all."
+    latest = "" if budget_s is None else f", and ends after {render_duration(budget_s)} at the latest"
+    return f"It takes {first}{latest}."
+
+
+def _range_told(low_s: float, high_s: float) -> str:
+    low, high = render_rest(low_s), render_rest(high_s)
+    return low if low == high else f"{low} to {high}"
