@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from tuner.core.durations import render_duration
-from tuner.core.sizes import render_size
 
 
 class TooMuchError(OSError):
@@ -50,7 +49,7 @@ class Bound:
         """So much has come; TooMuchError when it is more than may."""
         self._left_bytes -= n_bytes
         if self._left_bytes < 0:
-            raise TooMuchError(f"the answer is larger than {render_size(self._n_bytes)}")
+            raise TooMuchError(f"the answer is larger than {self._n_bytes >> 20} MiB")
 
 
 class BoundedSocket:

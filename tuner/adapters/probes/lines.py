@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.core.errors import MeasurementError
-from tuner.core.sizes import render_size
 
 _AT_A_TIME_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 1 << 16  #: what comes after it in a line is not looked at
@@ -52,7 +51,7 @@ class FollowedLog:
         except OSError as error:
             raise MeasurementError(f"{self.path} cannot be read: {error.strerror}") from error
         if n_bytes := sum(file.n_left_bytes for file in self._files):
-            raise MeasurementError(f"{self.path} holds {render_size(n_bytes)} that were not read yet")
+            raise MeasurementError(f"{self.path} holds {n_bytes >> 20} MiB that were not read yet")
         while len(self._files) > 2:
             self._files.pop(0).close()
 
