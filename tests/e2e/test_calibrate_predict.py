@@ -25,6 +25,7 @@ launch: {settle: 2s}
 """
 
 Type = Callable[[str], Done]
+STUDIES = Path(__file__).resolve().parents[2] / "bench" / "studies"
 
 
 @pytest.fixture
@@ -256,6 +257,27 @@ def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Ty
 
     assert said in err.splitlines()[0]
     assert (code, out) == (2, "")
+
+
+def test_processes_or_threads_is_answered_in_one_table_over_all_variants(typed: Type) -> None:
+    shutil.copy(STUDIES / "celery-mixed-2-cores.tuner.db", "c.tuner.db")
+
+    code, out, err = typed("predict c.tuner.db")
+    table = json.loads(typed("predict c.tuner.db --json").stdout)["processes_or_threads"]
+    explained = typed("explain c.tuner.db").stdout
+    one = typed("predict c.tuner.db --variant prefork").stdout
+
+    assert code == 0, err
+    assert "Processes or threads? (predicted on 2 cores)\n" in out
+    assert out.count("Processes or threads?") == 1
+    assert {(row["variant"], row["shape"]) for row in table} == {
+        *(("threads", shape) for shape in ("processes", "threads", "both")),
+        ("prefork", "processes"),
+    }
+    assert table[0]["standing"] == "best"
+    assert "--variant prefork shows others" in out
+    assert "Processes or threads? The smallest layout of each shape" in explained
+    assert "Processes or threads?" not in one
 
 
 def test_a_variant_that_a_study_has_not_is_told_with_those_it_has(typed: Type, study: str) -> None:

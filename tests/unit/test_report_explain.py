@@ -42,7 +42,7 @@ def seen_of(layout: Layout) -> Evidence:
         service_cpu_s=own_s + child_s, tuner_cpu_s=0.0, backend_cpu_s=0.0, foreign_cpu_s=0.0, steal_s=0.0,
         pss_bytes=None, void=(), worker_cpu_s=own_s, child_cpu_s=child_s, blocked_s=blocked_s,
     )  # fmt: skip
-    memory = "its memory is 9 GiB, and the limit is 8 GiB" if layout == Layout(8, 6) else None
+    memory = "its memory is 9.66 GB, and the limit is 8.59 GB" if layout == Layout(8, 6) else None
     others_s = 360.0 if layout == Layout(24, 1) else 0.0
     return Evidence(
         *(layout, 600.0, n, n, own_s, child_s, others_s),

@@ -169,7 +169,7 @@ def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
     told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
 
     load = wording("rank.limit", quantity="load", value=20)
-    memory = wording("rank.limit", quantity="memory", value="8 GiB")
+    memory = wording("rank.limit", quantity="memory", value="8.59 GB")
     assert told == wording("rank.no-layout-keeps", limits=f"{load} and {memory}")
 
 

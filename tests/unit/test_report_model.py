@@ -290,13 +290,13 @@ def test_memory_of_threads_that_a_profile_does_not_tell_is_a_lower_end() -> None
     text = render_prediction(Predicted(of_profile(profile), Machine(2), one))
 
     said = wording("model.memory-of-threads-unknown")
-    assert "> 57.2 MiB" in text
+    assert "> 60 MB" in text
     assert said in text
     assert said not in render_prediction(
         Predicted(of_profile(profile), Machine(2), trusted({"4x1": (5.0, 3.4, 2.0)}, "4x1"))
     )
     known = of_profile(replace(PROFILE, memory=ProfileMemory(60e6, 0.0)))
-    assert "57.2 MiB" in render_prediction(Predicted(known, Machine(2), one))
+    assert "60 MB" in render_prediction(Predicted(known, Machine(2), one))
     assert said not in render_prediction(Predicted(known, Machine(2), one))
 
 

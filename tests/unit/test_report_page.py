@@ -18,13 +18,14 @@ from tuner.core.limit_text import OPTIONS, parse_limits
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import rank
 from tuner.core.window import VoidReason
+from tuner.reports.next_step import TITLE
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 from tuner.reports.ties import among_ties
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
-from ..wording import key_of, start_of, wording
+from ..wording import wording
 from . import runbook_study
 
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
@@ -193,7 +194,7 @@ def told_to_do(page: Overview | str) -> str:
     """What the page tells to do, as its reader sees it."""
     text = page if isinstance(page, str) else render_page(page)
     answer = text[text.index('<section id="answer"') : text.index('<section id="ranking"')]
-    begin = answer.find(wording("report.what-to-do"))
+    begin = answer.find(TITLE)
     return "" if begin < 0 else unescape(re.sub(r"<[^>]+>", "", answer[begin:]))
 
 
@@ -201,11 +202,11 @@ def test_the_page_says_what_to_do_with_the_answer() -> None:
     asked = runbook_study.overview(max_load="30")
     told = told_to_do(asked)
 
-    assert wording("rank.what-do-now-run") in start_of(told)
+    assert told.startswith(f"{TITLE}: 4x6@gthread can be put in use.")
     assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
-    assert "tuner export gunicorn.tuner.db --snippet list\n" in told
+    assert wording("rank.least-memory") in unescape(render_page(asked))
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
-    assert "tuner export './-$(x).tuner.db' --snippet list\n" in hidden
+    assert "tuner export './-$(x).tuner.db' --into" in hidden
 
 
 @pytest.mark.parametrize("unknown_bytes", [None, 5e8])
@@ -219,7 +220,7 @@ def test_nothing_is_said_of_memory_where_that_of_a_layout_as_good_is_not_known(
 
     told = among_ties(rows[0], replace(ranking, rows=rows), 0.02)
 
-    least = wording("rank.what-do-now-run").rpartition(". ")[2].replace("248 MB", "200 MB")
+    least = wording("rank.least-memory").replace("248 MB", "200 MB")
     assert told == ([] if unknown_bytes is None else [least])
 
 
@@ -245,39 +246,40 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
 @pytest.mark.parametrize(
     ("current", "told"),
     [
-        ("4x6@gthread", wording("report.in-use")),
-        ("6x4@gthread", wording("report.in-use-no-change-pays")),
+        ("4x6@gthread", ""),
+        ("6x4@gthread", " and tied with the best"),
     ],
-    ids=key_of,
 )
 def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
-    assert wording("report.what-to-do-told", told=told) in start_of(
-        told_to_do(runbook_study.overview(current=current))
-    )
+    step = told_to_do(runbook_study.overview(current=current))
+
+    assert step.startswith(f"{TITLE}: {current} is in use{told}: nothing has to change.")
+    assert "tuner check gunicorn.tuner.db CONFIG\n" in step
 
 
 def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview, race_page: str) -> None:
     assert race.ranking.claim is not None
-    told = told_to_do(race_page)
+    assert "tuner doctor\n" in told_to_do(race_page)  # it was measured on a busy host
+    told = told_to_do(replace(race, ranking=replace(race.ranking, others=None)))
 
-    assert wording("report.change-nothing-yet") in start_of(told)
+    assert told.startswith(f"{TITLE}: ")
     assert f"tuner grid --resume {RACE}\n" in told
     assert "<dt>leads so far</dt>" in race_page
-    assert wording("report.under-way") in start_of(told_to_do(replace(race, is_held=True)))
+    assert f"tuner watch {RACE}\n" in told_to_do(replace(race, is_held=True))
 
 
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
     told = told_to_do(runbook_study.overview(max_load="1"))
 
-    assert wording("report.least-load-seen") in start_of(told)
-    assert "tuner rank gunicorn.tuner.db --max-load N\n" in told
+    assert told.startswith(f"{TITLE}: No layout is shown to keep the limits.")
+    assert "tuner rank gunicorn.tuner.db --max-load 10.1\n" in told
 
 
 def test_nobody_is_told_to_act_on_a_first_look_and_the_page_warns() -> None:
     record = runbook_study.study(provenance={**runbook_study.PROVENANCE, "quick": "true"})
     seen = runbook_study.overview(record)
 
-    assert told_to_do(seen) == ""
+    assert "tuner grid CONFIG --like gunicorn.tuner.db\n" in told_to_do(seen)
     assert wording("rank.first-look-in-html") in render_page(seen)
 
 

@@ -208,8 +208,7 @@ def test_where_nothing_may_win_nothing_is_recommended() -> None:
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
     told = section(page, "What to run")
-    assert wording("export.least-load-seen") in told
-    assert told.endswith("$ tuner rank gunicorn.tuner.db --max-load N\n")
+    assert told.endswith("$ tuner rank gunicorn.tuner.db --max-load 10.1\n")
 
 
 def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> None:
@@ -223,8 +222,7 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
         page_of(replace(seen, ranking=ranking, study=replace(seen.study, strategy="race"))), "What to run"
     )
 
-    assert wording("export.open-measure-with-more-repeats") in fixed
-    assert wording("export.open-measure-more-of-them") in race
+    assert "$ tuner grid CONFIG --like gunicorn.tuner.db --repeats 6" in fixed
     assert wording("export.resume-with-config") in race
 
 
@@ -232,8 +230,7 @@ def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
     told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
 
     assert wording("export.nothing-recommended-change-nothing") in start_of(told)
-    assert "$ tuner rank gunicorn.tuner.db\n" in told
-    assert wording("export.mend-and-begin-again") in told
+    assert "$ tuner report gunicorn.tuner.db\n" in told
 
 
 def test_a_study_without_a_launch_says_how_to_begin() -> None:
@@ -242,7 +239,7 @@ def test_a_study_without_a_launch_says_how_to_begin() -> None:
 
     told = section(page_of(nothing), "What to run")
 
-    assert wording("export.change-nothing") in told
+    assert "Next step: Nothing was measured yet; this begins:\n" in told
     assert wording("export.resume-with-config") in told
 
 
@@ -322,7 +319,9 @@ def test_of_a_simulated_study_nothing_is_applied() -> None:
     assert "no service ran" in text_of(page[:1])
     assert wording("export.measure-on-a-real-box") in start_of(section(page, "Apply"))
     assert Heading("Roll back") not in page
-    assert "--simulate PROFILE\n" in section(page, wording("export.when-measure-again"))
+    assert "$ tuner check gunicorn.tuner.db --current 1x24@gthread\n" in section(
+        page, wording("export.when-measure-again")
+    )
 
 
 def test_of_many_layouts_the_first_ones_and_the_one_in_use_are_shown() -> None:

@@ -65,13 +65,13 @@ def test_a_rendered_size_reads_back_to_three_figures(size: float) -> None:
             "memory_bytes",
             "8G",
             Limit("memory_bytes", 8 * 2**30),
-            wording("rank.limit", quantity="memory", value="8 GiB"),
+            wording("rank.limit", quantity="memory", value="8.59 GB"),
         ),
         (
             "memory_bytes",
             "512M",
             Limit("memory_bytes", 512 * 2**20),
-            wording("rank.limit", quantity="memory", value="512 MiB"),
+            wording("rank.limit", quantity="memory", value="537 MB"),
         ),
         ("p95_s", "2s", Limit("p95_s", 2.0), wording("rank.limit", quantity="p95", value="2 s")),
         ("p95_s", "300ms", Limit("p95_s", 0.3), wording("rank.limit", quantity="p95", value="300 ms")),
@@ -111,8 +111,8 @@ def test_limits_that_were_not_given_are_left_out() -> None:
 
 def test_amounts_have_three_figures() -> None:
     assert [render_amount("load", value) for value in (0.514, 19.83, 105.2)] == ["0.514", "19.8", "105"]
-    assert render_amount("memory_bytes", 7.4312 * 2**30) == "7.43 GiB"
-    assert render_amount("memory_bytes", 1023.7 * 2**20) == "1024 MiB"
+    assert render_amount("memory_bytes", 7.4312e9) == "7.43 GB"
+    assert render_amount("memory_bytes", 999.7e6) == "1000 MB"
     assert render_amount("p95_s", 0.2513) == "251 ms"
 
 

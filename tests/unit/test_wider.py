@@ -15,7 +15,6 @@ from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, What
 from tuner.core.noise import Noise
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
-from tuner.core.resuming import TYPED
 from tuner.core.wider import Wider, wider_than
 from tuner.reports.wider import wider_told
 
@@ -127,13 +126,12 @@ def test_other_objectives_and_commands_ask_another_question() -> None:
 def told(of: str, layouts: str, **asked: Any) -> str:
     record = study(layouts, **asked)
     wider = wider_than(record, ranking(layouts), [diagnosis(of)])
-    (sentence,) = wider_told(record, replace(ranking(layouts), wider=wider))
+    (sentence,) = wider_told(replace(ranking(layouts), wider=wider))
     return sentence
 
 
-def test_the_sentence_names_the_command_to_type() -> None:
+def test_the_sentence_says_what_will_give_more() -> None:
     assert told("4x2", "4x2,2x2") == wording("rank.more-threads")
-    assert told("4x2", "4x2,2x2", provenance={TYPED: "yes"}).endswith("virtual-more.tuner.db -- COMMAND")
     assert told("4x-", "4x-,2x-").startswith("More processes will give more: 4x- has the most processes")
 
 
@@ -148,7 +146,7 @@ def test_threads_that_wait_for_what_they_share_only_may_give_more() -> None:
 
     assert wider is not None
     assert not wider.is_sure
-    (sentence,) = wider_told(study("4x2,2x2"), replace(ranking("4x2,2x2"), wider=wider))
+    (sentence,) = wider_told(replace(ranking("4x2,2x2"), wider=wider))
     assert sentence.startswith("More threads may give more: ")
 
 

@@ -23,7 +23,7 @@ from tuner.bootstrap.lab import LabAsked, experiment_named, experiments, lab_run
 from tuner.bootstrap.lab_typed import lab_command
 from tuner.bootstrap.loading import with_clients_found
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
-from tuner.bootstrap.model import calibrated, foretold, simulated_layouts, write_profile
+from tuner.bootstrap.model import calibrated, calibrated_variants, foretold, simulated_layouts, write_profile
 from tuner.bootstrap.production import in_production
 from tuner.bootstrap.pythons import pythons_asked
 from tuner.bootstrap.rollouts import rollout
@@ -44,6 +44,7 @@ __all__ = [
     "beginning_grown",
     "begun",
     "calibrated",
+    "calibrated_variants",
     "check_same_box",
     "check_same_profile",
     "compared",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tuner.core.limits import Verdict
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
+    from tuner.core.next_step import NextStep
     from tuner.core.overview import Live, Overview
     from tuner.core.question import Question
     from tuner.core.ranking import Ranking
@@ -54,8 +56,26 @@ def ranked(
 
     with open_store(file, read_only=True) as store:
         asked = question or Question()
-        record, ranking, _ = _ranked(store, file, current=current, confidence=confidence, question=asked)
-    return record, ranking
+        seen = _ranked(store, file, current=current, confidence=confidence, question=asked)
+        step = _next_step(store, file, seen, is_held=live_now(file)[1])
+    return seen.record, replace(seen.ranking, next_step=step)
+
+
+def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
+    from tuner.core.next_step import Facts, next_step
+    from tuner.reports.documents.plain import file_word
+
+    ending, ranking = None, seen.ranking
+    n_asked = len(seen.record.layouts) * seen.record.n_blocks * seen.record.windows_per_launch
+    is_short = sum(row.n_windows for row in ranking.rows) < n_asked
+    if is_short if ranking.claim is None else not ranking.claim.answer.reached:
+        known = seen.known or _known(store)
+        ending = None if known is None else known.ending()
+    invalid: Counter[str] = Counter()
+    for one in seen.sums.void:
+        invalid.update(one.reasons)
+    facts = Facts(file_word(str(file)), ending, is_held, invalid, seen.n_launches)
+    return next_step(seen.record, ranking, facts)
 
 
 @collection_paused()
@@ -87,18 +107,18 @@ def overview_of(
     question = question or Question()
     live, is_held = live_now(file)
     known = _known(store)
-    record, ranking, explanation = _ranked(
+    seen = _ranked(
         store, file, current=current, confidence=confidence, question=question, known=known, sums=sums
     )
     ending = None if known is None else known.ending()
     return Overview(
         name=file.name,
-        study=record,
-        ranking=ranking,
+        study=seen.record,
+        ranking=seen.ranking,
         launches=store.launches(),
         windows=store.windows(),
-        explanation=explanation,
-        rules=_rules(explanation, None),
+        explanation=seen.explanation,
+        rules=_rules(seen.explanation, None),
         live=live,
         is_held=is_held,
         is_over=None if ending is None else ending == "over",
@@ -145,6 +165,18 @@ def _known(store: Store) -> Recalled | None:
     return recalled(store) if record.strategy in NAMES else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A study, its ranking, and what that rests on."""
+
+    record: StudyRecord
+    ranking: Ranking
+    explanation: Explanation | str  #: what binds its layouts, or why that is not known
+    sums: Sums
+    n_launches: int
+    known: Recalled | None  #: of a race; None: its strategy was not asked
+
+
 def _ranked(
     store: Store,
     file: Path,
@@ -154,8 +186,7 @@ def _ranked(
     question: Question,
     known: Recalled | None = None,
     sums: Sums | None = None,
-) -> tuple[StudyRecord, Ranking, Explanation | str]:
-    """The study, its ranking, and what binds its layouts, or why that is not known."""
+) -> _Ranked:
     from tuner.core.claim import by_claim
     from tuner.core.ranking import rank
     from tuner.core.strategy import Comparing
@@ -201,7 +232,7 @@ def _ranked(
         ranking = by_claim(ranking, claim, strategy.estimates(), beside)
     if not isinstance(explanation, str):
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
-    return record, ranking, explanation
+    return _Ranked(record, ranking, explanation, seen.sums, len(seen.launches), known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +287,7 @@ def explained(
 ) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
     """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
 
-    The rules are for *cores* (None: for what the study ran on) and for the variant of the fastest layout;
+    The rules are for *cores* (None: for what the study ran on), those of the fastest layout's variant first;
     *question* may limit memory, and *confidence* (None: the study's own) is that of what passes the limit.
 
     Raises:
@@ -282,14 +313,22 @@ def explained(
 
 
 def _rules(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
-    """To size the service by, for *cores* (None: what the study ran on); none where nothing is known."""
-    if isinstance(found, str) or (best := found.diagnoses[0].layout.variant) not in found.references:
+    """To size the service by, for *cores* (None: what the study ran on); none where nothing is known.
+
+    Those of the variant of the fastest layout come first.
+    """
+    if isinstance(found, str):
         return ()
     from tuner.core.model.diagnosis.sizing import resized, sizing_rules
 
-    of = found.references[best]
-    wanted = of.machine if cores is None else resized(of.machine, cores)
-    return sizing_rules(of.demands, wanted, found.known_of(best))
+    rules: list[Rule] = []
+    for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
+        if (of := found.references.get(variant)) is None:
+            continue
+        wanted = of.machine if cores is None else resized(of.machine, cores)
+        own = sizing_rules(of.demands, wanted, found.known_of(variant))
+        rules += [replace(rule, variant=variant) for rule in own]
+    return rules
 
 
 def measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:

@@ -78,6 +78,31 @@ def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
         return read_calibration(store, str(file), variant=variant)
 
 
+def calibrated_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
+    """The service in *file*, each variant of it by itself, and why others cannot be told.
+
+    Raises:
+        ConfigError: there is nothing to calibrate on.
+    """
+    if file.suffix.lower() in (".yaml", ".yml"):
+        return [calibrated(file)], {}
+    from tuner.study.calibrating import read_calibration
+
+    found, missing = [], {}
+    with open_store(file, read_only=True) as store:
+        variants = list(dict.fromkeys(layout.variant for layout in store.study().layouts))
+        for variant in variants:
+            try:
+                found.append(read_calibration(store, str(file), variant=variant))
+            except ConfigError as error:
+                if len(variants) == 1:
+                    raise
+                missing[variant] = error.problem
+    if not found:
+        raise ConfigError(next(iter(missing.values())), hint=f"tuner rank {file} says why.")
+    return found, missing
+
+
 def write_profile(file: Path, calibrated: Calibrated) -> None:
     """Write what *calibrated* found as a profile that `tuner grid --simulate` and `tuner predict` read."""
     from tuner.adapters.text_file import replace_text

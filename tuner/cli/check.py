@@ -189,6 +189,7 @@ def _new(
     from tuner.cli.typed import asked_for, told_of
     from tuner.config.load import Given
     from tuner.core.layout import parse_layout
+    from tuner.core.simulated import is_simulated
     from tuner.core.strategy import Proposal
     from tuner.reports.visible import visible
     from tuner.study import check_budget
@@ -199,8 +200,8 @@ def _new(
         with told_of("--current"):
             layout = parse_layout(current)
     parent, ranking = bootstrap.ranked(study)
-    typed = "" if layout is None else f" --current {layout}"
-    check_same_kind(parent, study, simulate, f"tuner check {study}{typed} --simulate PROFILE")
+    check_same_kind(parent, study, simulate)
+    own_profile = bootstrap.profile_kept(parent, study) if is_simulated(parent) else None
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(
@@ -210,8 +211,8 @@ def _new(
     if ranking.claim is not None and not ranking.claim.answer.reached:
         say(f"{study} has no answer yet; {ranked[0]}, which leads, is what is checked.")
     cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
-    options = cores if simulate is not None else {}
-    settings, profile = asked_for(config, options, simulate)
+    options = cores if own_profile is not None else {}
+    settings, profile = asked_for(config, options, simulate, profile=own_profile)
     if profile is None:
         bootstrap.check_same_box(parent, study, say)
     if config is None:

@@ -10,6 +10,7 @@ import typer
 
 from tuner.cli import EXIT_NOTHING
 from tuner.cli.candidates import one_of
+from tuner.cli.exit_codes import CUT_OFF
 from tuner.cli.options import (
     BOXES,
     FILE,
@@ -296,6 +297,15 @@ def grid(
         ),
     ] = None,
     resume: Resume = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY",
+            rich_help_panel=FILE,
+            help="Begin a new study with the settings of this one; other options replace them. It is kept"
+            " beside it, by the next free number.",
+        ),
+    ] = None,
     fleet: Annotated[
         str | None,
         typer.Option(
@@ -381,13 +391,13 @@ def grid(
     options |= python_options(python, simulate, fleet)
     options |= axis_options(axes)
     if resume is not None:
-        check_as_it_is(resume, {"study": study, "quick": quick or None})
+        check_as_it_is(resume, {"study": study, "like": like, "quick": quick or None})
         session = resumed_session(
             resume, config, options, made_by="tuner grid", simulate=simulate, is_here=on is None
         )
         check_same_place(session.record, resume, on)
     else:
-        session = _begun(config, options, study, simulate, on, quick=quick)
+        session = _begun(config, options, study, simulate, on, like, quick=quick)
     return _measured(session, simulate, told, on, as_json=as_json)
 
 
@@ -397,15 +407,18 @@ def _begun(
     study: Path | None,
     simulate: Path | None,
     on: OnFleet | None,
+    like: Path | None,
     *,
     quick: bool,
 ) -> Session:
+    from tuner.cli.like import free_name, settings_like
     from tuner.cli.on_fleet import box_of, say_who_is_idle
     from tuner.cli.session import new_session, planned
     from tuner.cli.telling import say
     from tuner.cli.typed import asked_for
-    from tuner.config.load import Given
+    from tuner.config.load import Given, names_service
     from tuner.core.fleet import FLEET
+    from tuner.core.resuming import CONFIG_FILE
     from tuner.core.strategies.of_study import strategy_of
     from tuner.study import check_budget
 
@@ -414,16 +427,24 @@ def _begun(
         if ("study", "strategy") in options:
             del given["study", "repeats"]  # as many as that strategy has
         options = {**given, **options}
-    settings, profile = asked_for(config, options, simulate)
+    before = kept = None
+    if like is not None:
+        is_alone = config is None and not any(map(names_service, options))
+        of_first_looks = [name for _, name in _QUICK]
+        before, kept = settings_like(like, is_alone=is_alone, of_first_looks=of_first_looks)
+    settings, profile = asked_for(config, options, simulate, kept=before, profile=kept)
     one = None if on is None else box_of(on, None if profile is not None else settings)
     thins_out = quick and ("study", "layouts") not in options
     record = planned(settings, profile, options, quick=thins_out, on=one)
     if one is not None:
         record = replace(record, provenance={**record.provenance, FLEET: "yes"})
         say_who_is_idle(record, one[1])
-    session = new_session(
-        settings, record, study if study is not None else Path(f"{record.service}.tuner.db")
-    )
+    if config is not None:
+        record = replace(record, provenance={**record.provenance, CONFIG_FILE: str(config)})
+    usual = Path(f"{record.service}.tuner.db") if like is None else free_name(like)
+    session = new_session(settings, record, usual if study is None else study)
+    if study is None and like is not None:
+        say(f"A new study with the settings of {like}, in {usual}.")
     if quick:
         few = "a few layouts, " * thins_out
         say(f"A first look only: {few}short windows. For an answer to rely on, leave --quick out.")
@@ -454,21 +475,25 @@ def _measured(
         code, is_over = measured_on(session, on)
     if code == EXIT_NOTHING:
         say(f"Nothing could be measured; why is told above, and kept in {file}.")
+    is_told = False  # how to go on, as the next step
     if file.exists() and (code != EXIT_NOTHING or as_json):
         if not as_json and (provisional := bootstrap.first_look_shown(file)):
             show(provisional)
         else:
-            _print_ranking(file, as_json=as_json)
+            goes_on = _print_ranking(file, as_json=as_json)
+            is_told = on is None and not as_json and (goes_on or code not in CUT_OFF)
         say(f"Kept in {file}; see it again with: tuner rank {file}")
-    if file.exists() and not is_over:
+    if file.exists() and not is_over and not is_told:
         go_on(session, "tuner grid", simulate, () if on is None else told_of(on))
     return code
 
 
-def _print_ranking(file: Path, *, as_json: bool) -> None:
+def _print_ranking(file: Path, *, as_json: bool) -> bool:
+    """Print what is known; whether the next step below it is to go on with the study."""
     from tuner import bootstrap
     from tuner.cli.telling import show
     from tuner.reports.ranking import render_ranking
 
     record, ranking = bootstrap.ranked(file)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
+    return ranking.next_step is not None and ranking.next_step.slug in ("go-on", "begin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -111,6 +112,9 @@ def predict(
 ) -> int:
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
+    A first table answers "processes or threads?": the best layout of each shape, for each variant. The
+    layouts of one variant (--variant) follow.
+
     Throughput and load have a 90 % interval (CPU has its own in --json, and memory where one is known).
     Predictions beyond the measured range are marked, and the error on measured layouts is printed. A CHANGE
     is x0.5, +200ms or -50ms; changes may be repeated and combined.
@@ -124,6 +128,7 @@ def predict(
     from tuner.cli.telling import show
     from tuner.core.model.prediction.whatif import parse_what_if
     from tuner.reports.prediction import MOST_ROWS, prediction_facts, render_prediction
+    from tuner.reports.shapes import render_shapes, shapes_facts
 
     if by not in _WAYS:
         raise ConfigError(f"--by {by}: should be {' or '.join(_WAYS)}")
@@ -139,18 +144,45 @@ def predict(
         no_gil=no_gil,
     )
     asked = _asked_layouts(layouts, grid_name)
-    calibrated = bootstrap.calibrated(file, variant=variant)
-    what_if.check(calibrated.calibration.profile.demands)
-    machine = _machine(calibrated, cores, physical_cores)
-    chosen = asked or _layouts(calibrated, cores, grid_name)
-    _check_variants(calibrated, chosen)
-    check_modelled(chosen)
-    predicted = _predicted(calibrated, machine, chosen, what_if, by)
-    if as_json:
-        typer.echo(json.dumps(prediction_facts(predicted)))
+    missing: dict[str, str] = {}
+    if variant is None and asked is None:
+        services, missing = bootstrap.calibrated_variants(file)
     else:
-        show(render_prediction(predicted, most_rows=None if show_all else MOST_ROWS))
+        services = [bootstrap.calibrated(file, variant=variant)]
+    predictions = []
+    for calibrated in services:
+        machine = _machine(calibrated, cores, physical_cores)
+        chosen = asked or _layouts(calibrated, cores, grid_name)
+        try:
+            what_if.check(calibrated.calibration.profile.demands)
+            _check_variants(calibrated, chosen)
+            check_modelled(chosen)
+        except ConfigError as error:
+            if len(services) == 1:
+                raise
+            missing[calibrated.seen.layouts[0].variant] = error.problem
+            continue
+        predictions.append(_predicted(calibrated, machine, chosen, what_if, by))
+    predicted = _of_all(predictions, missing)
+    if as_json:
+        shapes = {"processes_or_threads": shapes_facts(predictions)}
+        typer.echo(json.dumps({**prediction_facts(predicted), **shapes}))
+        return 0
+    above = render_shapes(predictions, missing, predicted)
+    show(render_prediction(predicted, most_rows=None if show_all else MOST_ROWS, above=above))
     return 0
+
+
+def _of_all(predictions: list[Predicted], missing: Mapping[str, str]) -> Predicted:
+    """Which of the variants is shown layout by layout: the service as it is, else the one with the best."""
+    if not predictions:
+        raise ConfigError(next(iter(missing.values())), hint="Leave the change out.")
+
+    def most(one: Predicted) -> tuple[bool, float]:
+        best = next(row for row in one.trusted.rows if row.layout == one.trusted.best)
+        return not best.layout.variant, best.throughput_per_s.mean or 0.0
+
+    return max(predictions, key=most)
 
 
 def _predicted(

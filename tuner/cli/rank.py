@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.candidates import boxes_of_study, layouts_of_study, one_of
-
-if TYPE_CHECKING:
-    from tuner.core.records import StudyRecord
 
 DEFAULT_COSTS = "load,memory"  #: of --pareto
 
@@ -182,18 +179,6 @@ def rank(
     )
     record, ranking = bootstrap.ranked(study, current=current, confidence=confidence, question=question)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
-    _say_what_it_is_for(record, study)
     if any(row.rank is not None for row in ranking.rows):
         return 0
     return EXIT_WEAKER if any(row.is_kept_out for row in ranking.rows) else EXIT_NOTHING
-
-
-def _say_what_it_is_for(record: StudyRecord, file: Path) -> None:
-    """A check and a layout against itself have an answer of their own, which no ranking gives."""
-    from tuner.cli.session import going_on
-    from tuner.cli.telling import say
-
-    if record.strategy == "check":
-        say(f"Whether the study's answer still holds: {going_on(record, file)}")
-    if record.strategy == "aa":
-        say(f"What the pairs show: tuner aa {file}")

@@ -140,10 +140,11 @@ def resumed_session(
         record = store.study()
     if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
         raise ConfigError(f"{file} was begun by {began}", hint=f"Go on with: {going_on(record, file)}")
-    check_same_kind(record, file, simulate, going_on(record, file))
+    check_same_kind(record, file, simulate)
+    own_profile = bootstrap.profile_kept(record, file) if is_simulated(record) else None
     is_alone = config is None and not any(names_service(place) for place in options)
     settings = None
-    if simulate is not None or is_alone:
+    if own_profile is not None or is_alone:
         settings = bootstrap.settings_kept(record, file, going_on(record, file, again=True))
     begun = json.loads(record.config if settings is None else canonical_json(settings))
     of_study: list[str] = []
@@ -153,6 +154,7 @@ def resumed_session(
         simulate,
         kept=begun,
         look=lambda document: of_study.extend(_changes_of_study(record, document, options)),
+        profile=own_profile,
     )
     if begun.get("backends") == [] and asked.backends is None:
         asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
@@ -230,7 +232,7 @@ def _matters(change: str, options: Options, *, simulated: bool) -> bool:
 
 
 def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
-    """What to type to go on with what *file* holds, with a profile if it is simulated.
+    """What to type to go on with what *file* holds.
 
     With the config or the command if *again*, or if they hold secrets, which the file does not.
     """
@@ -240,22 +242,15 @@ def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
         beside = file.with_name(parent)  # where a check is kept unless told otherwise
         words.append(str(beside) if beside.exists() else parent)
     words += [*before, "--resume", str(file)]
-    words += ["--simulate", "PROFILE"] * is_simulated(record)
     return shlex.join([*words, *after])
 
 
-def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None, command: str) -> None:
-    """What was measured is never gone on with by simulating, nor the other way round.
+def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> None:
+    """What was measured is never gone on with by simulating; a simulated study keeps its profile.
 
     Raises:
-        ConfigError: *file* is one and *simulate* the other; *command*, with its profile if it is simulated,
-            is what would go on.
+        ConfigError: *file* was measured, and *simulate* names a profile.
     """
-    if is_simulated(record) and simulate is None:
-        raise ConfigError(
-            f"{file} is simulated ({record.provenance[SIMULATED]}): a real box cannot go on with it",
-            hint=f"Go on with: {command}",
-        )
     if simulate is not None and not is_simulated(record):
         host = record.provenance.get("host", "a real box")
         raise ConfigError(

@@ -159,10 +159,12 @@ def asked_for(
     *,
     kept: Mapping[str, Any] | None = None,
     look: DocumentLook | None = None,
+    profile: Profile | None = None,
 ) -> tuple[Settings, Profile | None]:
     """The settings, and the profile to simulate; then only the study section of *config* is used.
 
     *kept* is what a study that goes on was begun with, *look* is for its config; see `load_settings`.
+    *profile* is the one that it plays, where no other one is named.
 
     Raises:
         ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
@@ -174,16 +176,16 @@ def asked_for(
             f"{config} is a study, where a config should be",
             hint=f"tuner rank {config} shows it; --resume {config} goes on with it.",
         )
-    if simulate is None:
+    if simulate is None and profile is None:
         return settings_of(config, options, kept=kept, look=look), None
     from tuner.config.profile import read_profile
 
     for place, option in options.items():
         if place[0] != "study":
             raise ConfigError(
-                f"{option.option} is for a service that runs; with --simulate none does",
+                f"{option.option} is for a service that runs; in a simulated study none does",
                 hint="Leave one of them out.",
             )
-    profile = read_profile(simulate)
+    profile = read_profile(simulate) if simulate is not None else profile
     left_out = ("service", "hooks", "brake", "backends")
     return settings_of(config, options, without=left_out, kept=kept, look=look), profile

@@ -9,12 +9,12 @@ from typing import Any
 
 from tuner.core.inner_threads import inner_threads_of, is_of_inner
 from tuner.core.records import StudyRecord
-from tuner.core.resuming import STUDY_TYPED
+from tuner.core.resuming import CONFIG_FILE, STUDY_TYPED
 from tuner.core.simulated import is_simulated
 from tuner.core.worker_facts import for_each_variant, names_by_variant
 
 #: What is another in every study, or tells nothing of what was measured.
-_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of", STUDY_TYPED)
+_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of", STUDY_TYPED, CONFIG_FILE)
 _FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
 _MOST_SHOWN = 120  #: characters of a value
 

@@ -20,6 +20,11 @@ def percent(ratio: float) -> str:
     return f"{shown:.3g} %" if shown >= 1 else f"{shown:.2g} %"
 
 
+def per_second(value: float) -> str:
+    """A rate of items, in digits: ``70.25/s``, ``12346/s``."""
+    return f"{value:.0f}/s" if value >= 1000 else f"{value:.4g}/s"
+
+
 def counted(count: float, thing: str, digits: str = "g") -> str:
     """So many of a *thing*: ``1 core``, ``1.5 cores``, ``3 launches``; *digits* is the format of a float."""
     shown = f"{count}" if isinstance(count, int) else f"{count:{digits}}"

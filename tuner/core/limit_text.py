@@ -51,7 +51,7 @@ def parse_limits(texts: dict[Quantity, str | None]) -> tuple[Limit, ...]:
 
 
 def render_amount(name: Quantity, value: float) -> str:
-    """A value of one quantity: ``19.8``, ``7.43 GiB``, ``1.87 s``."""
+    """A value of one quantity: ``19.8``, ``7.98 GB``, ``1.87 s``."""
     if name == "memory_bytes":
         return render_size(value)
     if name == "load":

@@ -50,6 +50,7 @@ from tuner.core.warmup.told import settling_told
 if TYPE_CHECKING:
     from tuner.core.claim import Claim
     from tuner.core.model.diagnosis.diagnose import What
+    from tuner.core.next_step import NextStep
     from tuner.core.wider import Wider
 
 TEN_MINUTES_S = 600.0
@@ -132,6 +133,7 @@ class Ranking:
     unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
     boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
     wider: Wider | None = None  #: that larger layouts give more than the answer; None: nothing shows it
+    next_step: NextStep | None = None  #: what to do next; None: not decided
     never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
     within: float = 0.02  #: the margin of what is tied

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.core.records import StudyRecord
 
+CONFIG_FILE = "config_file"  #: in the provenance: the config that the study was begun with, as it was typed
 HIDDEN = "<hidden>"  #: stands in a study for a secret, which it does not keep
 TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
 #: likewise: what was typed for its study section over the config's, as JSON, texts by their names; older
@@ -18,4 +19,6 @@ def told_again(record: StudyRecord, *, again: bool = False) -> tuple[list[str], 
     """
     if not (again or HIDDEN in record.config):
         return [], []
-    return ([], ["--", "COMMAND"]) if TYPED in record.provenance else (["CONFIG"], [])
+    if TYPED in record.provenance:
+        return [], ["--", "COMMAND"]
+    return [record.provenance.get(CONFIG_FILE, "CONFIG")], []

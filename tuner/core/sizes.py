@@ -9,6 +9,7 @@ from tuner.core.errors import ConfigError
 _EXAMPLE = "Write a number with its unit, as 512M, 8G or 1.5GiB (powers of 1024), or 8GB (of 1000)."
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt])(i?b)?", re.ASCII)
 _PREFIXES = "kmgt"
+_UNITS = ("kB", "MB", "GB", "TB")  #: of all figures that are printed: docs/words.md
 _LARGEST = 1024.0**5
 
 
@@ -37,8 +38,14 @@ def parse_size(text: str) -> float:
 
 
 def render_size(size: float, digits: int = 3) -> str:
-    """The same bytes as text with *digits* figures, in powers of 1024: ``8 GiB``, ``7.43 GiB``."""
-    power = 2 if size < 1024**3 else 3 if size < 1024**4 else 4
-    scaled = size / 1024**power
+    """The same bytes as text with *digits* figures, in powers of 1000: ``8 GB``, ``7.98 GB``, ``82 kB``."""
+    power = 1 if size < 1e6 else 2 if size < 1e9 else 3 if size < 1e12 else 4
+    scaled = size / 1000**power
     whole = f"{scaled:.0f}"
-    return f"{whole if len(whole) >= digits else f'{scaled:.{digits}g}'} {_PREFIXES[power - 1].upper()}iB"
+    return f"{whole if len(whole) >= digits else f'{scaled:.{digits}g}'} {_UNITS[power - 1]}"
+
+
+def shown_size(kept: str) -> str:
+    """A size that a study keeps among its facts in GiB, as it is printed; other texts are as they are."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) GiB", kept)
+    return kept if match is None else render_size(float(match[1]) * 1024**3)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING
 
+from tuner.core.figures import percent
 from tuner.core.growth import MAY_HELP, MOST_THREADS, NO_GAIN, doubled, growth_of, opens_too_many
 from tuner.core.layout import Layout
 from tuner.core.leader import leader
@@ -33,6 +34,17 @@ class Wider:
     cpu_ratio: float | None  #: of the cores, what the service uses
     larger: tuple[Layout, ...]  #: to measure next, smallest first; empty: *refused* says why there is none
     refused: str = ""  #: what keeps larger ones out, as part of a sentence; empty: nothing does
+
+    @property
+    def sentence(self) -> str:
+        """That more give more, and why."""
+        what = "threads" if self.leader.has_threads else "processes"
+        used = None if self.cpu_ratio is None else percent(round(self.cpu_ratio, 2))
+        return (
+            f"More {what} {'will' if self.is_sure else 'may'} give more: {self.leader} has the most {what} of"
+            " these layouts, and they wait most of the time"
+            f"{'' if used is None else f' (the service uses {used} of the cores)'}."
+        )
 
 
 def wider_than(study: StudyRecord, ranking: Ranking, diagnoses: Sequence[Diagnosis]) -> Wider | None:

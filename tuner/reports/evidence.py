@@ -94,7 +94,8 @@ def inner_threads_told(study: StudyRecord) -> list[str]:
 
 def _lost(others: Others) -> str:
     """The largest error that others can make of a result, in two digits."""
-    return f"{100 * max(others.share, others.spread):.2g} %"
+    lost = max(others.share, others.spread)
+    return f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
 
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:

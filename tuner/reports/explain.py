@@ -11,8 +11,9 @@ from tuner.core.figures import counted
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
 from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.explanation import Explanation
-from tuner.core.model.diagnosis.sizing import Rule
+from tuner.core.model.diagnosis.sizing import Rule, large_enough
 from tuner.core.model.diagnosis.text import percent, sentence, short
+from tuner.core.model.prediction.shapes import SHAPES
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.evidence import gil_told
@@ -83,7 +84,7 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     """What limits all of it, a sentence each."""
     notes = [*gil_told(study), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
-    if rules and len(variants) > 1:
+    if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
         of = f"variant {variants[0]}" if variants[0] else "the service as it is"
         notes.insert(0, f"The rules are for {of}, which has the fastest layout.")
     if study.cores > study.box_cores:
@@ -153,7 +154,37 @@ def _items(value: float) -> str:
 
 def rules_heading(rules: Sequence[Rule]) -> str:
     """What the rules are for; *rules* has one at least."""
-    return f"To size this service by, on {counted(rules[0].cores, 'core')} (modelled):"
+    one = rules[0]
+    of = f"{one.variant or 'the service as it is'}" if rules_table(rules) is not None else "this service"
+    return f"To size {of} by, on {counted(one.cores, 'core')} (modelled):"
+
+
+def first_rules(rules: Sequence[Rule]) -> list[Rule]:
+    """Those of the variant with the fastest layout, which are told with their reasons."""
+    return [rule for rule in rules if rule.variant == rules[0].variant]
+
+
+def rules_table(rules: Sequence[Rule]) -> Table | None:
+    """Processes or threads: a row for each variant of the service; None where there is one alone."""
+    variants = list(dict.fromkeys(rule.variant for rule in rules))
+    if len(variants) < 2:
+        return None
+    rows = []
+    for variant in variants:
+        own = {rule.kind: rule for rule in rules if rule.variant == variant}
+        in_all = own["utilization"].count if "utilization" in own else None
+        shapes = (large_enough(own, shape) or "-" for shape in SHAPES)
+        rows.append((variant or "as it is", *shapes, "-" if in_all is None else str(in_all)))
+    headers = ("variant", "processes alone", "threads alone", "both", "threads or processes in all")
+    return Table(headers, tuple(rows), frozenset({4}))
+
+
+def rules_table_heading(rules: Sequence[Rule]) -> str:
+    """What the table says."""
+    return (
+        "Processes or threads? The smallest layout of each shape that gives 95 % of the most that it can, on"
+        f" {counted(rules[0].cores, 'core')} (modelled):"
+    )
 
 
 def rule_sentence(rule: Rule) -> str:
@@ -165,9 +196,12 @@ def rule_sentence(rule: Rule) -> str:
 
 
 def _rules_text(rules: Sequence[Rule]) -> str:
-    return "".join(
-        f"{line}\n" for line in [rules_heading(rules), *(f"  {rule_sentence(one)}" for one in rules)]
-    )
+    table = rules_table(rules)
+    first = [f"  {rule_sentence(one)}" for one in first_rules(rules)]
+    text = "".join(f"{line}\n" for line in [rules_heading(rules), *first])
+    if table is None:
+        return text
+    return f"{rules_table_heading(rules)}\n\n{render_table(table, 'simple')}\n{text}"
 
 
 def _capital(text: str) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 from math import sqrt
 from typing import Any
 
+from tuner.core.figures import per_second, percent
 from tuner.core.layout import Layout
 from tuner.core.limit_text import render_amount
 from tuner.core.pace import WithinP95, rate_kept
@@ -48,7 +49,7 @@ def latency_table(ranking: Ranking) -> Table:
                 *([_per_s(seen.rate_per_s)] if rates else []),
                 *(_seconds(value) for value in (seen.p50_s, seen.p95_s, seen.p99_s)),
                 str(seen.n_requests),
-                "-" if seen.failed_ratio is None else f"{100 * seen.failed_ratio:.2g} %",
+                "-" if seen.failed_ratio is None else _failed(seen.failed_ratio),
                 *([_spread(seen)] if spreads else []),
             )
         )
@@ -152,7 +153,11 @@ def _capacities(ranking: Ranking) -> list[float]:
 
 
 def _per_s(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}/s"
+    return "-" if value is None else per_second(value)
+
+
+def _failed(ratio: float) -> str:
+    return f"{100 * ratio:.2g} %" if ratio < 0.995 else percent(ratio)
 
 
 def _seconds(value: float | None) -> str:

@@ -47,8 +47,8 @@ class Predicted:
     by: str = "network"  #: or simulation
 
 
-def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS) -> str:
-    """The layouts, largest throughput first, and how far to trust them."""
+def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS, above: str = "") -> str:
+    """The layouts, largest throughput first, and how far to trust them; *above* stands before them."""
     calibrated = predicted.calibrated
     rows = _ordered(predicted)
     shown = rows if most_rows is None else rows[:most_rows]
@@ -56,6 +56,7 @@ def render_prediction(predicted: Predicted, *, most_rows: int | None = MOST_ROWS
     parts = [
         *(f"{sentence}\n" for sentence in calibrated.simulated),
         f"{' '.join(headline(calibrated))}\n{_what(predicted, len(rows))}\n",
+        *([above] if above else []),
         render_table(table, "simple")
         + (f"... and {len(rows) - len(shown)} more: --all\n" if len(shown) < len(rows) else ""),
         "".join(
@@ -147,7 +148,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
     """The same for programs; docs/json.md has the fields."""
     calibrated, machine, trusted = predicted.calibrated, predicted.machine, predicted.trusted
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
-    measured, source = _measured_here(predicted), source_facts(calibrated)
+    measured, source = measured_here(predicted), source_facts(calibrated)
     p95 = predicted.residence_p95_s or {}
     return {
         "schema_version": 1,
@@ -175,7 +176,7 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
                 else estimate_facts(today[row.layout].throughput_per_s, PER_10_MIN),
                 "load": estimate_facts(row.load),
                 "cpu_cores": estimate_facts(row.cpu_cores),
-                "memory_bytes": estimate_facts(_memory_of(calibrated, row, trusted.confidence)),
+                "memory_bytes": estimate_facts(memory_of(calibrated, row, trusted.confidence)),
                 "residence_p95_s": p95.get(row.layout),
                 "beyond": list(row.beyond),
                 "measured": _measured_facts(measured.get(row.layout)),
@@ -212,7 +213,7 @@ def _ordered(predicted: Predicted) -> list[TrustedLayout]:
 
 def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list[str]]:
     """The table, and what the letters of its last column stand for."""
-    measured = _measured_here(predicted)
+    measured = measured_here(predicted)
     today = {} if predicted.today is None else {row.layout: row for row in predicted.today.rows}
     letters: dict[str, str] = {}
     with_measured = any(row.layout in measured for row in rows)
@@ -224,7 +225,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     headers += ["beyond"]
     cells = []
     for row in rows:
-        memory = _memory_of(predicted.calibrated, row, predicted.trusted.confidence)
+        memory = memory_of(predicted.calibrated, row, predicted.trusted.confidence)
         line = [str(row.layout), _items(row.throughput_per_s.mean), interval(row.throughput_per_s, _items)]
         if today:
             line.append(_items(today[row.layout].throughput_per_s.mean))
@@ -234,7 +235,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
             load(row.load.mean),
             interval(row.load, load),
             percent((row.cpu_cores.mean or 0.0) / predicted.machine.cores),
-            _memory(memory),
+            memory_cell(memory),
         ]
         if predicted.residence_p95_s is not None:
             line.append(seconds(predicted.residence_p95_s[row.layout]))
@@ -247,7 +248,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
     return Table(tuple(headers), tuple(cells), numeric), legend
 
 
-def _measured_here(predicted: Predicted) -> dict[Layout, Measured]:
+def measured_here(predicted: Predicted) -> dict[Layout, Measured]:
     """What was measured of the very thing that is predicted: none on another box, or among strangers."""
     calibrated = predicted.calibrated
     if predicted.machine != calibrated.seen.machine or predicted.what_if or calibrated.is_disturbed:
@@ -259,12 +260,14 @@ def _items(per_s: float | None) -> str:
     return "-" if per_s is None else items(PER_10_MIN * per_s)
 
 
-def _memory_of(calibrated: Calibrated, row: TrustedLayout, confidence: float) -> Estimate | None:
+def memory_of(calibrated: Calibrated, row: TrustedLayout, confidence: float) -> Estimate | None:
+    """What a layout is predicted to use; None: nobody saw any."""
     fit = calibrated.memory
     return None if fit is None else fit.of(row.layout, row.n_children, confidence)
 
 
-def _memory(estimate: Estimate | None) -> str:
+def memory_cell(estimate: Estimate | None) -> str:
+    """Memory for a table; ``>`` where only the least is known."""
     if estimate is None:
         return "-"
     if estimate.mean is None:

@@ -15,6 +15,7 @@ from tuner.reports.formats import Table, render_paragraph, render_table
 from tuner.reports.groups import intervals_told, row_group, to_decide_cell
 from tuner.reports.latency import latency_heading, latency_table, p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table
+from tuner.reports.next_step import render_next_step
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking_cells import (
     interval_cell,
@@ -46,7 +47,7 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         return render_table(data_table(study, ranking), fmt)
     parts = [
         *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
-        *(render_paragraph(sentence, fmt) for sentence in _claimed(study, ranking)),
+        *(render_paragraph(sentence, fmt) for sentence in _claimed(ranking)),
         render_paragraph(headline(study, ranking), fmt),
         _under_headings(ranking) if fmt == "simple" else render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
@@ -69,13 +70,14 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
             parts.append(render_table(front_table(front), fmt))
         parts += [render_paragraph(sentence, fmt) for sentence in front_sentences(front, best)]
     parts += [render_paragraph(sentence, fmt) for sentence in axis_bests_told(study, ranking)]
+    parts += render_next_step(study, ranking, fmt)
     return "\n".join(parts)
 
 
-def _claimed(study: StudyRecord, ranking: Ranking) -> list[str]:
+def _claimed(ranking: Ranking) -> list[str]:
     if ranking.claim is None:
         return []
-    return [answer_sentence(ranking.claim), *wider_told(study, ranking)]
+    return [answer_sentence(ranking.claim), *wider_told(ranking, ranking.next_step)]
 
 
 def comparison_told(ranking: Ranking) -> list[str]:
@@ -85,7 +87,7 @@ def comparison_told(ranking: Ranking) -> list[str]:
 
 
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
-    told = [verdict(ranking), *wider_told(study, ranking)] if ranking.claim is None else []
+    told = [verdict(ranking), *wider_told(ranking, ranking.next_step)] if ranking.claim is None else []
     return [
         *told,
         *comparison_told(ranking),

@@ -20,6 +20,7 @@ from tuner.reports.formats import Table
 from tuner.reports.groups import of_best_facts
 from tuner.reports.latency import latency_columns, latency_facts
 from tuner.reports.limits import limits_columns, limits_facts
+from tuner.reports.next_step import next_step_facts
 from tuner.reports.pareto import front_columns, front_facts
 from tuner.reports.ranking_words import notes, value_ranked_by
 from tuner.reports.wider import wider_facts, wider_told
@@ -34,7 +35,8 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
         "simulated": is_simulated(study),
         "study": _study_facts(study, ranking),
         "answer": None if ranking.claim is None else answer_facts(ranking.claim),
-        "wider": wider_facts(study, ranking),
+        "wider": wider_facts(ranking),
+        "next_step": next_step_facts(ranking.next_step),
         "evidence": evidence_facts(study, ranking),
         "layouts": [_row_facts(row) for row in ranking.rows],
         **({"axes": axes_facts(ranking)} if ranking.axes else {}),
@@ -57,7 +59,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         "bound_by", *asked, "note",
     )  # fmt: skip
     claimed = [] if ranking.claim is None else [answer_sentence(ranking.claim)]
-    note = " ".join([*simulated_told(study), *claimed, *wider_told(study, ranking), *notes(study, ranking)])
+    note = " ".join([*simulated_told(study), *claimed, *wider_told(ranking), *notes(study, ranking)])
     rows = tuple(
         (
             study.service, str(study.cores), f"{study.box_cores:g}",

@@ -122,7 +122,6 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
         found.append(
             f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
             " say how many requests were sent at once, not what the layouts can do, so there is no answer."
-            " Measure again with more --clients, or with --connections even."
         )
     if study.cores > study.box_cores:
         found.append(

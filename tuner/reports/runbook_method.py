@@ -15,6 +15,7 @@ from tuner.core.overview import Overview
 from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.service import connections_of
 from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.core.sizes import shown_size
 from tuner.core.worker_facts import facts_by_variant, has_gil
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.evidence import others_cores
@@ -74,7 +75,7 @@ def _box(study: StudyRecord) -> str:
             facts.get("host", ""),
             counted(study.box_cores, "core"),
             f"{facts['cpu']}{clock}" if "cpu" in facts else "",
-            f"{facts['memory']} of memory" if "memory" in facts else "",
+            f"{shown_size(facts['memory'])} of memory" if "memory" in facts else "",
             facts.get("virtualization", "").replace("none seen", ""),
         ]
     )

@@ -21,6 +21,7 @@ from tuner.reports.formats import Table
 from tuner.reports.groups import SCATTER, row_group, to_decide_cell
 from tuner.reports.latency import p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table, limits_told
+from tuner.reports.next_step import next_step_blocks, step_of
 from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking import comparison_told
 from tuner.reports.ranking_cells import (
@@ -39,11 +40,13 @@ from tuner.reports.ranking_words import (
     verdict,
 )
 from tuner.reports.runbook_method import connections_told, measured_under
-from tuner.reports.runbook_steps import apply_steps, go_on_steps, next_steps, repeat_steps, roll_back_steps
+from tuner.reports.runbook_steps import apply_steps, repeat_steps, roll_back_steps
 from tuner.reports.ties import not_slower, ties_told
 from tuner.reports.wider import wider_told
 
 REPEAT_AFTER_S = 90 * 86400.0
+#: next steps that the page itself has: what to apply, and after that the command to check it later
+OF_RUNBOOK = ("export", "check-later")
 _MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
 _MOST_FURTHER_ROWS = 12  #: of the tables of limits and trade-offs
 
@@ -81,6 +84,8 @@ def runbook_page(
     best = _row_of(ranking, chosen(ranking))
     current = _row_of(ranking, ranking.current)
     is_answered = not ranking.starved and (ranking.claim is None or ranking.claim.answer.reached)
+    step = step_of(overview, at_any_time=True)
+    next_step = next_step_blocks(study, step)
     page: list[Block] = [
         *(Paragraph(sentence) for sentence in simulated_told(study)),
         *(Note(sentence) for sentence in on_top(study, ranking)),
@@ -90,16 +95,18 @@ def runbook_page(
         page += [Paragraph("Nothing can be recommended.", True)]
         if any(row.is_kept_out for row in ranking.rows):
             page.append(Paragraph(verdict(ranking)))
-        page += next_steps(overview)
+        page += [Paragraph("Change nothing."), *next_step]
     elif not is_answered:
         page += [Paragraph(f"No answer yet: {best.layout} leads.", True)]
-        page += [Note(sentence) for sentence in wider_told(study, ranking)]
-        page += go_on_steps(overview)
+        page += [Note(sentence) for sentence in wider_told(ranking, step)]
+        page += [Paragraph("Change nothing yet."), *next_step]
     else:
         page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True)]
         page += [Paragraph(" ".join(_reasons(best, ranking)))]
         page += _ties(best, ranking, study.within_ratio)
-        page += [Note(sentence) for sentence in wider_told(study, ranking)]
+        page += [Note(sentence) for sentence in wider_told(ranking, step)]
+        if step.slug not in OF_RUNBOOK:
+            page += next_step
         if current is not None and current is not best:
             page += [Heading("In use, and proposed"), *_comparison(study, ranking, current, best)]
         page += apply_steps(overview.name, best.layout, starts.proposed, is_current=current is best)
@@ -110,7 +117,13 @@ def runbook_page(
     if known := [*limits_sentences(ranking), *_remaining_notes(study, ranking)]:
         page += [Heading("What to know"), Bullets(tuple(known))]
     if best is not None:
-        page += repeat_steps(overview, best.layout, repeat_after_s, is_answered=is_answered)
+        page += repeat_steps(
+            overview,
+            best.layout,
+            repeat_after_s,
+            is_answered=is_answered,
+            is_next=step.slug in OF_RUNBOOK,
+        )
     return page
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tuner.core.layout import Layout
-from tuner.core.limit_text import OPTIONS, WORDS, render_level
+from tuner.core.next_step import config_again
 from tuner.core.overview import Overview
 from tuner.core.records import StudyRecord
 from tuner.core.resuming import told_again
 from tuner.core.rollout import PROCESS, Rollout, has_number
-from tuner.core.simulated import is_simulated
 from tuner.core.worker_facts import fact_of
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
 from tuner.reports.documents.plain import file_word, shell_line
+from tuner.reports.next_step import TITLE
 from tuner.reports.runbook_method import ended_wall_s
 from tuner.reports.snippets import fitting_kinds
 
@@ -61,84 +61,22 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
     ]
 
 
-def go_on_steps(
-    overview: Overview, why: str = "Change nothing yet. The study goes on where it stopped"
-) -> list[Block]:
-    """What to do where a study has no answer yet."""
-    before, after = told_again(overview.study)
-    words = [
-        *overview.study.provenance.get("made_by", "tuner grid").split(),
-        *before,
-        "--resume",
-        file_word(overview.name),
-    ]
-    if is_simulated(overview.study):
-        words += ["--simulate", "PROFILE"]
-    words += after
-    typed = f"COMMAND is the one that the study was begun with, and so are its settings (--set). {_WHY_AGAIN}"
-    return [
-        Paragraph(f"{why}, on the box that it ran on:"),
-        Code((_command(*words),)),
-        *([Paragraph(typed)] if after else _of_config(overview.study)),
-    ]
-
-
-def next_steps(overview: Overview) -> list[Block]:
-    """What to do where nothing can be recommended."""
-    file, ranking = file_word(overview.name), overview.ranking
-    if not overview.windows and not overview.launches:
-        return go_on_steps(overview, "Change nothing. Nothing was measured yet; begin")
-    if any(row.is_kept_out for row in ranking.rows):
-        return _of_limits(overview)
-    return [
-        Paragraph("Change nothing. What did not count, and why, is told below; this shows it, too:"),
-        Code((_command("tuner", "rank", file),)),
-        Paragraph(
-            "Mend that, and begin again with tuner grid as this study was begun, into another file: a layout"
-            " that gave nothing at any attempt is not tried again in this one."
-        ),
-    ]
-
-
-def _of_limits(overview: Overview) -> list[Block]:
-    """What to do where no layout is shown to keep the limits."""
-    ranking = overview.ranking
-    judged = [row.verdict for row in ranking.rows if row.is_kept_out and row.verdict is not None]
-    steps: list[Block] = []
-    if any(verdict.state == "open" for verdict in judged):
-        said = "Of some layouts it is open whether they keep it"
-        steps = (
-            go_on_steps(overview, f"{said}. Measure more of them")
-            if overview.study.strategy == "race"
-            else [Paragraph(f"{said}: measure them with more --repeats.")]
-        )
-    least = []
-    for place, limit in enumerate(ranking.limits):
-        found = [one.findings[place] for one in judged]
-        means = [one for one in found if one.estimate.mean is not None]
-        if means:
-            lowest = min(means, key=lambda one: one.estimate.mean or 0.0)
-            least.append(f"The least {WORDS[limit.name]} seen is {render_level(lowest)}.")
-    options = [word for limit in ranking.limits for word in (OPTIONS[limit.name], "N")]
-    told = ["Allow more, N being what you can do with; or measure layouts with fewer processes or threads:"]
-    return [
-        *steps,
-        Paragraph(" ".join([*least, *told])),
-        Code((_command("tuner", "rank", file_word(overview.name), *options),)),
-    ]
-
-
 def _of_config(study: StudyRecord) -> list[Block]:
     """What CONFIG stands for, where it is needed."""
     before, after = told_again(study)
-    if not before and not after:
+    if before not in ([], ["CONFIG"]) or not (before or after):
         return []
     what = "the command that the study was begun with as a file (tuner init writes one)" if after else _FILE
     return [Paragraph(f"CONFIG is {what}. {_WHY_AGAIN}")]
 
 
-def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answered: bool) -> list[Block]:
-    """Until when the answer may be trusted, and how to find out whether it may."""
+def repeat_steps(
+    overview: Overview, layout: Layout, after_s: float, *, is_answered: bool, is_next: bool
+) -> list[Block]:
+    """Until when the answer may be trusted, and how to find out whether it may.
+
+    *is_next*: this is the next step, once the layout is applied.
+    """
     study, current = overview.study, overview.ranking.current
     heading = Heading("When to measure again")
     ended = ended_wall_s(overview)
@@ -147,11 +85,9 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
     day = datetime.fromtimestamp(ended + after_s, UTC).strftime("%Y-%m-%d")
     facts = study.provenance
     python = fact_of(facts, "worker_python", layout.variant) or facts.get("worker_version")
-    words = ["tuner", "check", file_word(overview.name), *["CONFIG"] * any(told_again(study))]
+    words = ["tuner", "check", file_word(overview.name), *config_again(study)]
     if current is not None and current != layout:
         words += ["--current", str(current)]
-    if is_simulated(study):
-        words += ["--simulate", "PROFILE"]
     return [
         heading,
         Paragraph(f"By {day}, and before that when one of these changes:"),
@@ -165,7 +101,8 @@ def repeat_steps(overview: Overview, layout: Layout, after_s: float, *, is_answe
             )
         ),
         Paragraph(
-            "This tests whether the answer still holds; it measures on the same box, for 2 hours at most:"
+            f"{f'{TITLE}: ' if is_next else ''}This tests whether the answer still holds; it measures on"
+            " the same box, for 2 hours at most:"
         ),
         Code((_command(*words),)),
         *_of_config(study),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
 from tuner.core.connection_spread import uneven_told
 from tuner.core.errors import MeasurementError
+from tuner.core.few_items import few_items_told, mixed_items_told
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
 from tuner.core.ran import RanLayouts, refuse_alike
@@ -37,9 +38,9 @@ class Workbench:
     progress: Progress
     stop: Stop
     ran: RanLayouts | None = None  #: None: somebody else looks whether layouts ran as they were asked for
-    stopped: Callable[[float], None] = lambda _lasted_s: (
-        None
-    )  #: gets how long it took until a launch was gone
+    #: gets how long it took until a launch was gone
+    stopped: Callable[[float], None] = lambda _lasted_s: None
+    said: set[str] = field(default_factory=set)  #: slugs of warnings that are given once
 
     def discard(self, launch: LaunchRecord, deadline: Deadline = NO_END) -> LaunchRecord:
         """Make a launch that only warms up."""
@@ -77,6 +78,7 @@ class Workbench:
                 window_taken(window, launch_id)
                 refuse_alike(window)
                 self._warn_of_uneven_connections(window)
+                self._warn_of_items(window)
                 if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
                     raise Braked(f"in window {index + 1}: {passed[0]}")
                 if spoils_launch(window):
@@ -193,7 +195,7 @@ class Workbench:
     def _with_gil(self, launch: LaunchRecord, live: Launch, watch: Watch) -> LaunchRecord:
         """*launch* with what was seen of the GIL of its workers."""
         if (n := watch.n_interpreters()) > 1:
-            self.progress.warning("several-interpreters", interpreters_told(launch.layout, n))
+            self._warn_once("several-interpreters", interpreters_told(launch.layout, n))
         has_gil = watch.has_gil()
         return replace(launch, has_gil=has_gil, gil_module=live.gil_module() if has_gil else None)
 
@@ -206,6 +208,20 @@ class Workbench:
             self.progress.warning(
                 "connections-uneven", f"{window.layout} in window {window.index + 1}: {told}"
             )
+
+    def _warn_of_items(self, window: Window) -> None:
+        if window.void:
+            return
+        if (told := few_items_told(window)) is not None:
+            self._warn_once("few-items", f"{window.layout}: {told}")
+        if (told := mixed_items_told(window)) is not None:
+            self._warn_once("mixed-items", f"{window.layout}: {told}")
+
+    def _warn_once(self, slug: str, text: str) -> None:
+        """Of what holds for all launches of the service: once in a session is enough."""
+        if slug not in self.said:
+            self.said.add(slug)
+            self.progress.warning(slug, text)
 
     def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
         text = f"{problem} (attempt {launch.attempt} of {self.study.max_attempts})"

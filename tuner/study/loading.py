@@ -17,6 +17,7 @@ from tuner.core.clients import (
     has_risen,
 )
 from tuner.core.errors import MeasurementError
+from tuner.core.figures import per_second
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.requests import Requests
@@ -158,7 +159,7 @@ def find_clients(
 
 def told(found: Found) -> str:
     """*found* in a sentence."""
-    tried = ", ".join(f"{one.clients}: {one.per_s:.4g}/s" for one in found.tried)
+    tried = ", ".join(f"{one.clients}: {per_second(one.per_s)}" for one in found.tried)
     ending = "more bring nothing" if found.saturates else found.why
     return f"{found.clients} clients load every layout ({found.layout} with {tried}; {ending})"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tuner.core.errors import MeasurementError
-from tuner.core.figures import counted
+from tuner.core.figures import counted, per_second
 from tuner.core.pace import N_TRIED, P95, Pace, Share, Tried, WithinP95, found_ratio, next_ratio
 from tuner.core.requests import Requests
 from tuner.study.watching import RunningLayout
@@ -167,7 +167,7 @@ class _Search:
         return _requests(self.running)
 
     def _at_rate(self) -> str:
-        return "" if self.rate_per_s is None else f" at {self.rate_per_s:.4g}/s"
+        return "" if self.rate_per_s is None else f" at {per_second(self.rate_per_s)}"
 
     def _go_on_at(self, ratio: float) -> None:
         rate_per_s = ratio * self.capacity_per_s

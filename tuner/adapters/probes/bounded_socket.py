@@ -49,7 +49,7 @@ class Bound:
         """So much has come; TooMuchError when it is more than may."""
         self._left_bytes -= n_bytes
         if self._left_bytes < 0:
-            raise TooMuchError(f"the answer is larger than {self._n_bytes >> 20} MB")
+            raise TooMuchError(f"the answer is larger than {self._n_bytes >> 20} MiB")
 
 
 class BoundedSocket:

@@ -51,7 +51,7 @@ class FollowedLog:
         except OSError as error:
             raise MeasurementError(f"{self.path} cannot be read: {error.strerror}") from error
         if n_bytes := sum(file.n_left_bytes for file in self._files):
-            raise MeasurementError(f"{self.path} holds {n_bytes >> 20} MB that were not read yet")
+            raise MeasurementError(f"{self.path} holds {n_bytes >> 20} MiB that were not read yet")
         while len(self._files) > 2:
             self._files.pop(0).close()
 

@@ -127,7 +127,7 @@ class PrometheusProbe:
             while part := answer.read1(_AT_A_TIME_BYTES):
                 page += part
                 if len(page) > LARGEST_BYTES:
-                    raise MeasurementError(f"the page is larger than {LARGEST_BYTES >> 20} MB")
+                    raise MeasurementError(f"the page is larger than {LARGEST_BYTES >> 20} MiB")
             # the format asks for the last line's end; granian leaves it out, and tells the length
             if answer.length or not page or (answer.length is None and not page.endswith(b"\n")):
                 raise MeasurementError(f"the page breaks off after {len(page)} bytes")

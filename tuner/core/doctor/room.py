@@ -258,4 +258,4 @@ def _limit(value: int | None) -> str:
 
 
 def _size(size: int) -> str:
-    return render_size(size) if size >= 1024**2 else f"{max(1, round(size / 1024))} KiB"
+    return render_size(max(1000, size))

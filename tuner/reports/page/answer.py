@@ -12,6 +12,7 @@ from tuner.reports.evidence import doubts_told
 from tuner.reports.groups import SCATTER
 from tuner.reports.limits import limits_told
 from tuner.reports.model import interval, items, load
+from tuner.reports.next_step import step_of
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 from tuner.reports.page.to_do import to_do
 from tuner.reports.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
@@ -23,15 +24,16 @@ def answer_section(overview: Overview) -> Section:
     """Always the first."""
     study, ranking = overview.study, overview.ranking
     answer = verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)
+    step = step_of(overview)
     blocks: list[Block] = [Text([answer], "answer")]
-    blocks += [Text([sentence], "warning") for sentence in wider_told(study, ranking)]
+    blocks += [Text([sentence], "warning") for sentence in wider_told(ranking, step)]
     warnings = [*simulated_told(study), *reservations(study, ranking), *doubts_told(study, ranking)]
     blocks += [Text([sentence], "warning") for sentence in warnings]
     blocks.append(Text([guarantee(ranking)]))
     blocks += [Text([sentence]) for sentence in axis_bests_told(study, ranking)]
     if facts := _facts(ranking):
         blocks.append(Facts(facts, is_large=True))
-    blocks += to_do(overview)
+    blocks += to_do(overview, step)
     elsewhere = {*warnings, *ranking.settling, *ranking.settling_facts}
     said = [sentence for sentence in notes(study, ranking) if sentence not in elsewhere]
     if ranking.settling:

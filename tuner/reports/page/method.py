@@ -14,8 +14,9 @@ from tuner.core.limit_text import render_limit
 from tuner.core.limits import limits_from
 from tuner.core.overview import Overview
 from tuner.core.records import StudyRecord
-from tuner.core.resuming import STUDY_TYPED
+from tuner.core.resuming import CONFIG_FILE, STUDY_TYPED
 from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.core.sizes import shown_size
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, Code, Facts, Section, Text
 
@@ -181,8 +182,12 @@ def _environment(study: StudyRecord) -> list[tuple[str, str]]:
     left = {
         name: value
         for name, value in study.provenance.items()
-        if name not in _WORDS and name not in (SIMULATED, STUDY_TYPED) and not is_of_inner(name)
+        if name not in _WORDS and name not in (SIMULATED, STUDY_TYPED, CONFIG_FILE) and not is_of_inner(name)
     }
-    known = [(words, study.provenance[name]) for name, words in _WORDS.items() if name in study.provenance]
+    known = [
+        (words, shown_size(study.provenance[name]))
+        for name, words in _WORDS.items()
+        if name in study.provenance
+    ]
     others = [(_words_of(name), value) for name, value in sorted(left.items())]
     return [*known, *others] or [("box", "the study file does not tell")]

@@ -7,7 +7,16 @@ from tuner.core.model.diagnosis.text import sentence
 from tuner.core.overview import Overview
 from tuner.reports.charts.foretold import foretold_picture
 from tuner.reports.charts.shares import shares_picture
-from tuner.reports.explain import LEGEND, explanation_notes, explanation_table, rule_sentence, rules_heading
+from tuner.reports.explain import (
+    LEGEND,
+    explanation_notes,
+    explanation_table,
+    first_rules,
+    rule_sentence,
+    rules_heading,
+    rules_table,
+    rules_table_heading,
+)
 from tuner.reports.formats import Table
 from tuner.reports.model import headline, left_out_rows, left_out_sentence
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
@@ -30,8 +39,10 @@ def bound_section(overview: Overview, limits: Limits) -> Section:
         Shown("bound-table", caption, table, is_folded=True, left_out=f"{LEGEND} {left_out}".strip())
     )
     if overview.rules:
+        if (of_variants := rules_table(overview.rules)) is not None:
+            blocks.append(Shown("rules-table", rules_table_heading(overview.rules), of_variants))
         blocks.append(Text([rules_heading(overview.rules)]))
-        blocks.append(Text([rule_sentence(rule) for rule in overview.rules], "list"))
+        blocks.append(Text([rule_sentence(rule) for rule in first_rules(overview.rules)], "list"))
     if said := explanation_notes(overview.study, found, overview.rules):
         blocks.append(Text(said, "note"))
     return Section("bound", title, blocks)

@@ -5,7 +5,7 @@ A rule is a number and the reason for it; where it lies beyond what was measured
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Literal
@@ -18,6 +18,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import Seen, core_doublings, reasons
+from tuner.core.model.prediction.shapes import Shape
 
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 
@@ -37,6 +38,7 @@ class Rule:
     extrapolated: tuple[str, ...]  #: in what it lies beyond what was measured; empty: it does not
     cores: float  #: of the box it is for
     most: int = MOST  #: so many were tried
+    variant: str = ""  #: of the service
 
 
 def resized(machine: Machine, cores: float) -> Machine:
@@ -45,6 +47,27 @@ def resized(machine: Machine, cores: float) -> Machine:
     return replace(
         machine, cores=cores, physical_cores=None if physical is None else cores * physical / machine.cores
     )
+
+
+def large_enough(rules: Mapping[Kind, Rule], shape: Shape) -> str | None:
+    """The smallest layout of a *shape* that fills the cores; of threads, that fills its process.
+
+    Args:
+        rules: of one variant.
+        shape: of the layout.
+
+    Returns:
+        None: there is none, or nothing tells.
+    """
+    of_shape: dict[Shape, Kind] = {"processes": "single-threads", "threads": "threads", "both": "processes"}
+    rule, threads = rules.get(of_shape[shape]), rules.get("threads")
+    if rule is None or rule.count is None:
+        return None
+    if shape == "processes":
+        return f"{rule.count}x1" if threads is not None else f"{rule.count}x-"
+    if shape == "threads":
+        return f"1x{rule.count}"
+    return f"{rule.count}x{threads.count}" if threads is not None and threads.count is not None else None
 
 
 def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:

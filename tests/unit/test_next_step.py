@@ -1,0 +1,394 @@
+"""Which next step follows from an answer, and whether its command is one that tuner knows."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from tuner.adapters.virtual_service import VirtualService, virtual_study
+from tuner.cli import COMMANDS
+from tuner.core.claim import Claim, Rest
+from tuner.core.fleet import FLEET
+from tuner.core.groups import Group
+from tuner.core.interval import Estimate
+from tuner.core.layout import parse_layout, parse_layouts
+from tuner.core.limits import Finding, Limit, Verdict
+from tuner.core.next_step import RULES, SLUGS, Facts, NextStep, next_step
+from tuner.core.noise import Noise
+from tuner.core.others import Others
+from tuner.core.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.records import StudyRecord
+from tuner.core.resuming import CONFIG_FILE, HIDDEN, TYPED
+from tuner.core.simulated import SIMULATED
+from tuner.core.strategy import Answer
+from tuner.core.wider import Wider
+from tuner.reports.next_step import command, remarks_on
+
+pytestmark = pytest.mark.pythons
+LAYOUTS = "4x2,2x2,1x8"
+
+
+def study(**asked: Any) -> StudyRecord:
+    service = VirtualService(dict.fromkeys(parse_layouts(LAYOUTS), 1.0))
+    return virtual_study(service, **{"cores": 4, "box_cores": 4.0, **asked})
+
+
+def row(layout: str, group: Group | None, *, n_windows: int = 3, n_void: int = 0, **of: Any) -> RankedLayout:
+    rank = None if group is None else 1
+    shown = RankedLayout(
+        parse_layout(layout), rank, Estimate(100.0), 1.0, 1.0, 1.0, 1.0, 0.9, 1e6, n_windows, n_void, group
+    )
+    return replace(shown, **of)
+
+
+def ranking(*rows: RankedLayout, **of: Any) -> Ranking:
+    """One where 4x2 is best and all others are slower, unless *rows* say otherwise."""
+    usual = (row("4x2", "best-or-tied"), row("2x2", "slower"), row("1x8", "slower"))
+    return replace(Ranking(rows or usual, 0.95, None, Noise(None, None, None)), **of)
+
+
+def race(*, reached: bool = True, rest_s: float | None = None, spent_s: float = 7200.0) -> Ranking:
+    """One of a race; without an answer 2x2 is not ruled out."""
+    rivals = () if reached else (parse_layout("2x2"),)
+    claim = Claim(
+        answer=Answer(parse_layout("4x2"), reached, "strict", rivals),
+        asked=parse_layouts(LAYOUTS),
+        failed=(),
+        unseen=(),
+        within=0.02,
+        confidence=0.95,
+        n_windows=12,
+        spent_s=spent_s,
+        rest=None if rest_s is None else Rest(9, rest_s),
+    )
+    group: Group = "slower" if reached else "not-ruled-out"
+    return ranking(row("4x2", "best-or-tied"), row("2x2", group), row("1x8", "slower"), claim=claim)
+
+
+def few_launches() -> Ranking:
+    of = race(reached=False)
+    return replace(of, rows=(of.rows[0], replace(of.rows[1], n_windows=1), of.rows[2]))
+
+
+def latency(rate_per_s: float | None = None) -> LatencySeen:
+    return LatencySeen(0.01, 0.05, 0.1, 1000, 0.0, rate_per_s, None)
+
+
+def kept_out(state: Any) -> tuple[RankedLayout, ...]:
+    limit = Limit("load", 5.0)
+    verdict = Verdict(state, (Finding(limit, state, 3, 7.25, 0.01, 2.0, 0.01),))
+    return tuple(row(str(one), None, verdict=verdict) for one in parse_layouts(LAYOUTS))
+
+
+RACE = study(strategy="race", n_blocks=0)
+NOISY = (row("4x2", "best-or-tied"), row("2x2", "not-ruled-out"), row("1x8", "slower"))
+UNSEEN = (*NOISY[:1], row("2x2", None, n_windows=0, n_void=3, reason="no window counts"), NOISY[2])
+EDGE = Wider(parse_layout("4x2"), True, 0.04, parse_layouts("4x4,4x8"))
+BUSY = Others(1.5, {}, 4.0, 0.02)
+
+#: what is known -> the step, and its command
+CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
+    "it is being measured": (RACE, race(reached=False), {"is_held": True}, "watch", "tuner watch s.db"),
+    "pairs": (study(strategy="aa"), ranking(), {}, "pairs", "tuner aa s.db"),
+    "pairs that were cut off": (
+        study(strategy="aa", provenance={"made_by": "tuner aa"}),
+        ranking(),
+        {"ending": "cut-off"},
+        "go-on",
+        "tuner aa --resume s.db",
+    ),
+    "a check": (
+        study(strategy="check", provenance={"check_of": "p.db", "made_by": "tuner check"}),
+        ranking(),
+        {"file": "there/s.db"},
+        "check",
+        "tuner check there/p.db --resume there/s.db",
+    ),
+    "nothing began": (RACE, ranking(), {"n_launches": 0}, "begin", "tuner grid --resume s.db"),
+    "other processes": (study(), ranking(others=BUSY), {}, "disturbed", "tuner doctor"),
+    "a host that is not quiet": (
+        study(),
+        ranking(*UNSEEN),
+        {"invalid": {"disturbed": 3}},
+        "disturbed",
+        "tuner doctor",
+    ),
+    "a layout without a valid window": (
+        study(),
+        ranking(*UNSEEN),
+        {"invalid": {"wrong-layout": 3}},
+        "invalid-windows",
+        "tuner report s.db",
+    ),
+    "many invalid windows and no answer": (
+        RACE,
+        replace(
+            race(reached=False, rest_s=600.0),
+            rows=(row("4x2", "best-or-tied", n_void=2), row("2x2", "not-ruled-out", n_void=3)),
+        ),
+        {"invalid": {"source-dry": 4, "disturbed": 1}, "ending": "out-of-budget"},
+        "invalid-windows",
+        "tuner report s.db",
+    ),
+    "nothing ranked": (
+        study(),
+        ranking(*(row(str(one), None, n_windows=0, reason="it died") for one in parse_layouts(LAYOUTS))),
+        {},
+        "invalid-windows",
+        "tuner report s.db",
+    ),
+    "too few clients": (
+        study(),
+        ranking(row("4x2", "best-or-tied", bound_by=("connections",)), *NOISY[1:]),
+        {},
+        "few-clients",
+        "tuner grid --like s.db --clients 64",
+    ),
+    "a first look": (
+        study(provenance={"quick": "true"}),
+        ranking(),
+        {},
+        "first-look",
+        "tuner grid --like s.db",
+    ),
+    "limits that none keeps": (
+        study(limits={"load": 5.0}),
+        ranking(*kept_out("beyond"), limits=(Limit("load", 5.0),)),
+        {},
+        "limits",
+        "tuner rank s.db --max-load 7.7",
+    ),
+    "limits that more repeats decide": (
+        study(limits={"load": 5.0}),
+        ranking(*kept_out("open"), limits=(Limit("load", 5.0),)),
+        {"ending": "over"},
+        "limits",
+        "tuner grid --like s.db --repeats 6",
+    ),
+    "limits that may be kept": (
+        study(limits={"load": 5.0}, strategy="race"),
+        ranking(*kept_out("open"), limits=(Limit("load", 5.0),)),
+        {"ending": "out-of-budget"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "the edge of the grid": (
+        study(),
+        ranking(wider=EDGE),
+        {},
+        "edge",
+        "tuner grid --like s.db --layouts 4x2,4x4,4x8",
+    ),
+    "larger layouts are kept out": (
+        study(),
+        ranking(wider=replace(EDGE, larger=(), refused="4096 threads")),
+        {},
+        "export",
+        "tuner export s.db --into RUNBOOK.md",
+    ),
+    "it was cut off": (
+        RACE,
+        race(reached=False),
+        {"ending": "cut-off"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "a fixed study was cut off": (
+        study(),
+        ranking(),
+        {"ending": "cut-off"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "the budget ended, and a night decides": (
+        RACE,
+        race(reached=False, rest_s=3 * 3600.0),
+        {"ending": "out-of-budget"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "the budget ended, and weeks would be needed": (
+        RACE,
+        race(reached=False, rest_s=200 * 3600.0),
+        {"ending": "out-of-budget"},
+        "too-noisy",
+        "tuner grid --like s.db --within 10% --layouts 4x2,2x2",
+    ),
+    "the budget ended after few launches": (
+        RACE,
+        few_launches(),
+        {"ending": "out-of-budget"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "the budget ended, and nobody knows the rest": (
+        RACE,
+        race(reached=False),
+        {"ending": "out-of-budget"},
+        "too-noisy",
+        "tuner grid --like s.db --within 3% --layouts 4x2,2x2",
+    ),
+    "no margin is large enough": (
+        replace(RACE, within_ratio=0.4),
+        race(reached=False),
+        {"ending": "out-of-budget"},
+        "too-noisy",
+        "tuner doctor",
+    ),
+    "a fixed study that leaves rivals": (
+        study(),
+        ranking(*NOISY),
+        {"ending": "over"},
+        "too-noisy",
+        "tuner grid --like s.db --strategy race --layouts 4x2,2x2",
+    ),
+    "latency of clients that never pause": (
+        study(),
+        ranking(row("4x2", "best-or-tied", latency=latency()), *NOISY[2:]),
+        {},
+        "latency",
+        "tuner grid --like s.db --rate 70% --layouts 4x2",
+    ),
+    "latency that has a limit": (
+        study(limits={"p95_s": 0.1}),
+        ranking(row("4x2", "best-or-tied", latency=latency()), limits=(Limit("p95_s", 0.1),)),
+        {},
+        "latency",
+        "tuner grid --like s.db --rate p95=100ms --layouts 4x2",
+    ),
+    "latency at a rate": (
+        study(),
+        ranking(row("4x2", "best-or-tied", latency=latency(100.0))),
+        {},
+        "export",
+        "tuner export s.db --into RUNBOOK.md",
+    ),
+    "a model": (study(provenance={SIMULATED: "web"}), ranking(), {}, "simulated", "tuner explain s.db"),
+    "the answer is in use": (
+        study(),
+        ranking(current=parse_layout("4x2")),
+        {},
+        "check-later",
+        "tuner check s.db",
+    ),
+    "what is in use is tied": (
+        study(),
+        ranking(row("4x2", "best-or-tied"), row("2x2", "best-or-tied"), current=parse_layout("2x2")),
+        {},
+        "check-later",
+        "tuner check s.db",
+    ),
+    "an answer": (study(), ranking(), {}, "export", "tuner export s.db --into RUNBOOK.md"),
+    "an answer of a race": (RACE, race(), {}, "export", "tuner export s.db --into RUNBOOK.md"),
+    "an answer beside what is in use": (
+        study(),
+        ranking(current=parse_layout("1x8"), limits=(Limit("memory_bytes", 1e9),), objective="throughput"),
+        {},
+        "export",
+        "tuner export s.db --into RUNBOOK.md --current 1x8 --max-memory 976562.5KiB",
+    ),
+}
+
+
+def step_of(record: StudyRecord, of: Ranking, **known: Any) -> NextStep:
+    return next_step(record, of, Facts(**{"file": "s.db", **known}))
+
+
+def parsed(words: tuple[str, ...]) -> dict[str, Any]:
+    """What tuner's own command line makes of *words*, which are not run."""
+    (known,) = (one for one in COMMANDS if one.name == words[1])
+    arguments = list(words[2:])
+    if "--" in arguments:
+        at = arguments.index("--")
+        arguments[at:] = ["--command", shlex.join(arguments[at + 1 :])]
+    with get_command(known.load()).make_context(known.name, arguments) as context:
+        return dict(context.params)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_study_has_one_next_step(case: str) -> None:
+    record, of, known, slug, typed = CASES[case]
+
+    step = step_of(record, of, **known)
+
+    assert (step.slug, command(step)) == (slug, typed)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_command_of_a_step_is_one_that_tuner_knows(case: str) -> None:
+    record, of, known, *_ = CASES[case]
+
+    step = step_of(record, of, **known)
+
+    assert step.words[0] == "tuner"
+    assert parsed(step.words)
+    assert step.sentence.endswith(":")
+    assert step.sentence[0].isupper() or step.sentence[0].isdigit()
+
+
+def test_every_slug_has_a_case() -> None:
+    assert {slug for *_, slug, _ in CASES.values()} == set(SLUGS)
+    assert len({rule.__name__ for rule in RULES}) == len(RULES)
+
+
+#: both at once -> which comes first
+PRIORITIES: list[tuple[str, Callable[[Ranking], Ranking], str]] = [
+    ("disturbed", lambda one: replace(one, others=BUSY, wider=EDGE), "doubtful figures come first"),
+    ("edge", lambda one: replace(one, wider=EDGE), "the wrong question before an uncertain answer"),
+]
+
+
+@pytest.mark.parametrize(("slug", "changed", "why"), PRIORITIES)
+def test_doubt_comes_before_scope_and_scope_before_certainty(
+    slug: str, changed: Callable[[Ranking], Ranking], why: str
+) -> None:
+    assert step_of(RACE, changed(race(reached=False)), ending="out-of-budget").slug == slug, why
+
+
+def test_a_few_invalid_windows_are_no_step_where_there_is_an_answer() -> None:
+    of = replace(race(), rows=(row("4x2", "best-or-tied", n_void=9), row("2x2", "slower")))
+
+    assert step_of(RACE, of, invalid={"disturbed": 9}).slug == "export"
+
+
+def secret(**provenance: str) -> StudyRecord:
+    return study(config=json.dumps({"service": {"url": HIDDEN}}), provenance=provenance)
+
+
+@pytest.mark.parametrize(
+    ("provenance", "typed", "n_remarks"),
+    [
+        ({}, "tuner grid CONFIG --like s.db --layouts 4x2,4x4,4x8", 2),
+        ({CONFIG_FILE: "web.yaml"}, "tuner grid web.yaml --like s.db --layouts 4x2,4x4,4x8", 1),
+        ({TYPED: "yes"}, "tuner grid --like s.db --layouts 4x2,4x4,4x8 -- COMMAND", 2),
+    ],
+)
+def test_a_study_that_keeps_no_secrets_needs_its_config_or_command_again(
+    provenance: dict[str, str], typed: str, n_remarks: int
+) -> None:
+    step = step_of(secret(**provenance), ranking(wider=EDGE))
+
+    assert command(step) == typed
+    assert len(remarks_on(secret(**provenance), step)) == n_remarks
+    assert parsed(step.words)
+
+
+def test_a_check_takes_the_command_as_a_config() -> None:
+    step = step_of(secret(**{TYPED: "yes"}), ranking(current=parse_layout("4x2")))
+
+    assert command(step) == "tuner check s.db CONFIG"
+    assert "tuner init" in remarks_on(secret(**{TYPED: "yes"}), step)[0]
+
+
+def test_a_fleet_has_to_be_named() -> None:
+    record = study(provenance={FLEET: "yes"})
+    step = step_of(record, ranking(wider=EDGE))
+
+    assert command(step).endswith("--fleet ADDRESS")
+    assert remarks_on(record, step) == ["ADDRESS is that of the fleet's scheduler."]

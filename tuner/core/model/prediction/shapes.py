@@ -1,0 +1,81 @@
+"""Processes or threads? The best layout of each shape, of each variant of a service, side by side.
+
+A layout is of processes alone (8x1), of threads alone in one process (1x8), or of both (2x4). 1x1 is either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tuner.core.layout import Layout
+from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
+
+Shape = Literal["processes", "threads", "both"]
+SHAPES: tuple[Shape, ...] = get_args(Shape)
+#: beside the best of all: it is the best; may be as good; is predicted to be slower
+Standing = Literal["best", "as-good", "slower"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeBest:
+    """The best layout of one shape and variant."""
+
+    variant: str
+    shape: Shape
+    row: TrustedLayout
+    of_best: float  #: its throughput as a share of the best one's
+    standing: Standing
+    place: int  #: of the prediction that it comes from
+
+
+def shape_of(layout: Layout) -> Shape:
+    """Whether *layout* is of processes alone, of threads alone, or of both."""
+    if layout.threads == 1 or not layout.has_threads:
+        return "processes"
+    return "threads" if layout.processes == 1 else "both"
+
+
+def shape_bests(predictions: Sequence[Trusted]) -> list[ShapeBest]:
+    """The best layout of each shape that was predicted, the largest throughput first.
+
+    Args:
+        predictions: one for each variant of a service, for the same box.
+    """
+    found: list[tuple[int, Shape, TrustedLayout]] = []
+    for place, one in enumerate(predictions):
+        in_order = [one.rows[at] for at in order_of([row.layout for row in one.rows], one.middle)]
+        for shape in SHAPES:
+            own = [row for row in in_order if shape_of(row.layout) == shape]
+            if own:
+                found.append((place, shape, own[0]))
+    found.sort(key=lambda each: -_mean(each[2]))
+    if not found:
+        return []
+    best_place, _, best = found[0]
+    return [
+        ShapeBest(
+            variant=row.layout.variant,
+            shape=shape,
+            row=row,
+            of_best=_mean(row) / _mean(best) if _mean(best) else 1.0,
+            standing=_standing(row, best, predictions[best_place] if place == best_place else None),
+            place=place,
+        )
+        for place, shape, row in found
+    ]
+
+
+def _standing(row: TrustedLayout, best: TrustedLayout, same: Trusted | None) -> Standing:
+    """Within one variant shared errors cancel, as the prediction has it; else intervals have to part."""
+    if row is best:
+        return "best"
+    if same is not None:
+        return "as-good" if row.layout in same.as_good or row.layout == same.best else "slower"
+    high, low = row.throughput_per_s.high, best.throughput_per_s.low
+    return "slower" if high is not None and low is not None and high < low else "as-good"
+
+
+def _mean(row: TrustedLayout) -> float:
+    return row.throughput_per_s.mean or 0.0
