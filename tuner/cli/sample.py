@@ -18,7 +18,9 @@ def sample(
     form: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="celery, dramatiq, rq, huey, taskiq, arq or saq; else seen by what waits."
+            metavar="NAME",
+            help="celery, dramatiq, rq, huey, taskiq, arq, saq, or list or stream for a worker of your own;"
+            " else seen by what waits.",
         ),
     ] = None,
     queue: Annotated[

@@ -214,7 +214,7 @@ class HttpFeederSettings(Section):
         return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
 
 
-FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq")
+FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream")
 FORMS_ON_RABBITMQ = ("celery", "dramatiq")
 FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
@@ -236,7 +236,8 @@ class QueueFeederSettings(Section):
     """Clones of recorded messages, so many that a queue never runs dry."""
 
     kind: Literal["queue"]  #: which feeder
-    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq"]  #: whose messages
+    #: whose messages; `list` and `stream`: of no library, in a list or a stream of Redis
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream"]
     url: BrokerUrl  #: of the broker
     queue: Annotated[str, Field(min_length=1)]  #: its name there
     sample: ConfigPath  #: what `tuner sample` wrote
