@@ -123,7 +123,15 @@ class Feeder(Protocol):
 
         Raises:
             ConfigError: the source cannot be used.
+            SourceAway: the source is gone, or was for a moment of the launch; ask `away` when it is back.
         """
+
+    def away(self) -> str:
+        """Ask the source, and return why it cannot be reached just now; empty: it can. Between launches."""
+
+    def rest(self) -> None:
+        """Send no more to the service of this launch, which is about to be stopped: with requests under way
+        some servers take as long as they are allowed to. Nothing, for a feeder of a queue."""
 
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:
         """Take note of who works on items now, which *workers* gives. Called every second of a launch: cheap

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from redis import Redis
+from redis import Redis, ResponseError
 
 MESSAGES = Path(__file__).parents[1] / "golden" / "messages"
 
@@ -116,6 +117,17 @@ class SaqWorker(Worker):
             pipe.execute()
 
 
+class StreamWorker(Worker):
+    def _take(self) -> Any:
+        with suppress(ResponseError):  # the group is there
+            self.client.xgroup_create(self.queue, "workers", id="0", mkstream=True)
+        ((_, ((entry_id, _),)),) = self.client.xreadgroup("workers", "w", {self.queue: ">"}, count=1)
+        return entry_id
+
+    def _finish(self, one: Any) -> None:
+        self.client.xack(self.queue, "workers", one)
+
+
 WORKERS: dict[str, Callable[[Redis, str], Worker]] = {
     "celery": CeleryWorker,
     "dramatiq": DramatiqWorker,
@@ -124,4 +136,6 @@ WORKERS: dict[str, Callable[[Redis, str], Worker]] = {
     "taskiq": ListWorker,
     "arq": ArqWorker,
     "saq": SaqWorker,
+    "list": ListWorker,
+    "stream": StreamWorker,
 }

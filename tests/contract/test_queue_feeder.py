@@ -21,7 +21,7 @@ from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_forms import FORMS
 from tuner.core.backlog import FEWEST
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError, SourceAway
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting
@@ -192,19 +192,40 @@ def test_a_queue_that_others_work_on_is_refused_before_the_service_starts(
     assert client.keys("*") == []
 
 
+def test_a_queue_that_no_worker_reads_is_told_as_such(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path, depth=50)
+    with fixture.feeder.feeding(Layout(1, 1)):
+        assert fixture.feeder.problem() == wording("feeders.nothing-left-the-queue", queue=NAME)
+        client.rpop(NAME, 40)
+        wait_for(lambda: fixture.feeder.problem() == "", "it is seen that somebody takes messages")
+
+
 def test_a_redis_that_ends_ends_the_launch_with_the_reason(redis_server: RedisServer, tmp_path: Path) -> None:
     fixture = Fixture(redis_server, tmp_path)
     feeding = fixture.feeder.feeding(Layout(1, 1))
     feeding.__enter__()
     redis_server.stop()
     wait_for(fixture.feeder.is_dry, "nobody feeds any more")
-    with raises(MeasurementError, wording("feeders.failed-with-exit-code")) as caught:
+    with pytest.raises(SourceAway, match=r"exit code 4: .*ConnectionError"):
         feeding.__exit__(None, None, None)
-    assert "ConnectionError" in str(caught.value)
 
-    ((slug, text),) = fixture.warnings
-    assert slug == "queue-left"
-    assert wording("feeders.fed-cannot-be-removed") in text
+    assert fixture.warnings == []  # what was fed is removed once it is back
+    assert "ConnectionError" in fixture.feeder.away()
+    redis_server.start()
+    assert fixture.feeder.away() == ""
+
+
+def test_a_redis_that_is_gone_when_a_launch_ends_is_no_fault_of_the_layout(
+    redis_server: RedisServer, tmp_path: Path
+) -> None:
+    feeding = Fixture(redis_server, tmp_path).feeder.feeding(Layout(1, 1))
+    feeding.__enter__()
+    redis_server.stop()
+    died = MeasurementError("a worker died")  # before anybody noticed why
+    with pytest.raises(SourceAway, match="a worker died"):
+        feeding.__exit__(MeasurementError, died, None)
 
 
 def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
@@ -216,7 +237,7 @@ def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
     with closing(Redis.from_url(redis_server.url)) as client:
         client.flushall()
     wait_for(fixture.feeder.is_dry, "nobody feeds any more")
-    with raises(MeasurementError, wording("feeders.restarted-or-flushed")):
+    with raises(SourceAway, wording("feeders.restarted-or-flushed")):
         feeding.__exit__(None, None, None)
 
 
@@ -273,7 +294,7 @@ def test_a_redis_that_stays_away_is_told_once_it_was_waited_for(
     fixture = Fixture(redis_server, tmp_path)
     redis_server.stop()
 
-    with pytest.raises(MeasurementError, match="ConnectionError"), fixture.feeder.feeding(Layout(1, 1)):
+    with pytest.raises(SourceAway, match="ConnectionError"), fixture.feeder.feeding(Layout(1, 1)):
         pytest.fail("it was fed all the same")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -10,10 +12,10 @@ import pytest
 from redis import Redis
 
 from tuner.adapters.queues.ids import Ids
-from tuner.adapters.queues.message import Clone
+from tuner.adapters.queues.message import BODY, Clone, UnclonableError
 from tuner.adapters.queues.queue import BrokerError, Claim
 from tuner.adapters.queues.redis_forms import FORMS
-from tuner.adapters.queues.redis_queue import RedisQueue, found_queue
+from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, found_queue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.core.errors import ConfigError
 
@@ -171,6 +173,8 @@ def test_a_study_that_was_killed_finds_its_own_messages_and_removes_them(
         with opened(redis_server, form) as resumed:
             resumed.check()
             left = {key for key in client.scan_iter() if not key.startswith(b"dramatiq:__heart")}
+            if form == "stream" and not client.xlen(NAME):
+                left -= {NAME.encode()}  # with its group, which is the workers'
             resumed.claim()
             again = resumed.look()
 
@@ -275,3 +279,105 @@ def test_a_password_is_not_shown() -> None:
 
     assert "secret" not in str(caught.value)
     assert "redis://127.0.0.1:1/0" in str(caught.value)
+
+
+def test_queues_that_hold_messages_are_named_where_the_usual_ones_are_empty(
+    redis_server: RedisServer, form: str
+) -> None:
+    with opened(redis_server, form) as queue, Redis.from_url(redis_server.url) as client:
+        put(client, queue, form, 3)
+        client.set("a-string", "value")
+        client.lpush("unacked_mutex", "no queue, by its name")
+        client.zadd("a-score-board", {"nobody": 1.0})
+        with raises(ConfigError, wording("feeders.queues-that-hold", queues=f"{NAME} (3, {form})")) as caught:
+            found_queue(redis_server.url, None, None, 30.0)
+
+    assert caught.value.hint == f"Name one: --form {form} --queue {NAME}"
+
+
+def test_the_fullest_of_many_queues_are_named(redis_server: RedisServer) -> None:
+    with Redis.from_url(redis_server.url) as client:
+        for n in range(1, 12):
+            client.rpush(f"q{n}", *["{}"] * n)
+        client.rpush("celery\x06\x163", '{"headers": {"task": "t"}}')
+        error = empty_queue(redis_server.url, "celery", "mails", 30.0)
+
+    assert "the queue mails of unix://" in error.problem
+    assert "q11 (11, list), q10 (10, list), " in error.problem
+    assert error.problem.endswith(" and 4 more")
+
+
+def test_a_queue_is_looked_at_and_nothing_is_changed(redis_server: RedisServer, form: str) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        Redis.from_url(redis_server.url) as client,
+    ):
+        queue.look_free()
+        assert everything(client) == {}
+        put(client, others, form, 3)
+        before = everything(client)
+        with raises(ConfigError, wording("probes.queue-holds-others", n_messages="3 messages")):
+            queue.look_free()
+        assert everything(client) == before
+        others.release()
+        others.claim()
+        before = everything(client)
+        with raises(ConfigError, wording("feeders.fed-by-another-study-on")):
+            queue.look_free()
+        assert everything(client) == before
+
+
+@pytest.mark.parametrize("body", [b"no JSON", b"12345", b"\xff\x00", b""])
+def test_what_nothing_may_stand_behind_is_no_message_of_a_plain_list(
+    redis_server: RedisServer, body: bytes
+) -> None:
+    with opened(redis_server, "list") as queue, raises(UnclonableError, wording("feeders.not-markable")):
+        queue.cut({BODY: body})
+
+
+def test_a_clone_for_a_plain_list_is_read_as_the_recorded_message_was(redis_server: RedisServer) -> None:
+    with opened(redis_server, "list") as queue:
+        as_json, as_pickle = (parts[BODY] for _, parts in clones(queue, "list", 2))
+
+    assert json.loads(as_json) == {"mail": 17, "args": [2500], "who": "u149"}
+    assert pickle.loads(as_pickle) == {"mail": 18, "who": "u148"}
+
+
+def test_a_stream_of_several_groups_is_refused(redis_server: RedisServer) -> None:
+    with opened(redis_server, "stream") as queue, Redis.from_url(redis_server.url) as client:
+        queue.claim()
+        for group in ("one", "two"):
+            client.xgroup_create(NAME, group, id="0", mkstream=True)
+        with raises(BrokerError, wording("feeders.several-groups")):
+            queue.look()
+
+
+def test_entries_of_others_in_the_same_moment_stay_in_a_stream(redis_server: RedisServer) -> None:
+    with opened(redis_server, "stream") as queue, Redis.from_url(redis_server.url) as client:
+        client.xgroup_create(NAME, "g", id="$", mkstream=True)
+        queue.claim()
+        for _ in range(5):
+            queue.push(clones(queue, "stream", 40))
+            for _ in range(300):  # numbered on from ours, by Redis
+                client.xadd(NAME, {"from": "others"})
+        left = queue.look().left
+        n_others = queue.release()
+        kept = {fields[b"from"] for _, fields in client.xrange(NAME)}
+
+    assert (left.ready, n_others, kept) == (5 * 340, 5 * 300, {b"others"})
+
+
+def test_a_stream_is_counted_alike_in_each_launch(redis_server: RedisServer) -> None:
+    with opened(redis_server, "stream") as queue, working(redis_server, "stream") as (_, worker):
+        for _ in range(3):
+            queue.claim()
+            queue.push(clones(queue, "stream", 20))
+            for _ in range(4):
+                worker.take()
+                worker.finish()
+            backlog = queue.look()
+            assert (backlog.done, backlog.left.ready, backlog.left.in_hand) == (4, 16, 0)
+            worker.take()
+            assert queue.release() == 0
+            worker.taken.clear()

@@ -27,7 +27,7 @@ from tuner.adapters.queues.rabbitmq_forms import FORMS
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.core.backlog import FEWEST
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import ConfigError, SourceAway
 from tuner.core.layout import Layout
 from tuner.core.window import Reading
 from tuner.ports import Counting
@@ -336,6 +336,21 @@ def test_a_queue_that_another_study_feeds_is_refused(server: RabbitServer, chann
     assert (after.fed, after.left.ready) == (3, 3)
 
 
+def test_a_queue_is_looked_at_and_nothing_is_changed(server: RabbitServer, channel, name: str) -> None:
+    with opened(server, name) as queue, opened(server, name, THEIRS) as others:
+        queue.look_free()
+        put(channel, name, ["a", "b"])
+        with raises(ConfigError, wording("probes.queue-holds-others", n_messages="2 messages")):
+            queue.look_free()
+        assert bodies(channel, name) == ["a", "b"]
+        others.claim()
+        with pytest.raises(ConfigError, match=f"tuner.fed.{name}"):
+            queue.look_free()
+        others.release()
+        with opened(server, f"{name}-x") as missing, pytest.raises(ConfigError, match="there is no queue"):
+            missing.look_free()
+
+
 def test_a_sample_is_taken_and_all_stays_there_in_order(server: RabbitServer, channel, name: str) -> None:
     put(channel, name, [str(n) for n in range(50)])
     with opened(server, name) as queue:
@@ -469,7 +484,8 @@ def test_a_rabbitmq_that_ends_ends_the_launch_with_the_reason(tmp_path: Path) ->
         feeding = feeder.feeding(Layout(1, 1))
         feeding.__enter__()
     wait_for(feeder.is_dry, "nobody feeds any more")
-    with raises(MeasurementError, wording("feeders.failed-with-exit-code") + "amqp://127"):
+    with pytest.raises(SourceAway, match="exit code 4: amqp://127"):
         feeding.__exit__(None, None, None)
 
-    assert warnings == ["queue-left"]
+    assert warnings == []
+    assert "127.0.0.1" in feeder.away()

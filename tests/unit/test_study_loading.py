@@ -54,6 +54,12 @@ class LoadFeeder:
     def follow(self, workers: object) -> None:
         pass
 
+    def away(self) -> str:
+        return ""
+
+    def rest(self) -> None:
+        pass
+
     def is_dry(self) -> bool:
         return False
 

@@ -53,6 +53,12 @@ class KnownQueue:
         latencies = Latencies({bucket: int(n) for bucket, n in self._n_by_bucket.items()})
         return Requests(latencies, rate_per_s=self.told[-1] if self.told else None)
 
+    def away(self) -> str:
+        return ""
+
+    def rest(self) -> None:
+        pass
+
     def is_dry(self) -> bool:
         return self.ends_s is not None and self._clock.monotonic_s() >= self.ends_s
 

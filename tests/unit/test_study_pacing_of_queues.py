@@ -97,6 +97,12 @@ class QueueFeeder:
             unfinished=counted([now_s - due_s for _, due_s, _ in self._under_way]),
         )
 
+    def away(self) -> str:
+        return ""
+
+    def rest(self) -> None:
+        pass
+
     def is_dry(self) -> bool:
         return False
 

@@ -127,6 +127,13 @@ class VirtualBox:
         """Nothing needs to be fed."""
         yield
 
+    def away(self) -> str:
+        """It is simulated."""
+        return ""
+
+    def rest(self) -> None:
+        """Nothing is sent."""
+
     def is_dry(self) -> bool:
         """Whether a trouble says so."""
         return self._running is not None and self._running.is_within("dry")

@@ -59,6 +59,7 @@ def this_box(
     from tuner.adapters.procfs import ProcSampler
     from tuner.adapters.run_folder import new_scratch_path, scratch_folder
     from tuner.adapters.supervisord import SupervisordLauncher
+    from tuner.bootstrap.commands import check_told_threads
     from tuner.bootstrap.doctor import tell_what_blocks
     from tuner.bootstrap.room import refusing
     from tuner.bootstrap.seen_through import known_service_of
@@ -95,6 +96,7 @@ def this_box(
             known=known_service_of,
         )
         launcher.check()
+        check_told_threads(settings, spec, record.layouts)
         tell_what_blocks(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
         for slug, text in settings.service.cautions.items():
             warn(slug, text)

@@ -103,6 +103,8 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
 
     kind = asked.get("kind")
     if kind in ("script", WEB):
+        if kind == "script":
+            _check_queue_is_read(asked)
         return _script_as_it_runs(asked)
     if not isinstance(kind, str) or kind in _OWN_KINDS:
         return asked
@@ -171,6 +173,28 @@ def _words_of(command: Any) -> tuple[str, ...] | None:
     if not isinstance(words, Sequence) or not words:
         return None
     return tuple("" if word is None else str(word) for word in words)
+
+
+def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
+    """Of a script whose command starts a known service; what else is wrong with it is told elsewhere."""
+    from tuner.config.fields import Misplaced
+    from tuner.services.catalogue import recognised
+    from tuner.services.expansion import Unclear, check_queue_is_read
+
+    command = asked.get("command")
+    if asked.get("variants") or asked.get("axes"):
+        return  # each may have a command of its own
+    try:
+        words = split_command(command) if isinstance(command, str) else [str(word) for word in command or ()]
+        found = recognised(words)
+    except (TypeError, ValueError):
+        return
+    if found is None:
+        return
+    try:
+        check_queue_is_read(found, asked, os.environ)
+    except Unclear as error:
+        raise Misplaced(error.problem, (error.key,)) from error
 
 
 def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:

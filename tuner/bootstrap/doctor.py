@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from tuner.bootstrap.asked import REPEATS, layouts_asked
 from tuner.bootstrap.backends import backends_found
 from tuner.bootstrap.boxes import shared_memory
+from tuner.bootstrap.commands import counter_seen, threads_seen
+from tuner.bootstrap.doctor_queue import queue_seen
 from tuner.bootstrap.doctor_service import interpreters_seen, ports_seen, servers_seen, tools_seen
 from tuner.bootstrap.feeders import StudyName
 from tuner.bootstrap.services import owner, service_of
@@ -67,6 +69,9 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
             room=room_of(settings, layouts, spec, study),
             servers=tuple(servers_seen(settings, spec)),
             interpreters=dict(interpreters_seen(settings, spec, layouts)),
+            threads=tuple(threads_seen(settings, spec, layouts)),
+            counters=tuple(counter_seen(settings, spec)),
+            queues=tuple(queue_seen(settings)),
         )
     )
 

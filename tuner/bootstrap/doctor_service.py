@@ -136,7 +136,7 @@ def _dumps(folder: Path) -> ToolSeen:
 
 def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     """Each server once: first those that tuner itself asks, then those that only the service is told of."""
-    from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server
+    from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
     from tuner.core.backend_address import server_urls
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
@@ -145,11 +145,12 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
         alike.setdefault(next(iter(_places_of(asked.url)), asked.url), []).append(asked)
     met = {place for each in alike.values() for asked in each for place in _places_of(asked.url)}
     for each in alike.values():  # one server; it may know one password and not the other
-        problems = {url: problem_of(ask) for url, ask in {asked.url: asked.ask for asked in each}.items()}
-        named = [asked for asked in each if problems[asked.url]] or each
-        first, problem = named[0], problems[named[0].url]
+        troubles = {url: trouble_of(ask) for url, ask in {asked.url: asked.ask for asked in each}.items()}
+        named = [asked for asked in each if troubles[asked.url][0]] or each
+        first, (problem, cure) = named[0], troubles[named[0].url]
         keys = ", ".join(dict.fromkeys(asked.key for asked in named))
-        yield ServerSeen(shown_server(first.url), keys, problem, first.told, by_hook, needed_by_tuner=True)
+        where = shown_server(first.url)
+        yield ServerSeen(where, keys, problem, first.told, by_hook, needed_by_tuner=True, cure=cure)
     for place in _places(settings):  # those of this box are looked up, not asked
         if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
             met.add((place.host, place.port))

@@ -28,7 +28,7 @@ def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Pa
     Raises:
         ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* is there.
     """
-    from tuner.adapters.queues.brokers import found_queue, open_queue
+    from tuner.adapters.queues.brokers import empty_queue, found_queue, open_queue
     from tuner.adapters.queues.message import UnclonableError
     from tuner.adapters.queues.queue import BrokerError, Claim, hint_for
     from tuner.adapters.queues.sample_file import write_sample
@@ -43,10 +43,7 @@ def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Pa
     finally:
         source.close()
     if not messages:
-        raise ConfigError(
-            f"{source.where} is empty ({form})",
-            hint="Check --form and --queue, or stop its workers until some messages wait.",
-        )
+        raise empty_queue(url, form, name, _TIMEOUT_S)
     kept, left_out = [], Counter[str]()
     for message in messages:
         try:

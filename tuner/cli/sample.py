@@ -25,8 +25,8 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq or saq (default: "
-                "detected from the queue)."
+                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq or saq, or list or stream"
+                " for a worker without such a library (default: detected from the queue)."
             ),
         ),
     ] = None,

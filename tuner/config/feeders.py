@@ -218,7 +218,7 @@ class HttpFeederSettings(Section):
         return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
 
 
-FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq")
+FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream")
 FORMS_ON_RABBITMQ = ("celery", "dramatiq")
 FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
@@ -240,8 +240,8 @@ class QueueFeederSettings(Section):
     """Copies of recorded messages, so many that the queue never runs dry."""
 
     kind: Literal["queue"]  #: Kind of feeder
-    #: Library whose messages these are
-    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq"]
+    #: Library whose messages these are; `list` and `stream`: of no library, in a list or a stream of Redis
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
     queue: Annotated[str, Field(min_length=1)]  #: Name of the queue
     sample: ConfigPath  #: File that `tuner sample` wrote

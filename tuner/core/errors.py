@@ -29,6 +29,10 @@ class MeasurementError(TunerError):
     exit_code = 3
 
 
+class SourceAway(MeasurementError):
+    """What supplies the service is gone for now (a broker that is restarted): no fault of the layout."""
+
+
 class StaleReport(TunerError):
     """A runbook or a choice that no longer matches the study (exit code 4)."""
 

@@ -15,6 +15,7 @@ _READY = {"kind": "log", "pattern": r"\bready\.$"}
 _STOP = {"signal": "TERM", "wait": "120s", "as_group": "no"}
 _PREFORK = ("prefork", "processes")
 _INCLUDE = "CELERY_WORKER_INCLUDE"
+_QUEUES = "CELERY_WORKER_QUEUES"  #: as -Q
 _MODULE = "tuner_celery"  #: counts what a node finishes; the probe puts it into the folder of counters
 _BEGUN = "each attempt as an item, also those that fail or are retried; finished counts what ends well"
 #: options that tuner has a say in; what the command says is taken out, as of two -P the first one counts
@@ -53,6 +54,11 @@ def _queue(command: Command) -> str | None:
     """The one that it takes tasks from; empty: there are several."""
     named = command.said("-Q", "--queues")
     return None if not named else "" if "," in named else named
+
+
+def _reads(command: Command) -> tuple[str, ...] | None:
+    named = command.said("-Q", "--queues")
+    return tuple(name.strip() for name in named.split(",")) if named else None
 
 
 def _logs(command: Command) -> bool:
@@ -222,6 +228,8 @@ SERVICE = Service(
     ),
     feeder=_feeder,
     unfed=unfed("Celery"),
+    reads=_reads,
+    told_queue=lambda queue: Told({_QUEUES: queue}),
     joined=(_INCLUDE, "PYTHONPATH"),
     separators={_INCLUDE: ",", "PYTHONPATH": ":"},
     logs=_logs,

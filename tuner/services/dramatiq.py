@@ -50,9 +50,25 @@ def _started_as(program: str) -> Callable[[Command], tuple[str, ...] | None]:
     return words
 
 
+def _reads(command: Command) -> tuple[str, ...] | None:
+    """The words after the last ``-Q``, up to the next option."""
+    named: list[str] = []
+    is_ours = False
+    for word in command.words:
+        if word == "--":
+            break
+        if word.startswith("-"):
+            written, value = next(iter(command.grammar.options_of(word)), (word, None))
+            if is_ours := written == "-Q" or command.grammar.stands_for(written, "--queues"):
+                named = [value] if value else []
+        elif is_ours:
+            named.append(word)
+    return tuple(named) or None
+
+
 def _queue(command: Command) -> str | None:
     """The first one that it takes messages from."""
-    return command.option("-Q", "--queues") or None
+    return next(iter(_reads(command) or ()), None)
 
 
 SERVICE = Service(
@@ -94,6 +110,7 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("dramatiq", settings),
     unfed=unfed("dramatiq"),
+    reads=_reads,
     logs=lambda command: not command.has("--log-file", "--skip-logging"),
     refused={"--watch": "it watches files and restarts workers; leave it out"},
     advice=(

@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.core.command_words import CommandWords, split_command, taken_apart
 from tuner.core.errors import ConfigError
-from tuner.services.record import GIVEN, Command, Counted, Form, Service
+from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 from tuner.services.running import escaped
 
 
@@ -52,6 +52,9 @@ def expanded(
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     cautions: dict[str, str] = {}
     warn = cautions.__setitem__
+    of_queue = _told_queue(service, user.command, asked)
+    if of_queue != Told():
+        warn("queue-told", _queue_told(service, of_queue))
     if losses := [f"{form.name} loses {form.loses}" for form in forms if form.loses]:
         warn("loses-at-stop", f"{service.name} when it is stopped: {'; '.join(losses)}")
     counted = None
@@ -72,7 +75,7 @@ def expanded(
     if not service.logs(user.command):
         forms = [replace(form, ready=None) for form in forms]
     told = {
-        form.name: {**_own_first(form.section(), asked), **_told(service, form, counted, user)}
+        form.name: {**_own_first(form.section(), asked), **_told(service, form, counted, user, of_queue)}
         for form in forms
     }
     kept = {name: value for name, value in asked.items() if name not in {*user.settings, *_EXPANDED}}
@@ -89,6 +92,7 @@ def expanded(
     return section
 
 
+QUEUE_TOLD = "queue-told"  #: the caution of a study whose workers are told which queue to read
 _EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
 #: what a variant of a script has, beside its command and environment
 _OF_VARIANT = (
@@ -200,6 +204,52 @@ def _check(service: Service, command: Command, settings: Mapping[str, str], aske
             raise Unclear("command", f"{setting.needed}; say {setting.name}: {setting.summary}")
 
 
+def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """See that the command of a script, which starts *service*, reads the queue that its config feeds.
+
+    Raises:
+        Unclear: it names other queues.
+    """
+    taken = taken_apart(_words(asked.get("command")))
+    everything = {**environment, **taken.assigned, **_texts(asked.get("environment"))}
+    command = Command(taken.words, everything, is_module=taken.is_module, grammar=service.grammar)
+    _told_queue(service, command, asked)
+
+
+def _told_queue(service: Service, command: Command, asked: Mapping[str, Any]) -> Told:
+    """What makes *command* read the queue that the user names; nothing where it does, or where its
+    application says which queues it reads.
+
+    Raises:
+        Unclear: the command names other queues.
+    """
+    feeder = asked.get("feeder")
+    of_feeder = feeder.get("queue") if isinstance(feeder, Mapping) and feeder.get("kind") == "queue" else None
+    key = "queue" if "queue" in command.given else "feeder"
+    queue = command.given.get("queue", of_feeder)
+    if queue is None:
+        return Told()
+    reads = service.reads(command)
+    if reads is not None and queue not in reads:
+        raise Unclear(
+            key,
+            f"the command does not read {queue}, it reads {', '.join(reads)}: add {queue} to the command, or"
+            f" name {reads[0]} here",
+        )
+    if reads is not None or service.told_queue is None:
+        return Told()
+    return service.told_queue(escaped(str(queue)))
+
+
+def _queue_told(service: Service, told: Told) -> str:
+    """The caution that the workers are told which queue to read."""
+    words = ", ".join([f"{name}={value}" for name, value in told.environment.items()] + [*told.flags])
+    return (
+        f"the command names no queue, so its workers get {words} while {service.name} is measured; in"
+        " production the command stays as it is"
+    )
+
+
 def _words(command: Any) -> tuple[str, ...]:
     if isinstance(command, str):
         try:
@@ -252,7 +302,9 @@ def _near(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _told(service: Service, form: Form, counted: Counted | None, user: _User) -> dict[str, Any]:
+def _told(
+    service: Service, form: Form, counted: Counted | None, user: _User, of_queue: Told
+) -> dict[str, Any]:
     """The command and the environment of a form."""
     command, variables = user.command, user.variables
     started = form.words(command)
@@ -262,7 +314,7 @@ def _told(service: Service, form: Form, counted: Counted | None, user: _User) ->
     assigned = [f"{name}={value}" for name, value in taken.assigned.items()]
     words = list(taken.whole)
     environment: dict[str, str] = {}
-    for one in (form.layout, service.always, *([] if counted is None else [counted.told])):
+    for one in (form.layout, service.always, of_queue, *([] if counted is None else [counted.told])):
         is_by_flags = one.by_flags(command) or (user.hides_environment and bool(one.flags))
         if is_by_flags:
             at = words.index("--") if "--" in words else len(words)  # what follows is no option

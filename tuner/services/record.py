@@ -129,6 +129,10 @@ class Service:
     #: what feeds it, from the settings; None: nothing does, and *unfed* says what the user has to do
     feeder: Callable[[Command, Mapping[str, str]], Section | None] = lambda _command, _settings: None
     unfed: str = ""
+    #: the queues that the words of a command name; None: they name none, and the application says which
+    reads: Callable[[Command], tuple[str, ...] | None] = lambda _command: None
+    #: tells a command that names no queue to read one, by its name; None: it has no option for that
+    told_queue: Callable[[str], Told] | None = None
     #: variables that several speakers write to, blank between: what is there already is kept before it
     joined: tuple[str, ...] = ()
     separators: Mapping[str, str] = field(default_factory=dict)  #: what stands between instead, by variable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.core.command_words import taken_apart
@@ -15,6 +15,7 @@ from tuner.core.resuming import HIDDEN
 from tuner.core.rollout import PROCESS, Rollout
 from tuner.core.service import cores_per_process
 from tuner.services.crash_processor import MODULE, PROGRAM
+from tuner.services.expansion import QUEUE_TOLD
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -61,6 +62,7 @@ def rollout_of(
     own_words, options = words, Told()
     overriding: tuple[str, ...] = ()
     if service is not None and form is not None:
+        told = replace(told, of_queue=_queue_told(service, merged, told.environment))
         words, environment = _without_measuring(service, told)
         kept_flags = tuple(flag for flag in service.always.flags if flag not in service.measuring_only)
         options = Told(flags=(*form.layout.flags, *kept_flags))
@@ -129,6 +131,7 @@ class _Told:
     words: tuple[str, ...]
     environment: Mapping[str, str]
     probe: Mapping[str, str]
+    of_queue: Told = field(default_factory=Told)  #: what only the study's workers were told of their queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +272,14 @@ def _is_told(one: Told, told: _Told) -> bool:
     return is_set or one == Told() or _place(told.words, one.flags) is not None
 
 
+def _queue_told(service: Service, section: Mapping[str, Any], environment: Mapping[str, str]) -> Told:
+    """The variables by which only the study's workers were told their queue, as the study's cautions say."""
+    if service.told_queue is None or QUEUE_TOLD not in (section.get("cautions") or {}):
+        return Told()
+    names = service.told_queue("").environment
+    return Told({name: environment[name] for name in names if name in environment})
+
+
 def _without_measuring(service: Service, told: _Told) -> tuple[tuple[str, ...], dict[str, str]]:
     """The words and the environment without the probe and what the record says is for measuring only."""
     words, environment = service.production_words(told.words), dict(told.environment)
@@ -277,6 +288,7 @@ def _without_measuring(service: Service, told: _Told) -> tuple[tuple[str, ...], 
     of_always = service.always.environment.items()
     variables = {name: value for name, value in of_always if {name, *value.split()} & {*measuring}}
     unwanted.append(Told(variables))
+    unwanted.append(told.of_queue)
     for flag in service.always.flags:
         if flag in measuring:
             words = _without(words, (flag,))

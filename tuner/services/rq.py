@@ -52,16 +52,31 @@ def _subcommand(name: str) -> Callable[[Command], tuple[str, ...] | None]:
     return words
 
 
-def _queue(command: Command) -> str | None:
-    """The first that is named: what is no option, nor the value of one."""
+def _named(command: Command) -> tuple[str, ...]:
+    """What is no option, nor the value of one."""
+    named = []
     words = iter(_rest(command) or ())
     for word in words:
         if not word.startswith("-"):
-            return word
+            named.append(word)
+            continue
         *_, (last, value) = command.grammar.options_of(word)
         if value is None and last not in _WITHOUT_VALUE:
             next(words, None)
-    return None
+    return tuple(named)
+
+
+def _queue(command: Command) -> str | None:
+    """The first that is named."""
+    return next(iter(_named(command)), None)
+
+
+def _reads(command: Command) -> tuple[str, ...] | None:
+    """RQ reads ``default`` unless its settings file names queues."""
+    if _rest(command) is None:
+        return None
+    is_in_file = command.has("-c", "--config") or command.environment.get("RQ_CONFIG")
+    return _named(command) or (None if is_in_file else ("default",))
 
 
 def _url(command: Command) -> str | None:
@@ -135,6 +150,7 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("rq", settings),
     unfed=unfed("RQ"),
+    reads=_reads,
     logs=_logs,
     refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
     advice=(

@@ -14,6 +14,7 @@ from tuner.core.objective import value_of
 from tuner.core.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Observed, Proposal
 from tuner.study.cells import Block, Cell, spoils_launch
+from tuner.study.source_away import AWAY
 from tuner.study.timeline import Timeline
 
 FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache
@@ -32,10 +33,11 @@ class Launched:
     def is_spoilt(self) -> bool:
         """Whether it failed, or has to be made again before it can give another window.
 
-        Not one that the brake cut off, or that was lost with its box: that is no fault of its layout.
+        Not one that the brake cut off, or that was lost with its box or its source: that is no fault of its
+        layout.
         """
         if (error := self.launch.error) is not None:
-            return all(braked_by(error, slug) is None for slug in (BRAKED, LOST))
+            return all(braked_by(error, slug) is None for slug in (BRAKED, LOST, AWAY))
         return any(spoils_launch(window) for window, _ in self.windows if window.void)
 
     @property
@@ -174,6 +176,7 @@ class History:
         """Take note of how a launch of *cell* went."""
         self.n_launches_spoilt += launched.is_spoilt
         self._take_note(cell, launched)
+        self._forgive(cell, launched)
 
     def end_warming(self, launched: Launched) -> None:
         """Take note of how a launch went that is discarded: one that passes a limit leaves its layout out."""
@@ -197,6 +200,15 @@ class History:
         self._take_note(cell, launched)
         for window, observed in launched.windows:
             self._add(cell, window, observed)
+        self._forgive(cell, launched)
+
+    def _forgive(self, cell: Cell, launched: Launched) -> None:
+        """Let void windows be no tries of *cell* where their launch lost its source."""
+        if braked_by(launched.launch.error, AWAY) is None:
+            return
+        for window, observed in launched.windows:
+            if observed is None:
+                cell.tries[window.index] -= 1
 
     def _take_note(self, cell: Cell, launched: Launched) -> None:
         cell.n_spoilt += launched.is_spoilt

@@ -23,6 +23,7 @@ from tuner.study.cells import Cell, spoils_launch
 from tuner.study.deadline import NO_END, Deadline, NotWanted
 from tuner.study.pacing import find_rate, usual_search_s
 from tuner.study.second_probe import SecondCounting
+from tuner.study.source_away import error_text, lost_source
 from tuner.study.watching import RunningLayout, Warmup
 
 LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
@@ -128,6 +129,7 @@ class Workbench:
                 stack.enter_context(self._given_up_while_starting(ending))
                 running = self.box.launcher.running(launch.layout, {**counting.environment, **told})
                 live = stack.enter_context(running)
+                stack.callback(self.box.feeder.rest)  # before the service is stopped
                 launch = replace(launch, running_after_s=live.running_after_s)
                 own_pids = self.box.feeder.pids() | counting.pids()
                 if second is not None:
@@ -167,7 +169,7 @@ class Workbench:
             if braked := _brake_behind(error):
                 launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
             else:
-                launch = self._failed(launch, error.problem)
+                launch = self._failed(launch, error_text(error))
         except (OSError, RuntimeError, MemoryError) as error:
             if (lacking := shortage(error)) is None:
                 raise
@@ -224,9 +226,12 @@ class Workbench:
             self.progress.warning(slug, text)
 
     def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
-        text = f"{problem} (attempt {launch.attempt} of {self.study.max_attempts})"
-        self.progress.warning("launch-failed", text)
-        return replace(launch, error=problem)
+        launch = replace(launch, error=problem)
+        which = f"attempt {launch.attempt} of {self.study.max_attempts}"
+        if (lost := lost_source(launch)) is not None:
+            problem, which = lost, "this attempt does not count"
+        self.progress.warning("launch-failed", f"{problem} ({which})")
+        return launch
 
     def _cross_check(
         self, layout: Layout, stack: ExitStack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 
 from tuner.core.errors import ConfigError
@@ -17,6 +18,7 @@ from tuner.ports import Box, Stop
 from tuner.study.cells import Cell
 from tuner.study.history import History
 from tuner.study.launching import Workbench
+from tuner.study.source_away import lost_source
 
 TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
 _TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond
@@ -75,7 +77,7 @@ def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: S
     )
     bench = Workbench(study, box, telling, telling, stop)
     if order.discards:
-        return bench.discard(launch)
+        return _counted(bench.discard(launch))
     history = History(study, [], [])
     cell, launched = _cell(order, study.max_attempts), history.begin(launch)
 
@@ -83,7 +85,13 @@ def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: S
         record = record_of(window, launch_id=launch_id, block=cell.block, box=box.name)
         history.add_window(cell, launched, record)
 
-    return bench.measure(launch, cell, take_note)
+    return _counted(bench.measure(launch, cell, take_note))
+
+
+def _counted(launch: LaunchRecord) -> LaunchRecord:
+    """*launch*, which counts as an attempt even if it lost its source: no coordinator waits for one."""
+    lost = lost_source(launch)
+    return launch if lost is None else replace(launch, error=lost)
 
 
 def _cell(order: Order, max_attempts: int) -> Cell:

@@ -30,6 +30,7 @@ from tuner.study.launching import Workbench
 from tuner.study.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
 from tuner.study.scouting import Scouting, is_due
+from tuner.study.source_away import SourceWatch, lost_source
 from tuner.study.timetable import Timetable, check_budget
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
@@ -110,6 +111,7 @@ class _Study:
         if any(launch.warmup_s is not None for _, launch in launches):
             self._works = True
         self._alike = FailingAlike(_smallest(self._asked.layouts))
+        self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
@@ -242,6 +244,7 @@ class _Study:
             or self._works is False
             or self._braked is not None
             or self._n_disturbed >= MOST_DISTURBED
+            or self._source.gave_up
         )
 
     def _renew_budget(self) -> None:
@@ -354,7 +357,8 @@ class _Study:
         self._braked = braked_by(launch.error, BRAKED) or self._braked
         if launch.error is None or launch.warmup_s is not None:
             self._works = self._works is not False
-        if launch.error is not None and not self._stop.requested() and not stopped_by_brake(launch):
+        self._source.after(launch)
+        if launch.error is not None and not self._stop.requested() and not _was_cut_off(launch):
             if self._works is None:
                 self._see_whether_it_works()
             elif self._works and self._history.n_windows == 0:
@@ -371,7 +375,7 @@ class _Study:
         tried = self._discard(smallest)
         if tried.error is None or tried.warmup_s is not None:
             self._works = True
-        elif stopped_by_brake(tried):
+        elif _was_cut_off(tried):
             self._works = None
         else:
             does_not = "start" if tried.running_after_s is None else "get through its warm-up"
@@ -462,6 +466,11 @@ class _Study:
 
 def _smallest(layouts: Sequence[Layout]) -> Layout:
     return min(layouts, key=lambda layout: (layout.total_threads, layout))
+
+
+def _was_cut_off(launch: LaunchRecord) -> bool:
+    """Whether the brake or a lost source ended *launch*, which tells nothing of the service."""
+    return stopped_by_brake(launch) or lost_source(launch) is not None
 
 
 def _last_seen_s(launch: LaunchRecord) -> float:

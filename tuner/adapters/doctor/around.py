@@ -38,14 +38,20 @@ def who_listens(address: BackendAddress) -> str:
 
 def problem_of(ask: Callable[[], None]) -> str:
     """What is wrong with a server, by its client's own words; empty: it answers."""
-    from tuner.adapters.queues.queue import BrokerError
+    return trouble_of(ask)[0]
+
+
+def trouble_of(ask: Callable[[], None]) -> tuple[str, str]:
+    """The same, and what to do where a server that is there refuses; empty: start it, or name another."""
+    from tuner.adapters.probes.sql import hint_of
+    from tuner.adapters.queues.queue import BrokerError, hint_for
 
     try:
         ask()
     except (BrokerError, MeasurementError, ConfigError) as error:
         text = error.problem if isinstance(error, ConfigError | MeasurementError) else str(error)
-        return text.strip().partition("\n")[0]
-    return ""
+        return text.strip().partition("\n")[0], hint_for(error, "") or hint_of(text)
+    return "", ""
 
 
 def ask_redis(url: str, timeout_s: float) -> None:

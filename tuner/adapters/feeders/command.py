@@ -46,6 +46,8 @@ class CommandFeeder:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._marker = ""  #: another one for each launch
+        self._failed = ""  #: how the command had failed before it was ended
+        self._exit_code: int | None = None
 
     def prepare(self) -> None:
         """See that there is such a command."""
@@ -55,7 +57,7 @@ class CommandFeeder:
     def feeding(self, layout: Layout) -> Iterator[None]:
         """Start the command for *layout*; MeasurementError when it has failed by the end of the launch."""
         program = self._program()
-        self._marker = uuid.uuid4().hex
+        self._marker, self._failed, self._exit_code = uuid.uuid4().hex, "", None
         with tempfile.TemporaryDirectory(prefix="feeder-", dir=self._scratch) as folder:
             self._log = log = Path(folder) / "feeder.log"
             job = Path(folder) / "feeder.json"
@@ -82,6 +84,23 @@ class CommandFeeder:
                     raise MeasurementError(failure)
             finally:
                 self._stop()
+
+    def away(self) -> str:
+        """Nobody but the command knows its source."""
+        return ""
+
+    def rest(self) -> None:
+        """It ends with the launch."""
+
+    def end(self) -> None:
+        """End the command before its launch ends; how it failed until then is kept."""
+        if self._log is not None:
+            self._failed = self._failure(self._log)
+        self._stop()
+
+    def exit_code(self) -> int | None:
+        """With which the command of this launch, or the last one, ended by itself; None: it was ended."""
+        return self._exit_code
 
     def is_dry(self) -> bool:
         """Whether the command has ended: nobody supplies items any more. Asked every second."""
@@ -113,7 +132,9 @@ class CommandFeeder:
 
     def _failure(self, log: Path) -> str:
         """How the command failed; empty: it has not."""
-        failed = None if self._process is None else ended_with(self._process)
+        if self._process is None:
+            return self._failed
+        failed = ended_with(self._process)
         if not failed:
             return ""
         words = " | ".join(last_lines(log, _N_LINES, command=self._command)) or "it printed nothing"
@@ -132,6 +153,7 @@ class CommandFeeder:
         process, self._process = self._process, None
         if process is None:
             return
+        self._exit_code = ended_with(process)
         try:
             swept = sweep(
                 self._marker,

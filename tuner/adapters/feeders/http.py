@@ -132,6 +132,15 @@ class HttpFeeder:
                 self._tell_found()
                 self._workers_file = self._problem_file = self._found_file = None
 
+    def away(self) -> str:
+        """Requests need none."""
+        return ""
+
+    def rest(self) -> None:
+        """End the generator."""
+        if self._generator is not None:
+            self._generator.end()
+
     def is_dry(self) -> bool:
         """Whether the generator has died."""
         return self._generator is None or self._generator.is_dry()

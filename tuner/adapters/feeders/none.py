@@ -19,6 +19,13 @@ class NoFeeder:
         """Nothing to set up, nothing to clear away."""
         yield
 
+    def away(self) -> str:
+        """Never known to be."""
+        return ""
+
+    def rest(self) -> None:
+        """Nothing is sent."""
+
     def is_dry(self) -> bool:
         """Never known to be."""
         return False

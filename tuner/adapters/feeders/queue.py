@@ -13,12 +13,12 @@ from pathlib import Path
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.queues.brokers import client_folder, open_queue, tells_in_hand
-from tuner.adapters.queues.feeding import TOP_UP_EVERY_S, cuts_of
+from tuner.adapters.queues.feeding import AWAY_EXIT, TOP_UP_EVERY_S, cuts_of
 from tuner.adapters.queues.order import FeedOrder
-from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue, hint_for
+from tuner.adapters.queues.queue import BrokerAway, BrokerError, Claim, MessageQueue, hint_for
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
-from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError, SourceAway
 from tuner.core.layout import Layout
 
 #: ``-I -S``: no PYTHON* variables of the user; of site-packages, only where the client is
@@ -63,6 +63,7 @@ class QueueFeeder:
         self._warn = warn
         self._best_per_s = 0.0
         self._process: CommandFeeder | None = None
+        self._was_away = False  #: the broker, in this launch or the last one
 
     def prepare(self) -> None:
         """See that the sample can be cloned and the queue filled; remove what we once left there."""
@@ -82,21 +83,38 @@ class QueueFeeder:
 
         Raises:
             ConfigError: others put messages into the queue.
-            MeasurementError: the broker does not answer (one that is being restarted is waited for), or the
-                process failed.
+            SourceAway: the broker could not be reached, then or meanwhile.
+            MeasurementError: the process failed, or the broker has something against it.
         """
         queue = self._queue()
+        self._was_away = False
         try:
             with _asking():
                 _claim_patiently(queue)
             try:
                 yield from self._filled(layout)
-            except BaseException:
+            except BaseException as error:
                 self._release(queue, layout, is_told=True)  # the first trouble is the one to tell
+                if self._was_away and type(error) is MeasurementError:  # it is what the service met, too
+                    raise SourceAway(error.problem) from error
                 raise
             self._release(queue, layout, is_told=False)
         finally:
             queue.close()
+
+    def away(self) -> str:
+        """Ask the broker."""
+        queue = self._queue()
+        try:
+            queue.reach()
+        except BrokerError as error:
+            return str(error)
+        finally:
+            queue.close()
+        return ""
+
+    def rest(self) -> None:
+        """What waits harms no stop."""
 
     def is_dry(self) -> bool:
         """Whether nothing waited at some moment of the last second, or nobody feeds."""
@@ -106,8 +124,15 @@ class QueueFeeder:
         return state is not None and state.dry_at_s > time.monotonic() - _DRY_FOR_S
 
     def problem(self) -> str:
-        """Return how the process failed, and its last words."""
-        return "" if self._process is None else self._process.problem()
+        """Return how the process failed, and its last words; or that no worker takes what it feeds."""
+        if self._process is None:
+            return ""
+        if failed := self._process.problem():
+            return failed
+        state = self._state()
+        if state is None or state.best_per_s > 0 or state.dry_at_s > 0:
+            return ""
+        return f"nothing has left the queue {self._fed.queue} yet: do the workers read it?"
 
     def pids(self) -> frozenset[int]:
         """The process, while it runs."""
@@ -148,6 +173,7 @@ class QueueFeeder:
                 if not is_fed:  # its end was told already, unless it was an orderly one
                     raise MeasurementError(f"nobody feeds the queue {self._fed.queue}")
             finally:
+                self._was_away = process.exit_code() == AWAY_EXIT
                 self._process = None
                 state = self._state()
                 if state is not None:
@@ -184,8 +210,12 @@ class QueueFeeder:
         try:
             n_others = queue.release()
         except BrokerError as error:
+            self._was_away |= isinstance(error, BrokerAway)
             if not is_told:
-                raise MeasurementError(f"what was fed cannot be removed: {error}") from error
+                kind = SourceAway if self._was_away else MeasurementError
+                raise kind(f"what was fed cannot be removed: {error}") from error
+            if self._was_away:
+                return  # it is told as that, and resuming removes them
             self._warn("queue-left", f"{layout}: what was fed cannot be removed: {error}")
             return
         if n_others:
@@ -218,4 +248,4 @@ def _asking() -> Iterator[None]:
     try:
         yield
     except BrokerError as error:
-        raise MeasurementError(str(error)) from error
+        raise (SourceAway if isinstance(error, BrokerAway) else MeasurementError)(str(error)) from error

@@ -44,6 +44,13 @@ class SpoolFeeder:
         if self.is_dry():
             self._fill()
 
+    def away(self) -> str:
+        """It is a folder."""
+        return ""
+
+    def rest(self) -> None:
+        """Nothing is sent."""
+
     def is_dry(self) -> bool:
         """Whether no item waits: one look at the first entry, however many there are."""
         try:

@@ -76,7 +76,8 @@ class SqlProbe:
             except MeasurementError as error:
                 raise ConfigError(
                     f"the sql probe cannot count: {error.problem}",
-                    hint="Start the database first (a hook before_study may), or say where it is: the url.",
+                    hint=hint_of(error.problem)
+                    or "Start the database first (a hook before_study may), or say where it is: the url.",
                 ) from error
 
     def _counts(self, database: Database) -> Counts:
@@ -84,6 +85,26 @@ class SqlProbe:
         if self._failed is None:
             return Counts(done)
         return Counts(done, {"failed": _number("failed", database.rows(self._failed))})
+
+
+#: of the server's words, in English; in another language the address is named
+_HINTS = {
+    r"password authentication failed|no password supplied|authentication failed": (
+        "Check the user and the password in the url."
+    ),
+    r'role ".*" does not exist': "Check the user in the url, or make it: CREATE ROLE.",
+    r'database ".*" does not exist': "Check the database in the url.",
+    r"no pg_hba.conf entry": "Let pg_hba.conf of the server admit this user, host and database.",
+    r"permission denied": "Allow this user to read the table: GRANT SELECT.",
+    r"too many (clients|connections)|remaining connection slots": (
+        "Close connections to this server, or raise its max_connections."
+    ),
+}
+
+
+def hint_of(problem: str) -> str:
+    """Return what to do about what PostgreSQL says; empty: it did not refuse."""
+    return next((hint for words, hint in _HINTS.items() if re.search(words, problem)), "")
 
 
 def _number(name: str, rows: list[Row]) -> int:

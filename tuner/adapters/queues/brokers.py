@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.adapters.queues import rabbitmq_queue, redis_queue
-from tuner.adapters.queues.queue import Claim, MessageQueue
+from tuner.adapters.queues.queue import Claim, MessageQueue, shown
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.adapters.queues.redis_forms import FORMS as REDIS_FORMS
 from tuner.adapters.queues.redis_queue import RedisQueue
+from tuner.core.errors import ConfigError
 
 
 def is_rabbitmq(url: str) -> bool:
@@ -27,6 +28,16 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
     if is_rabbitmq(url):
         return rabbitmq_queue.found_queue(url, form, queue, timeout_s)
     return redis_queue.found_queue(url, form, queue, timeout_s)
+
+
+def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigError:
+    """The error that *queue* is empty; in Redis it names the queues that hold messages."""
+    if not is_rabbitmq(url):
+        return redis_queue.empty_queue(url, form, queue, timeout_s)
+    return ConfigError(
+        f"the queue {queue} of {shown(url)} is empty ({form})",
+        hint="Check --form and --queue, or stop its workers until some messages wait.",
+    )
 
 
 def tells_in_hand(url: str, form: str) -> bool:

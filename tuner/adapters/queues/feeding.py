@@ -16,7 +16,7 @@ from tuner.adapters.queues.brokers import open_queue
 from tuner.adapters.queues.ids import Ids
 from tuner.adapters.queues.message import Cut, Message, UnclonableError
 from tuner.adapters.queues.order import FeedOrder, read_order
-from tuner.adapters.queues.queue import BrokerError, MessageQueue
+from tuner.adapters.queues.queue import BrokerAway, BrokerError, MessageQueue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, StateWriter
 from tuner.core.backlog import BestRate, wanted_backlog
@@ -24,6 +24,7 @@ from tuner.core.errors import ConfigError, TunerError
 
 TOP_UP_EVERY_S = 0.25
 FAILED_EXIT = 3
+AWAY_EXIT = 4  #: the broker cannot be reached any more
 _AT_ONCE = 500  #: messages in one push: the broker is not held up for long
 _AT_ONCE_BYTES = 4 * 2**20
 _FIRST = 5  #: messages that nobody may take before the service is started
@@ -130,4 +131,4 @@ def main(order_path: str, state: str) -> None:
         Feeding(order, queue, cuts, Ids(queue.tag)).run(Path(state))
     except (BrokerError, TunerError) as error:
         print(error, file=sys.stderr)  # noqa: T201  # the feeder tells it
-        raise SystemExit(FAILED_EXIT) from None
+        raise SystemExit(AWAY_EXIT if isinstance(error, BrokerAway) else FAILED_EXIT) from None

@@ -55,18 +55,35 @@ _REFUSED = {
     "ClusterDownError": "Repair the cluster (redis-cli cluster info), then try again.",
     "MovedError": "Name the node of the cluster that holds these keys.",
     "ReadOnlyError": "Name the primary: this Redis is a replica.",
+    "MasterDownError": "Name the primary: this Redis is a replica that has lost it.",
+    "ClusterCrossSlotError": "Name a Redis that is no cluster: keys of a queue lie on several nodes of it.",
+    "OutOfMemoryError": "Give this Redis more memory (maxmemory), or let fewer messages wait (depth).",
     "AccessRefused": "Check the user and the password in the address, and the permissions of this user.",
     "NotAllowed": "Check the virtual host in the address, and the permissions of this user there.",
 }
 
 
+#: by words of an error that has no class of its own
+_SAID = {
+    "MISCONF": "Let this Redis save again (its log says why it cannot), or stop-writes-on-bgsave-error no.",
+    "DB index is out of range": "Check the number of the database in the address: this Redis has fewer.",
+    "max number of clients reached": "Close connections to this Redis, or raise its maxclients.",
+}
+
+
 def hint_for(error: BaseException, otherwise: str) -> str:
     """Return what to do about a client's error that *error* came from, or *otherwise*."""
-    return _REFUSED.get(type(error.__cause__).__name__, otherwise)
+    cause = error.__cause__
+    said = (hint for words, hint in _SAID.items() if words in str(cause))
+    return _REFUSED.get(type(cause).__name__) or next(said, otherwise)
 
 
 class BrokerError(Exception):
     """The broker cannot be asked, or forgot what it knew; says what happened."""
+
+
+class BrokerAway(BrokerError):
+    """The broker cannot be reached, is starting, or was started anew: it may be back in a while."""
 
 
 class MessageQueue(Protocol):
@@ -94,8 +111,18 @@ class MessageQueue(Protocol):
             ConfigError: it holds messages of others, or another study feeds it.
         """
 
+    def look_free(self) -> None:
+        """See that nobody feeds the queue and that it is empty; nothing is removed or changed.
+
+        Raises:
+            ConfigError: it holds messages, or a study feeds it.
+        """
+
     def claim(self) -> None:
         """``check``, and leave word that this study feeds the queue; counting begins at 0."""
+
+    def reach(self) -> None:
+        """See that the broker answers; BrokerAway when it does not."""
 
     def push(self, clones: Sequence[Clone]) -> None:
         """Put these (id and parts) into the queue and count them as fed: all at once or none."""

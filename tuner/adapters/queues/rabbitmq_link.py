@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.adapters.probes.bounded_socket import Bound
 from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.message import BODY, Message, spread
-from tuner.adapters.queues.queue import BrokerError, shown
+from tuner.adapters.queues.queue import BrokerAway, BrokerError, shown
 from tuner.adapters.queues.rabbitmq_connection import connected
 from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
 from tuner.core.errors import ConfigError, TunerError
@@ -82,7 +82,8 @@ class Link:
             raise
         except (AMQPError, OSError) as error:  # OSError: no connection, lost ones, limits of time and size
             self._drop()
-            raise BrokerError(f"{shown(self._url)}: {_told(error)}") from error
+            kind = BrokerAway if _is_away(error) else BrokerError
+            raise kind(f"{shown(self._url)}: {_told(error)}") from error
         except Exception as error:
             self._drop()
             raise BrokerError(
@@ -241,6 +242,12 @@ def _message(delivery: Delivery) -> Message:
         told = b"{}"
     unkept = {UNKEPT: ", ".join(sorted(odd)).encode()} if odd else {}
     return {BODY: _body(delivery), PROPERTIES: told, **unkept}
+
+
+def _is_away(error: Exception) -> bool:
+    from amqp.exceptions import RecoverableConnectionError
+
+    return isinstance(error, OSError | RecoverableConnectionError)
 
 
 def _told(error: Exception) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, hint_for, shown
+from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
 from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
 from tuner.core.counts import LARGEST_COUNT
@@ -130,20 +130,24 @@ class RabbitQueue:
                 self._refuse_word_of_others(word)
                 self._purge()
                 there = self._there()
-            if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
-                raise ConfigError(
-                    f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
-                    hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
-                )
+            self._refuse_messages_of_others(there)
             self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
-            n_consumers = self._there().n_consumers
-            if n_consumers:
-                raise ConfigError(
-                    f"{self.where} has {counted(n_consumers, 'consumer')} already",
-                    hint="Stop them: only workers of the layout that is measured may take from it.",
-                )
+            self._refuse_consumers()
             if word is not None:
                 self._link.delete(self._word_queue)
+
+    def look_free(self) -> None:
+        """As the port; the word is not read: that would take it and put it back."""
+        with self._link.asking():
+            there = self._there()
+            word = self._link.waiting(self._word_queue)
+            if word is not None and word.n_messages:
+                raise ConfigError(
+                    f"{self.where} is fed by a study, or by one that was killed ({self._word_queue})",
+                    hint="Wait for its end, or resume it.",
+                )
+            self._refuse_messages_of_others(there)
+            self._refuse_consumers()
 
     def claim(self) -> None:
         """As the port."""
@@ -152,6 +156,11 @@ class RabbitQueue:
         with self._link.asking():
             self._link.keep_one(self._word_queue)
             self._tell(_Word(**asdict(self._claim), form=self._form.name))
+
+    def reach(self) -> None:
+        """As the port."""
+        with self._link.asking():
+            self._link.reach()
 
     def push(self, clones: Sequence[Clone]) -> None:
         """As the port; all of one push are in the queue once it returns."""
@@ -251,7 +260,7 @@ class RabbitQueue:
     def _own_word(self) -> _Word:
         word = self._word()
         if word is None or word.study_id != self._claim.study_id:
-            raise BrokerError(f"{shown(self._url)} was reset: what was fed ({self._word_queue}) is forgotten")
+            raise BrokerAway(f"{shown(self._url)} was reset: what was fed ({self._word_queue}) is forgotten")
         return word
 
     def _tell(self, word: _Word) -> None:
@@ -266,6 +275,20 @@ class RabbitQueue:
                 return False
             time.sleep(_AGAIN_EVERY_S)
         return True
+
+    def _refuse_messages_of_others(self, there: Waiting) -> None:
+        if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
+            raise ConfigError(
+                f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
+                hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
+            )
+
+    def _refuse_consumers(self) -> None:
+        if n_consumers := self._there().n_consumers:
+            raise ConfigError(
+                f"{self.where} has {counted(n_consumers, 'consumer')} already",
+                hint="Stop them: only workers of the layout that is measured may take from it.",
+            )
 
     def _refuse_word_of_others(self, word: _Word) -> None:
         if word.study_id != self._claim.study_id:

@@ -10,6 +10,8 @@ from tuner.adapters.queues.celery import Celery
 from tuner.adapters.queues.dramatiq import Dramatiq
 from tuner.adapters.queues.huey import Huey
 from tuner.adapters.queues.message import Clone, Cut, Message
+from tuner.adapters.queues.plain_list import PlainList
+from tuner.adapters.queues.plain_stream import PlainStream
 from tuner.adapters.queues.queue import Left
 from tuner.adapters.queues.rq import Rq
 from tuner.adapters.queues.saq import Saq
@@ -54,11 +56,24 @@ class RedisForm(Protocol):
 
 
 FORMS: dict[str, RedisForm] = {
-    form.name: form for form in (Dramatiq(), Rq(), Huey(), Celery(), Taskiq(), Arq(), Saq())
+    form.name: form
+    for form in (
+        Dramatiq(),
+        Rq(),
+        Huey(),
+        Celery(),
+        Taskiq(),
+        Arq(),
+        Saq(),
+        PlainList(),
+        PlainStream(),
+    )
 }
+PLAIN = ("list", "stream")  #: forms of no library: of a queue that is of a library's form, too, they are none
 
 
 def forms_of(client: Redis, queue: str | None) -> list[tuple[RedisForm, str]]:
     """Which forms have messages in *queue*, or with None in the queue that is each library's own."""
     asked = [(form, queue or form.default_queue) for form in FORMS.values()]
-    return [(form, name) for form, name in asked if form.is_there(client, name)]
+    found = [(form, name) for form, name in asked if form.is_there(client, name)]
+    return [one for one in found if one[0].name not in PLAIN] or found

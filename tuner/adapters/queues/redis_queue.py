@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerError, Claim, Left, hint_for, shown
+from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
+from tuner.adapters.queues.redis_there import Holding, queues_there
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.figures import counted
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from redis import Redis
 
 _SHOWN = 80
+_QUEUES_SHOWN = 8
 _LARGEST_BYTES = 64 << 20  #: of one answer: names of messages, a thousand at a time
 _LARGEST_SAMPLE_BYTES = 1 << 30
 _SAMPLE_S = 600.0  #: for one answer with all messages of a sample; each piece of it has the usual time
@@ -75,14 +78,19 @@ def asking(url: str) -> Iterator[None]:
 
     The client and the forms trust the server: they may stumble in any way over an answer that is none.
     """
-    from redis import RedisError
+    from redis import AuthenticationError, BusyLoadingError, RedisError
+    from redis import ConnectionError as Unreachable
+    from redis import TimeoutError as Unanswered
 
     try:
         yield
     except (BrokerError, TunerError):
         raise
-    except RedisError as error:  # its timeouts and lost connections are among these
-        raise BrokerError(f"{shown(url)}: {one_line(f'{type(error).__name__}: {error}')}") from error
+    except RedisError as error:
+        text = f"{shown(url)}: {one_line(f'{type(error).__name__}: {error}')}"
+        is_refused = isinstance(error, AuthenticationError)  # a ConnectionError, too
+        is_away = isinstance(error, Unreachable | Unanswered | BusyLoadingError) and not is_refused
+        raise (BrokerAway if is_away else BrokerError)(text) from error
     except Exception as error:
         text = one_line(f"the answer is none of Redis: {type(error).__name__}: {error}")
         raise BrokerError(f"{shown(url)}: {text}") from error
@@ -127,15 +135,15 @@ class RedisQueue:
             if word:
                 self._refuse_word_of_others(word)
                 self._form.purge(self._client, self._queue, self.tag.encode())
-            left = self._left()
-            n_others = left.ready + left.in_hand
-            if n_others:
-                raise ConfigError(
-                    f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
-                    hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
-                )
+            self._refuse_messages_of_others()
             if b"study_id" in word:
                 self._client.delete(self._word)
+
+    def look_free(self) -> None:
+        """As the port."""
+        with asking(self._url):
+            self._refuse_word_of_others(self._client.hgetall(self._word))
+            self._refuse_messages_of_others()
 
     def claim(self) -> None:
         """As the port."""
@@ -150,6 +158,11 @@ class RedisQueue:
                 "fed": 0,
             }
             self._client.hset(self._word, mapping=told)
+
+    def reach(self) -> None:
+        """As the port."""
+        with asking(self._url):
+            self._client.ping()
 
     def push(self, clones: Sequence[Clone]) -> None:
         """As the port."""
@@ -187,7 +200,7 @@ class RedisQueue:
         self._client.close()
 
     def _forgotten(self) -> BrokerError:
-        return BrokerError(
+        return BrokerAway(
             f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
         )
 
@@ -208,6 +221,15 @@ class RedisQueue:
             raise BrokerError(f"{shown(self._url)}: the count of messages in {self._queue} is {told}")
         return n
 
+    def _refuse_messages_of_others(self) -> None:
+        left = self._left()
+        if n_others := left.ready + left.in_hand:
+            raise ConfigError(
+                f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
+                hint="Feed a queue of the study's own, which need not be there yet: --set queue=study, or"
+                " feeder.queue. Or empty this one yourself: tuner removes only its own messages.",
+            )
+
     def _refuse_word_of_others(self, word: Any) -> None:
         """One without a study is nobody's: an older tuner counted on in a Redis that was restarted."""
         told = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
@@ -226,12 +248,15 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
     Raises:
         ConfigError: Redis does not answer, none wait, or they wait in several.
     """
+    if form is not None and not (queue or FORMS[form].default_queue):
+        raise ConfigError(f"a {form} of Redis has no usual name", hint="Name it: --queue KEY.")
     client = connected(url, timeout_s)
     try:
         with asking(url):
             if form is not None:
                 return form, queue or FORMS[form].default_queue
             found = [(one.name, name) for one, name in forms_of(client, queue)]
+            others = [] if found else queues_there(client)
     except BrokerError as error:
         hint = hint_for(error, "Check the address, and that Redis runs.")
         raise ConfigError(str(error), hint=hint) from error
@@ -241,9 +266,38 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
         return found[0]
     looked = f"in {queue}" if queue else "in the queues that the libraries have by themselves"
     if not found:
-        raise ConfigError(
-            f"{shown(url)}: no messages wait {looked}",
-            hint="Name the queue (--queue), or stop its workers until some wait.",
-        )
+        raise ConfigError(f"{shown(url)}: no messages wait {looked}{_held(others)}", hint=_to_name(others))
     several = ", ".join(f"{name} ({one})" for one, name in found)
     raise ConfigError(f"{shown(url)}: messages wait in {several}", hint="Name --form and --queue.")
+
+
+def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigError:
+    """The error that *queue* is empty, which names those that are not."""
+    client = connected(url, timeout_s)
+    try:
+        with asking(url):
+            others = queues_there(client)
+    except BrokerError:
+        others = []
+    finally:
+        client.close()
+    problem = f"the queue {queue} of {shown(url)} is empty ({form})"
+    return ConfigError(f"{problem}{_held(others)}", hint=_to_name(others))
+
+
+def _held(others: Sequence[Holding]) -> str:
+    """Where messages wait, as the end of a sentence."""
+    if not others:
+        return ""
+    named = ", ".join(
+        f"{one_line(one.queue)} ({one.n_messages}, {one.form})" for one in others[:_QUEUES_SHOWN]
+    )
+    more = f" and {len(others) - _QUEUES_SHOWN} more" if len(others) > _QUEUES_SHOWN else ""
+    return f"; these hold messages: {named}{more}"
+
+
+def _to_name(others: Sequence[Holding]) -> str:
+    if not others:
+        return "Name the queue (--queue), or stop its workers until some wait."
+    first = others[0]
+    return f"Name one: --form {first.form} --queue {shlex.quote(one_line(first.queue))}"

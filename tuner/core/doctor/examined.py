@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from tuner.core.doctor.command import (
+    CounterSeen,
+    QueueSeen,
+    ThreadsSeen,
+    counter_finding,
+    queue_finding,
+    threads_finding,
+)
 from tuner.core.doctor.cores import CoresSeen, Neighbours, cores_findings, neighbours_findings
 from tuner.core.doctor.finding import Finding, worst_first
 from tuner.core.doctor.kernel import KernelSeen, kernel_findings
@@ -45,6 +53,9 @@ class BoxSeen:
     room: Room
     servers: tuple[ServerSeen, ...]
     interpreters: Mapping[str, InterpreterSeen]  #: by variant
+    threads: tuple[ThreadsSeen, ...] = ()  #: of a script
+    counters: tuple[CounterSeen, ...] = ()
+    queues: tuple[QueueSeen, ...] = ()
 
 
 def room_findings(room: Room) -> Iterator[Finding]:
@@ -64,8 +75,11 @@ def examined(seen: BoxSeen) -> tuple[Finding, ...]:
         yield from kernel_findings(seen.kernel)
         yield lock_finding(seen.lock)
         yield from map(tool_finding, seen.tools)
+        yield from map(threads_finding, seen.threads)
+        yield from map(counter_finding, seen.counters)
         yield from interpreter_findings(seen.interpreters, len(seen.cores.cpus))
         yield from room_findings(seen.room)
         yield from map(server_finding, seen.servers)
+        yield from map(queue_finding, seen.queues)
 
     return worst_first(found())

@@ -40,6 +40,7 @@ class ServerSeen:
     told: str  #: what it answered, or that it accepts connections
     may_be_started: bool  #: a hook may start it later
     needed_by_tuner: bool  #: it counts or feeds; else only the service is told of it
+    cure: str = ""  #: where it is there, and refuses; empty: it is not there
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +121,14 @@ def server_finding(seen: ServerSeen) -> Finding:
     effect = "nothing is fed or counted, so no window counts"
     if not seen.needed_by_tuner:
         effect = "where the service needs it, it waits or fails, and so do all layouts"
-    if seen.may_be_started:
+    if seen.may_be_started and not seen.cure:
         return doubtful(
             "servers", f"{place}: {seen.problem}", effect, "Nothing, if a hook of the study starts it."
         )
     if not seen.needed_by_tuner:
         return doubtful("servers", f"{place}: {seen.problem}", effect, "Start it, or say where it is.")
-    return blocking("servers", f"{place}: {seen.problem}", effect, "Start it, or say where it is.")
+    cure = seen.cure or "Start it, or say where it is."
+    return blocking("servers", f"{place}: {seen.problem}", effect, cure)
 
 
 def interpreter_findings(seen: Mapping[str, InterpreterSeen], n_cores: int = 1) -> Iterator[Finding]:

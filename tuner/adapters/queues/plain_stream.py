@@ -1,0 +1,159 @@
+"""Messages of nobody's library in a stream of Redis: what an own worker reads with XREADGROUP.
+
+A clone is known by its place in the stream: the second number of its id begins with the study's mark and ends
+with eight zeros in binary, which a number that Redis counts up has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread
+from tuner.adapters.queues.queue import BrokerError, Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_AT_ONCE = 1000
+_MARK_DIGITS = 10  #: of the study's tag, hexadecimal: 40 bits; 16 count a push, 8 are zero
+_OTHERS = "streaq:"  #: begins the keys of a library that keeps its tasks elsewhere
+#: ARGV: how many messages; of each the end of its id, how many words, its words
+_PUSH = """
+local now = redis.call('TIME')
+local ms = now[1] * 1000 + math.floor(now[2] / 1000)
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  local info = redis.call('XINFO', 'STREAM', KEYS[1])
+  for i = 1, #info, 2 do
+    if info[i] == 'last-generated-id' then
+      ms = math.max(ms, tonumber(string.match(info[i + 1], '^%d+')) + 1)
+    end
+  end
+end
+local at = 2
+for _ = 1, tonumber(ARGV[1]) do
+  local n = tonumber(ARGV[at + 1])
+  redis.call('XADD', KEYS[1], string.format('%.0f', ms) .. '-' .. ARGV[at], unpack(ARGV, at + 2, at + 1 + n))
+  at = at + 2 + n
+end
+return 1
+"""
+#: what waits, what is in hand, how many groups there are; without a group, all that is there waits
+_LOOK = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {0, 0, 0} end
+local groups = redis.call('XINFO', 'GROUPS', KEYS[1])
+local n = redis.call('XLEN', KEYS[1])
+if #groups == 0 then return {n, 0, 0} end
+local of = {}
+for i = 1, #groups[1], 2 do of[groups[1][i]] = groups[1][i + 1] end
+local ready = of['lag']
+if not ready or ready > n then
+  ready = #redis.call('XRANGE', KEYS[1], '(' .. of['last-delivered-id'], '+')
+end
+return {ready, of['pending'], #groups}
+"""
+#: Redis 7.0 counts deleted entries as waiting: where none waits, let a group begin at the stream's end
+_SETTLE = """
+local info = redis.call('XINFO', 'STREAM', KEYS[1])
+local of = {}
+for i = 1, #info, 2 do of[info[i]] = info[i + 1] end
+if not of['entries-added'] then return 0 end
+local groups = redis.call('XINFO', 'GROUPS', KEYS[1])
+for _, group in ipairs(groups) do
+  local one = {}
+  for i = 1, #group, 2 do one[group[i]] = group[i + 1] end
+  if #redis.call('XRANGE', KEYS[1], '(' .. one['last-delivered-id'], '+', 'COUNT', 1) == 0 then
+    redis.call('XGROUP', 'SETID', KEYS[1], one['name'], of['last-generated-id'],
+      'ENTRIESREAD', of['entries-added'])
+  end
+end
+return 1
+"""
+
+
+class PlainStream:
+    """Acknowledged, and so counted, as its worker says (XACK); as it is read where the worker never does."""
+
+    name = "stream"
+    default_queue = ""  #: nobody's
+    counts: Literal["started", "finished"] = "finished"
+    tells_in_hand = True
+
+    def keys(self, queue: str) -> list[str]:
+        """The queue's name is its key."""
+        return [queue]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether a stream of that name holds anything: what was worked on long ago will do for a sample."""
+        return bool(queue) and client.type(queue) == b"stream" and client.xlen(queue) > 0
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of the newest, whether they wait or not."""
+        if client.type(queue) != b"stream":
+            return []
+        found: Any = client.xrevrange(queue, count=max(n_most, _AT_ONCE))
+        newest = found[::-1]
+        return [
+            {name.decode("utf-8", "replace"): value for name, value in newest[place][1].items()}
+            for place in spread(len(newest), n_most)
+        ]
+
+    def cut(self, message: Message, queue: str) -> Cut:
+        """As it is: its id is its place in the stream."""
+        if queue.startswith(_OTHERS):
+            raise UnclonableError("is of streaq, which keeps its tasks beside the stream")
+        if any("�" in name for name in message):
+            raise UnclonableError("has a field whose name is no text")
+        return Cut({name: (value,) for name, value in message.items()})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """All of them in one millisecond that was none's before."""
+        words: list[bytes | str | int] = [len(clones)]
+        for number, (new_id, parts) in enumerate(clones):
+            flat = [part for one in parts.items() for part in one]
+            words += [_mark(new_id) << 24 | number << 8, len(flat), *flat]
+        pipe.eval(_PUSH, 1, queue, *words)
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """Of its one group of consumers."""
+        pipe.eval(_LOOK, 1, queue)
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """BrokerError where several groups read it: each would have to be counted for itself."""
+        ready, in_hand, n_groups = answers[0]
+        if n_groups > 1:
+            raise BrokerError(f"{n_groups} groups of consumers read the stream, and tuner counts one")
+        return Left(ready, in_hand)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """What waits, what was acknowledged, and what is in hand."""
+        if client.type(queue) != b"stream":
+            return
+        groups = [group["name"] for group in client.xinfo_groups(queue)]
+        for ours in self._ours(client, queue, _mark(tag)):
+            for group in groups:
+                client.xack(queue, group, *ours)
+            client.xdel(queue, *ours)
+        client.eval(_SETTLE, 1, queue)
+
+    def _ours(self, client: Redis, queue: str, mark: int) -> Iterator[list[bytes]]:
+        """The ids of this study, page by page."""
+        page = self._page(client, queue, "-")
+        while page:
+            if ours := [one for one, _ in page if _is_marked(one, mark)]:
+                yield ours
+            page = self._page(client, queue, f"({page[-1][0].decode()}")
+
+    def _page(self, client: Redis, queue: str, after: str) -> Any:
+        return client.xrange(queue, min=after, count=_AT_ONCE)
+
+
+def _mark(new_id: bytes) -> int:
+    """The study's number, of an id or of the tag that begins it."""
+    return int(new_id.replace(b"-", b"")[:_MARK_DIGITS], 16)
+
+
+def _is_marked(entry_id: bytes, mark: int) -> bool:
+    number = int(entry_id.partition(b"-")[2])
+    return number >> 24 == mark and number & 0xFF == 0
