@@ -46,8 +46,9 @@ class LogReady(_Ready):
 
     kind: Literal["log"]  #: which check
     pattern: Pattern  #: of a line
-    #: lines that match; processes: one for each process; 1 where it is left out and programs is one
-    count: Count | Literal["processes"] = "processes"
+    #: lines that match; processes, threads: as many as the layout has; 1 where it is left out and programs is
+    #: one
+    count: Count | Literal["processes", "threads"] = "processes"
 
 
 class HttpReady(_Ready):

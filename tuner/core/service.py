@@ -10,7 +10,7 @@ from tuner.core.layout import Layout
 
 Programs = Literal["each", "one"]
 OsThreads = Literal["at-start", "on-demand"]
-Workers = Literal["programs", "children", "children-if-several", "pools"]
+Workers = Literal["programs", "children", "children-if-several", "pools", "threads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class ServiceSpec:
     programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
     #: who works on items, and has the layout's threads; "children-if-several": a master that does the work
     #: itself when it is told to start one process only (uvicorn); "pools": the children of each program, of
-    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool)
+    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool); "threads":
+    #: the one program, whose threads are its workers (granian without a GIL): a layout has one process then
     workers: Workers = "programs"
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
     #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
