@@ -58,12 +58,12 @@ def expanded(
     forms, started = _forms(service, user.command, variants), _words(asked.get("command"))
     names = [form.name for form in forms]
     cautions: dict[str, str] = {}
+    warn = cautions.__setitem__
     if any(form.without_gil for form in forms) and gil_is_off(started, {**environment, **user.variables}):
         forms = [form.without_gil or form for form in forms]
         if any(form.workers == "threads" for form in forms):
-            cautions[ON_THREADS] = _ON_THREADS_TOLD.format(service.name)
+            warn("workers-are-threads", _ON_THREADS_TOLD.format(service.name))
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
-    warn = cautions.__setitem__
     if losses := [f"{form.name} loses {form.loses}" for form in forms if form.loses]:
         warn("loses-at-stop", f"{service.name} when it is stopped: {'; '.join(losses)}")
     counted = None
@@ -101,7 +101,6 @@ def expanded(
     return section
 
 
-ON_THREADS = "workers-are-threads"  #: a caution
 _ON_THREADS_TOLD = (
     "{} starts threads in place of worker processes, because the GIL of its Python is off: a layout is one"
     " process, as 1x4 with four workers"
@@ -180,8 +179,8 @@ def _with_own_variants(
             raise Unclear(error.key, f"of variant {name}: {error.problem}") from error
         keys = ("command", "environment", *_OF_VARIANT)
         section["variants"][name] = {key: one[key] for key in keys if key in one}
-        if ON_THREADS in one["cautions"]:
-            section["cautions"].setdefault(ON_THREADS, f"{name}: {one['cautions'][ON_THREADS]}")
+        if (told := one["cautions"].get("workers-are-threads")) is not None:
+            section["cautions"].setdefault("workers-are-threads", f"{name}: {told}")
     return section
 
 
