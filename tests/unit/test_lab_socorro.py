@@ -323,7 +323,7 @@ def test_pythons_are_found_by_name_before_pyenvs_and_the_newest_of_those(tmp_pat
     shim = tmp_path / "bin" / "python3.13"
     shim.write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
     shim.chmod(0o755)
-    for version in ("3.11.9", "3.11.10", "3.12.9", "3.13.0"):
+    for version in ("3.11.9", "3.11.10", "3.12.9", "3.13.0", "3.15.0"):
         _python(tmp_path / "pyenv" / "versions" / version / "bin" / "python", version)
 
     found = pythons_here({"PATH": str(tmp_path / "bin"), "PYENV_ROOT": str(tmp_path / "pyenv")})
@@ -332,5 +332,6 @@ def test_pythons_are_found_by_name_before_pyenvs_and_the_newest_of_those(tmp_pat
         "3.11": str(tmp_path / "pyenv/versions/3.11.10/bin/python"),
         "3.12": str(named),
         "3.13": str(tmp_path / "pyenv/versions/3.13.0/bin/python"),
+        "3.15": str(tmp_path / "pyenv/versions/3.15.0/bin/python"),
     }
     assert pythons_here({"PATH": str(tmp_path), "HOME": str(tmp_path)}) == {}

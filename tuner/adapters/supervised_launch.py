@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 
 from tuner.adapters import supervisord_config as config
@@ -101,9 +102,10 @@ class SupervisedLaunch:
         self._note_deaths()
         if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
             self._note_missing()
-        if threads and self._spec.max_extra_threads is not None:
+        extra = self._spec.max_extra_threads
+        if threads and (extra is not None or self._spec.workers == "threads"):
             least = self._spec.shape(self.layout).threads
-            self._note_threads(least, least + self._spec.max_extra_threads)
+            self._note_threads(least, inf if extra is None else least + extra)
         return tuple(self._problems.values())
 
     def gil_module(self) -> str | None:
@@ -233,14 +235,15 @@ class SupervisedLaunch:
             seen = f"{counted(n_found, 'worker process')} of {n_wanted} run"
             self._note("workers", "wrong-layout", f"{seen} below {self._spec.name}")
 
-    def _note_threads(self, least: int, most: int) -> None:
+    def _note_threads(self, least: int, most: float) -> None:
         """Note wrong numbers. Too many are right where a library starts threads of its own."""
         for pid, name in self._workers().items():
             n_threads = n_threads_of(pid)
             if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
                 continue
             if not least <= n_threads <= most:
-                wanted = f"{least}" if least == most else f"{least} to {most}"
+                wanted = f"{least} or more" if most == inf else f"{least} to {most}"
+                wanted = f"{least}" if least == most else wanted
                 self._note(("threads", pid), "wrong-layout", f"{name} has {n_threads} threads, not {wanted}")
 
     def _starts_own_threads(self, pid: int) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tuner.config.document import Place
     from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
+    from tuner.services.expansion import GilIsOff
     from tuner.services.record import Service
 
 _COMMAND = ("service", "command")
@@ -120,7 +121,7 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
     environment = {**os.environ, **_of_file(asked, folder)}
     section = script_with_variants(_as_it_runs(asked, services[kind], environment, folder), folder)
     try:
-        return expanded(services[kind], section, environment, variants)
+        return expanded(services[kind], section, environment, variants, _gil_is_off(asked, folder))
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
@@ -195,6 +196,22 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
         check_queue_is_read(found, asked, os.environ)
     except Unclear as error:
         raise Misplaced(error.problem, (error.key,)) from error
+
+
+def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
+    """Return what runs a command's Python to find out about its GIL, in the directory that is *asked* for."""
+    from tuner.adapters.worker_interpreter import interpreter_facts
+    from tuner.config.paths import with_home
+
+    def is_off(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+        named = asked.get("directory")
+        try:
+            directory = str(folder / with_home(Path(named))) if isinstance(named, str) else None
+        except ValueError:  # the settings will say so
+            return False
+        return interpreter_facts(command, environment, directory).get("worker_gil") == "off"
+
+    return is_off
 
 
 def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:

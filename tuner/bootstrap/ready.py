@@ -35,7 +35,8 @@ def _check(asked: ReadySettings, layout: Layout, directory: Path | None) -> Chec
 
     match asked.kind:
         case "log":
-            count = layout.processes if asked.count == "processes" else asked.count
+            counts = {"processes": layout.processes, "threads": layout.threads}
+            count = asked.count if isinstance(asked.count, int) else counts[asked.count]
             return LogLines(re.compile(asked.pattern.encode()), count)
         case "http":
             return HttpAnswer(asked.url)

@@ -277,13 +277,16 @@ def _asked(record: StudyRecord) -> StudySettings:
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     """Those of the study that is foretold: a pilot launches some of them."""
-    from tuner.core.pooled import pooled_variants
+    from tuner.core.pooled import one_process_variants, pooled_variants
 
     if record.provenance.get("made_by") != "tuner plan":
         return record.layouts
     connections = json.loads(record.config).get("service", {}).get("connections", "threads")
     threads_of = {one.variant: one.has_threads for one in record.layouts}
-    return asked.layouts_for(record.cores, threads_of, connections, pooled_variants(record.config))
+    kept = record.config
+    return asked.layouts_for(
+        record.cores, threads_of, connections, pooled_variants(kept), one_process_variants(kept)
+    )
 
 
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:

@@ -46,8 +46,8 @@ class LogReady(_Ready):
 
     kind: Literal["log"]  #: Kind of check
     pattern: Pattern  #: Pattern of the line
-    #: Number of matching lines; processes: one for each process; 1 by default if programs is one
-    count: Count | Literal["processes"] = "processes"
+    #: Number of matching lines; processes, threads: as many as the layout has; 1 by default if programs is one
+    count: Count | Literal["processes", "threads"] = "processes"
 
 
 class HttpReady(_Ready):

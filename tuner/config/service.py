@@ -297,7 +297,12 @@ def _check_told(service: ScriptSettings) -> None:
             "a layout's threads are the processes of each program's pool then: programs is each, threads yes",
             ("workers",),
         )
-    if service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
+    if service.workers == "threads":
+        if service.programs != "one" or not service.threads:
+            raise Misplaced(
+                "the one program's threads are its workers then: programs is one, threads yes", ("workers",)
+            )
+    elif service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
         raise Misplaced(
             "the one program is not told how many processes to start: write {processes} in its command or"
             " environment",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 from pydantic import ValidationInfo, field_validator
 
 from tuner.config.brake import BrakeSettings
@@ -13,7 +16,7 @@ from tuner.config.study import StudySettings, in_variants
 from tuner.core.axes import named
 from tuner.core.layout import Layout
 from tuner.core.pooled import shape_of
-from tuner.core.service import connections_of
+from tuner.core.service import Workers, connections_of
 
 
 class HookSettings(Section):
@@ -56,7 +59,8 @@ class Settings(Section):
         for n, name in enumerate(study.variants or ()):
             if not named(name, known):
                 raise Misplaced(f"this service has no variant {name}{nearest(name, known)}", ("variants", n))
-        threads_of, pooled = _threads_of(service, study), _pooled(service)
+        threads_of, pooled = _threads_of(service, study), _with_workers("pools", service)
+        one_process = _with_workers("threads", service)
         found: set[Layout] = set()
         for n, layout in enumerate(study.layouts or ()):
             if known and layout.variant and layout.variant not in threads_of:
@@ -71,7 +75,15 @@ class Settings(Section):
                 raise Misplaced(f"{layout} has threads, and this service has none to choose", ("layouts", n))
             if not layout.has_threads and False not in may_have:
                 raise Misplaced(f"{layout} leaves threads out, and this service has them", ("layouts", n))
-            for one in in_variants(layout, threads_of):
+            may_be_of = threads_of if of_every else [layout.variant if known else ""]
+            if layout.processes > 1 and one_process.issuperset(may_be_of):
+                alone = replace(layout, processes=1, threads=layout.total_threads, has_threads=True)
+                raise Misplaced(
+                    f"{layout} has several processes, and the workers of this service are threads of one:"
+                    f" write {alone}",
+                    ("layouts", n),
+                )
+            for one in in_variants(layout, threads_of, one_process):
                 if one in found:
                     raise Misplaced(f"{layout} names {one}, which is named before", ("layouts", n))
                 found.add(one)
@@ -121,24 +133,31 @@ class Settings(Section):
 
     def layouts_for(self, cores: int) -> tuple[Layout, ...]:
         """The layouts to measure on so many *cores*: those that do not open too many connections."""
-        service = self.service
-        threads_of = _threads_of(service, self.study)
-        return self.study.layouts_for(cores, threads_of, service.connections, _pooled(service))
+        return self.study.layouts_for(cores, *self._of_variants)
 
     def left_out(self, cores: int) -> tuple[Layout, ...]:
         """The layouts that would open too many connections, and are not measured."""
         every = self.study.model_copy(update={"max_connections": None})
         kept = self.layouts_for(cores)
-        of_all = every.layouts_for(cores, _threads_of(self.service, self.study))
+        of_all = every.layouts_for(cores, *self._of_variants)
         return tuple(layout for layout in of_all if layout not in kept)
 
+    @property
+    def _of_variants(
+        self,
+    ) -> tuple[dict[str, bool], int | Literal["threads"], frozenset[str], frozenset[str]]:
+        """What `StudySettings.layouts_for` wants to know of the service and its variants."""
+        service = self.service
+        pooled, one_process = _with_workers("pools", service), _with_workers("threads", service)
+        return _threads_of(service, self.study), service.connections, pooled, one_process
 
-def _pooled(service: CrashProcessorSettings | ScriptSettings) -> frozenset[str]:
-    """The variants whose threads are processes of a pool; "" is the service as it is."""
+
+def _with_workers(asked: Workers, service: CrashProcessorSettings | ScriptSettings) -> frozenset[str]:
+    """The variants whose workers are of the kind that is *asked*; "" is the service as it is."""
     if not isinstance(service, ScriptSettings):
         return frozenset()
     told = {"": service, **{name: service.of(name) for name in service.variants}}
-    return frozenset(name for name, one in told.items() if one.workers == "pools")
+    return frozenset(name for name, one in told.items() if one.workers == asked)
 
 
 def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:

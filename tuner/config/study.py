@@ -149,6 +149,7 @@ class StudySettings(Section):
         threads_of: Mapping[str, bool],
         connections: int | Literal["threads"] = "threads",
         pooled: Collection[str] = (),
+        one_process: Collection[str] = (),
     ) -> tuple[Layout, ...]:
         """The layouts to measure; one that names no variant is every variant that can have it.
 
@@ -158,16 +159,21 @@ class StudySettings(Section):
                 it is.
             connections: that a process opens; a layout of the grid with too many is made smaller.
             pooled: the variants whose threads are processes of a pool.
+            one_process: the variants whose workers are threads of one process.
         """
         if self.layouts is not None:
-            return tuple(one for layout in self.layouts for one in in_variants(layout, threads_of))
+            return tuple(
+                one for layout in self.layouts for one in in_variants(layout, threads_of, one_process)
+            )
         return tuple(
             layout
             for variant, has_threads in threads_of.items()
             for layout in self._within_connections(
                 [
                     replace(layout, variant=variant)
-                    for layout in grid_of(self.grid or "divisors", cores, has_threads=has_threads)
+                    for layout in _grid(
+                        self.grid or "divisors", cores, has_threads, is_one_process=variant in one_process
+                    )
                 ],
                 lambda layout: connections_of(shape_of(layout, pooled), connections),
             )
@@ -203,14 +209,25 @@ def _next_smaller(layout: Layout, most: int, opened: Callable[[Layout], int]) ->
     return replace(alone, processes=processes) if processes else None
 
 
-def in_variants(layout: Layout, threads_of: Mapping[str, bool]) -> tuple[Layout, ...]:
+def _grid(name: str, cores: int, has_threads: bool, *, is_one_process: bool) -> list[Layout]:
+    """The grid of a variant; with one process as many threads as the others have workers without threads."""
+    if not is_one_process:
+        return grid_of(name, cores, has_threads=has_threads)
+    return [Layout(1, one.processes) for one in grid_of(name, cores, has_threads=False)]
+
+
+def in_variants(
+    layout: Layout, threads_of: Mapping[str, bool], one_process: Collection[str] = ()
+) -> tuple[Layout, ...]:
     """The *layout* with the threads of its variant; where it names none, in every variant that can have it.
 
-    One of several threads can be had by variants with threads to choose, ``8x-`` by those without.
+    One of several threads can be had by variants with threads to choose, ``8x-`` by those without. One of
+    several processes cannot be had by variants of one process.
 
     Args:
         layout: as it was asked for.
         threads_of: as for `StudySettings.layouts_for`.
+        one_process: likewise.
     """
     if layout.variant or "" in threads_of:
         has_threads = threads_of.get(layout.variant, threads_of.get("", True))
@@ -218,7 +235,8 @@ def in_variants(layout: Layout, threads_of: Mapping[str, bool]) -> tuple[Layout,
     return tuple(
         replace(layout, variant=variant, has_threads=has_threads)
         for variant, has_threads in threads_of.items()
-        if has_threads == layout.has_threads or (layout.has_threads and layout.threads == 1)
+        if (has_threads == layout.has_threads or (layout.has_threads and layout.threads == 1))
+        and (layout.processes == 1 or variant not in one_process)
     )
 
 

@@ -22,7 +22,7 @@ the next one fits. What it rests on:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -91,6 +91,7 @@ def walk(
     refuses: Refuses,
     *,
     most_bytes: float | None = None,
+    one_process: Collection[str] = (),
 ) -> tuple[Way, ...]:
     """Where *scouts* have come from the edge of *layouts*, a way for each variant, up to one that goes on.
 
@@ -101,6 +102,7 @@ def walk(
         scouts: what was seen up to now, each layout once or twice.
         refuses: asked of a layout before it is scouted.
         most_bytes: memory that a layout may use; None: any.
+        one_process: the variants that have one process only.
     """
     seen: dict[Layout, list[Scout]] = {}
     for one in scouts:
@@ -108,7 +110,8 @@ def walk(
     ways: list[Way] = []
     for variant in dict.fromkeys(layout.variant for layout in layouts):
         corner = corner_of([layout for layout in layouts if layout.variant == variant])
-        ways.append(_way(corner, seen, _with_memory(refuses, seen, most_bytes)))
+        may_fork = variant not in one_process
+        ways.append(_way(corner, seen, _with_memory(refuses, seen, most_bytes), may_fork=may_fork))
         if ways[-1].next is not None:
             break
     return tuple(ways)
@@ -119,10 +122,10 @@ def corner_of(layouts: Sequence[Layout]) -> Layout:
     return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
 
 
-def doubled(layout: Layout) -> list[Layout]:
-    """Twice the threads, then twice the processes."""
+def doubled(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
+    """Twice the threads, then twice the processes, unless it has one only (not *may_fork*)."""
     processes, threads = layout.processes, layout.threads
-    more = [Layout(2 * processes, threads, layout.variant, layout.has_threads)]
+    more = [Layout(2 * processes, threads, layout.variant, layout.has_threads)] if may_fork else []
     if layout.has_threads:
         more.insert(0, Layout(processes, 2 * threads, layout.variant))
     return more
@@ -210,12 +213,12 @@ def opens_too_many(config: str, layout: Layout) -> str | None:
     return f"{layout} opens {opened} connections, and {most} is the most (--max-connections)"
 
 
-def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuses) -> Way:
+def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuses, *, may_fork: bool) -> Way:
     at = corner
     while True:
         here = seen.get(at)
         if here is None:  # only the corner: others are reached by what they gave
-            whys = [refuses(layout) for layout in doubled(at)]
+            whys = [refuses(layout) for layout in doubled(at, may_fork=may_fork)]
             if all(why is not None for why in whys):  # nothing could come of looking
                 return Way(corner, at, "refused", whys[0] or "")
             return Way(corner, at, next=at)
@@ -226,7 +229,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
         if any(what not in MAY_HELP for one in here for what in one.what):
             return Way(corner, at, "full")
         refused, is_unseen = "", False
-        for more in doubled(at):
+        for more in doubled(at, may_fork=may_fork):
             there = seen.get(more)
             if there is None:
                 if (why := refuses(more)) is None:

@@ -10,7 +10,7 @@ from tuner.core.layout import Layout
 
 Programs = Literal["each", "one"]
 OsThreads = Literal["at-start", "on-demand"]
-Workers = Literal["programs", "children", "children-if-several", "pools"]
+Workers = Literal["programs", "children", "children-if-several", "pools", "threads"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class ServiceSpec:
     programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
     #: who works on items, and has the layout's threads; "children-if-several": a master that does the work
     #: itself when it is told to start one process only (uvicorn); "pools": the children of each program, of
-    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool)
+    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool); "threads":
+    #: the one program, whose threads are its workers (granian without a GIL): a layout has one process then
     workers: Workers = "programs"
     event_loop: bool = False  #: each worker process runs Python in one loop, whatever threads the layout has
     probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
@@ -74,7 +75,8 @@ class ServiceSpec:
         """How many worker processes *layout* has, and threads in each that work on items."""
         if self.workers == "pools":
             return layout.as_processes
-        return layout.as_loops if self.event_loop and layout.has_threads else layout
+        is_loop = self.event_loop and self.workers != "threads"  # else each of these threads has a loop
+        return layout.as_loops if is_loop and layout.has_threads else layout
 
     def command_line(
         self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None

@@ -31,7 +31,9 @@ def render_service(one: Mapping[str, Any]) -> str:
     lines += _pair("typed as", f"tuner grid -- {one['example']}")
     lines += _pair("page", one["page"])
     for n, form in enumerate(one["forms"]):
-        lines += ["", *_form(form, is_default=n == 0)]
+        lines += ["", *_form(form, "the default" if n == 0 else f"--variants {form['form']}")]
+        if form["without_gil"] is not None:
+            lines += ["", *_form(form["without_gil"], f"{form['form']} on a Python whose GIL is off")]
     lines += ["", "Counted by"]
     for n, probe in enumerate(one["probes"]):
         default = " (default)" if n == 0 else f" (--set probe={probe['probe']})"
@@ -50,10 +52,10 @@ def render_service(one: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _form(form: Mapping[str, Any], *, is_default: bool) -> list[str]:
-    choice = "the default" if is_default else f"--variants {form['form']}"
+def _form(form: Mapping[str, Any], choice: str) -> list[str]:
     lines = [f"{form['form']}: {form['summary']} ({choice})"]
-    counted = f"processes and {form['threads']}" if form["threads"] else "processes alone"
+    processes = "one process" if form["workers"] == "threads" else "processes"
+    counted = f"{processes} and {form['threads']}" if form["threads"] else "processes alone"
     started = "one program, which starts them" if form["programs"] == "one" else "a program each"
     lines += _pair("layouts", f"{counted}: {form['layout']}; {started}")
     told = (form["told"], form["always"])

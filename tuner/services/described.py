@@ -41,18 +41,22 @@ def described(service: Service) -> dict[str, Any]:
 
 def _form(form: Form, service: Service) -> dict[str, Any]:
     processes, threads = _EXAMPLE if form.threads else (_EXAMPLE[0], 1)
+    if form.workers == "threads":
+        processes = 1
     layout = Layout(processes, threads, has_threads=bool(form.threads))
     return {
         "form": form.name,
         "summary": form.summary,
         "threads": form.threads or None,
         "programs": form.programs,
+        "workers": form.workers,
         "layout": str(layout),
         "told": _told(form.layout, layout),
         "always": _told(service.always, layout),
         "ready": None if form.ready is None else dict(form.ready),
         "stop": {"signal": "TERM", "wait": "60s", "as_group": "no", **form.stop},
         "loses": form.loses or None,
+        "without_gil": None if form.without_gil is None else _form(form.without_gil, service),
     }
 
 

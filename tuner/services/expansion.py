@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import PurePath
@@ -12,6 +12,9 @@ from tuner.core.command_words import CommandWords, split_command, taken_apart
 from tuner.core.errors import ConfigError
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 from tuner.services.running import escaped
+
+#: whether the Python that a command runs has its GIL off, by its words and its environment
+GilIsOff = Callable[[Sequence[str], Mapping[str, str]], bool]
 
 
 class Unclear(ConfigError):
@@ -23,7 +26,11 @@ class Unclear(ConfigError):
 
 
 def expanded(
-    service: Service, asked: Mapping[str, Any], environment: Mapping[str, str], variants: Sequence[str] | None
+    service: Service,
+    asked: Mapping[str, Any],
+    environment: Mapping[str, str],
+    variants: Sequence[str] | None,
+    gil_is_off: GilIsOff = lambda _words, _environment: False,
 ) -> dict[str, Any]:
     """The section of a script: the user's, *asked*, with all that the record *service* knows filled in.
 
@@ -36,30 +43,36 @@ def expanded(
         environment: what the service inherits: tuner's own, and the environment file's.
         variants: the forms to measure beside each other, or the user's own variants; None: the form that
             the command asks for.
+        gil_is_off: asks the command's Python, where the form depends on it.
 
     Raises:
         Unclear: a form, a probe or a variable does not go with the record, or there is no command.
     """
     if asked.get("variants") is not None:
-        return _with_own_variants(service, asked, environment)
+        return _with_own_variants(service, asked, environment, gil_is_off)
     user = _user(service, asked, environment)
     settings = {one.name: value for one in service.settings if (value := one.value(user.command)) is not None}
     _check(service, user.command, settings, asked)
     feeder = asked.get("feeder")
     if isinstance(feeder, Mapping) and feeder.get("kind") == "queue":
         settings.setdefault("sample", str(feeder.get("sample")))  # the queue is fed, as with a setting
-    forms = _forms(service, user.command, variants)
-    section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
+    forms, started = _forms(service, user.command, variants), _words(asked.get("command"))
+    names = [form.name for form in forms]
     cautions: dict[str, str] = {}
     warn = cautions.__setitem__
     of_queue = _told_queue(service, user.command, asked)
     if of_queue != Told():
         warn("queue-told", _queue_told(service, of_queue))
+    if any(form.without_gil for form in forms) and gil_is_off(started, {**environment, **user.variables}):
+        forms = [form.without_gil or form for form in forms]
+        if any(form.workers == "threads" for form in forms):
+            warn("workers-are-threads", _ON_THREADS_TOLD.format(service.name))
+    section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
     if losses := [f"{form.name} loses {form.loses}" for form in forms if form.loses]:
         warn("loses-at-stop", f"{service.name} when it is stopped: {'; '.join(losses)}")
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
-        counted = _counted(service, asked.get("probe"), [form.name for form in forms])
+        counted = _counted(service, asked.get("probe"), names)
         section["probe"] = dict(counted.section(user.command, settings))
         _check_counted(section["probe"], feeder)
         if counted.cost_warning:
@@ -75,14 +88,14 @@ def expanded(
     if not service.logs(user.command):
         forms = [replace(form, ready=None) for form in forms]
     told = {
-        form.name: {**_own_first(form.section(), asked), **_told(service, form, counted, user, of_queue)}
-        for form in forms
+        name: {**_own_first(form.section(), asked), **_told(service, form, counted, user, of_queue)}
+        for name, form in zip(names, forms, strict=True)
     }
     kept = {name: value for name, value in asked.items() if name not in {*user.settings, *_EXPANDED}}
     if isinstance(asked.get("probe"), Mapping):
         section["probe"] = asked["probe"]
     if variants is None:
-        section |= {**kept, **told[forms[0].name]}
+        section |= {**kept, **told[names[0]]}
     else:
         section |= {**kept, "command": [*user.before, *user.command.words], "variants": told}
     carried = {name for of_form in told.values() for name in of_form["environment"]}
@@ -93,6 +106,10 @@ def expanded(
 
 
 QUEUE_TOLD = "queue-told"  #: the caution of a study whose workers are told which queue to read
+_ON_THREADS_TOLD = (
+    "{} starts threads in place of worker processes, because the GIL of its Python is off: a layout is one"
+    " process, as 1x4 with four workers"
+)
 _EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
 #: what a variant of a script has, beside its command and environment
 _OF_VARIANT = (
@@ -158,14 +175,14 @@ def _own_first(section: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str
 
 
 def _with_own_variants(
-    service: Service, asked: Mapping[str, Any], environment: Mapping[str, str]
+    service: Service, asked: Mapping[str, Any], environment: Mapping[str, str], gil_is_off: GilIsOff
 ) -> dict[str, Any]:
     """Variants of the user's own (interpreters, allocators): each is expanded as the service would be."""
     own = asked["variants"]
     if not isinstance(own, Mapping):
         raise Unclear("variants", "should be a mapping; name forms to compare under study: variants")
     plain = {name: value for name, value in asked.items() if name != "variants"}
-    section = expanded(service, plain, environment, None)
+    section = expanded(service, plain, environment, None)  # nothing is started by the service's own Python
     section["variants"] = {}
     for name, variant in own.items():
         other = variant if isinstance(variant, Mapping) else {}
@@ -173,11 +190,14 @@ def _with_own_variants(
         if isinstance(asked.get("stop"), Mapping) and isinstance(other.get("stop"), Mapping):
             other = {**other, "stop": {**asked["stop"], **other["stop"]}}
         try:
-            one = expanded(service, {**plain, **other, "environment": merged}, environment, None)
+            asked_of_it = {**plain, **other, "environment": merged}
+            one = expanded(service, asked_of_it, environment, None, gil_is_off)
         except Unclear as error:
             raise Unclear(error.key, f"of variant {name}: {error.problem}") from error
         keys = ("command", "environment", *_OF_VARIANT)
         section["variants"][name] = {key: one[key] for key in keys if key in one}
+        if (told := one["cautions"].get("workers-are-threads")) is not None:
+            section["cautions"].setdefault("workers-are-threads", f"{name}: {told}")
     return section
 
 

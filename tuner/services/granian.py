@@ -14,7 +14,35 @@ _STOP = {"signal": "TERM", "wait": "60s"}
 _METRICS = ("--metrics", "--no-metrics", "--metrics-address", "--metrics-port", "--metrics-scrape-interval")
 
 
-def _form(name: str, summary: str, kind: str, os_threads: OsThreads) -> Form:
+_ON_THREADS = ("--workers", "--blocking-threads", "--runtime-threads")
+
+
+def _on_threads(name: str, summary: str, *, event_loop: bool) -> Form:
+    """On a free-threaded Python its workers are threads, each with an HTTP server and one thread for Python
+    (or an event loop) of its own; it refuses to start where the GIL is on."""
+    return Form(
+        name=name,
+        summary=summary,
+        layout=Told(
+            {
+                "GRANIAN_WORKERS": "{threads}",
+                "GRANIAN_BLOCKING_THREADS": "1",
+                "GRANIAN_RUNTIME_THREADS": "1",
+            },
+            ("--workers={threads}", "--blocking-threads=1", "--runtime-threads=1"),
+            _ON_THREADS,
+        ),
+        threads="workers that are threads",
+        os_threads="at-start",
+        programs="one",
+        workers="threads",
+        event_loop=event_loop,
+        ready=_READY,
+        stop=_STOP,
+    )
+
+
+def _form(name: str, summary: str, kind: str, os_threads: OsThreads, without_gil: Form) -> Form:
     return Form(
         name=name,
         summary=summary,
@@ -29,6 +57,7 @@ def _form(name: str, summary: str, kind: str, os_threads: OsThreads) -> Form:
         event_loop=kind == "runtime",
         ready=_READY,
         stop=_STOP,
+        without_gil=without_gil,
     )
 
 
@@ -68,8 +97,20 @@ SERVICE = Service(
     example="granian --interface wsgi app:app",
     commands=("granian",),
     forms=(
-        _form("blocking", "threads that run Python in each worker, for WSGI", "blocking", "on-demand"),
-        _form("runtime", "threads of the Rust part in each worker, for ASGI and RSGI", "runtime", "at-start"),
+        _form(
+            "blocking",
+            "threads that run Python in each worker, for WSGI",
+            "blocking",
+            "on-demand",
+            _on_threads("blocking-workers", "workers of one process, for WSGI", event_loop=False),
+        ),
+        _form(
+            "runtime",
+            "threads of the Rust part in each worker, for ASGI and RSGI",
+            "runtime",
+            "at-start",
+            _on_threads("runtime-workers", "workers of one process, for ASGI and RSGI", event_loop=True),
+        ),
     ),
     form_of=_form_of,
     grammar=Grammar(prefix="GRANIAN_"),  # click
@@ -111,5 +152,6 @@ SERVICE = Service(
         "Its documentation: no golden rule; workers = cores to begin with, 1 in a container of one core.",
         "Not told otherwise it has hundreds of blocking threads in each worker: half of its --backpressure.",
         "Runtime threads run no Python: more of them than cores never help, and it says so itself.",
+        "On a Python whose GIL is off its workers are threads of one process: layouts are 1xT.",
     ),
 )

@@ -54,6 +54,8 @@ class Form:
     os_threads: OsThreads | None = None  #: when the layout's threads start; None: they are none of the system
     loses: str = ""  #: what a stop loses, where it cannot be helped; told before a study
     event_loop: bool = False  #: a process works on as many requests as come
+    #: what it is on a Python whose GIL is off, where its workers are no processes then; None: the same
+    without_gil: Form | None = None
 
     def section(self) -> dict[str, Any]:
         """The keys of the service that this form says, but for its command and environment."""
@@ -66,8 +68,9 @@ class Form:
         if self.workers is not None:
             section["workers"] = self.workers
         if self.ready is not None:
-            each = {"count": "processes"} if self.ready["kind"] == "log" and self.programs == "one" else {}
-            section["ready"] = {**each, **self.ready}
+            is_counted = self.ready["kind"] == "log" and self.programs == "one"
+            of_each = "threads" if self.workers == "threads" else "processes"
+            section["ready"] = {**({"count": of_each} if is_counted else {}), **self.ready}
         if self.stop:
             section["stop"] = dict(self.stop)
         if self.max_extra_threads is not None:
@@ -158,6 +161,11 @@ class Service:
     def separator(self, variable: str) -> str:
         """What stands between the parts of a joined *variable*."""
         return self.separators.get(variable, " ")
+
+    @property
+    def every_form(self) -> tuple[Form, ...]:
+        """The forms, and those that they are on a Python whose GIL is off."""
+        return (*self.forms, *(one.without_gil for one in self.forms if one.without_gil is not None))
 
     def form(self, name: str) -> Form | None:
         """The form of that name."""

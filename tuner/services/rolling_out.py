@@ -256,7 +256,7 @@ def _form_of(service: Service, merged: Mapping[str, Any], layout: Layout, told: 
         return form
     candidates = [
         form
-        for form in service.forms
+        for form in service.every_form
         if form.programs == merged.get("programs") and _is_told(form.layout, told)
     ]
     asked = service.form_of(_looked_at(told.words, service, told.environment))

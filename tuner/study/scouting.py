@@ -21,6 +21,7 @@ from tuner.core.growth import (
 from tuner.core.layout import Layout
 from tuner.core.limit_text import WORDS, render_amount
 from tuner.core.limits import limits_from, usage_of
+from tuner.core.pooled import one_process_variants
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Proposal
 from tuner.ports import Box
@@ -70,7 +71,10 @@ class Scouting:
         """How far they have come."""
         known = (self.study.limits.get("memory_bytes"), self.box.free_bytes())
         most_bytes = min((one for one in known if one is not None), default=None)
-        return walk(self.study.layouts, self.scouts, self._refuses, most_bytes=most_bytes)
+        one_process = one_process_variants(self.study.config)
+        return walk(
+            self.study.layouts, self.scouts, self._refuses, most_bytes=most_bytes, one_process=one_process
+        )
 
     def next_cell(self) -> Cell | None:
         """What to look at next, as far as it was tried; None: nothing more."""

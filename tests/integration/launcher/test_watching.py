@@ -73,6 +73,20 @@ def test_too_few_or_too_many_threads_are_told(launcher_of: LaunchersOf, threads:
     assert all(problem.detail.endswith(said) for problem in problems)
 
 
+def test_workers_that_are_threads_of_the_one_program_are_counted(launcher_of: LaunchersOf) -> None:
+    how = {"programs": "one", "workers": "threads"}
+    with launcher_of("wait", "4", spec=how).running(Layout(1, 3), {}) as launch:
+        await_threads(launch, 4)
+        assert launch.worker_pids() == frozenset(launch.watch.alive().values())
+        assert launch.problems() == ()
+    with launcher_of("wait", "2", spec=how).running(Layout(1, 3), {}) as launch:
+        await_threads(launch, 2)
+        (problem,) = launch.problems()
+
+    assert problem.slug == "wrong-layout"
+    assert problem.detail.endswith(wording("launch.fewer-threads-than-workers"))
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="OpenBLAS starts no threads on one core")
 def test_threads_that_a_numeric_library_starts_are_no_wrong_layout(launcher_of: LaunchersOf) -> None:
     """One of OpenBLAS beside the main thread."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from tuner.adapters.lab.program import packages_of
 from tuner.core.errors import ConfigError
 
-VERSIONS = ("3.11", "3.12", "3.13")  #: those that tuner runs on
+VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.15")  #: those that tuner runs on
 
 
 def pythons_here(environment: Mapping[str, str]) -> dict[str, str]:

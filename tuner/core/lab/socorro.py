@@ -126,7 +126,7 @@ class Socorro:
             return ["Only a run without --quick compares interpreters and ways to start a child."]
         if python is not None:
             return ["A run with one --python compares no interpreters; with several, or none, it does."]
-        return [] if pythons else ["No Python 3.11, 3.12 or 3.13 was found by name or of pyenv to compare."]
+        return [] if pythons else ["No Python 3.11 to 3.15 was found by name or of pyenv to compare."]
 
     def panel(self, at: At) -> tuple[str, str]:
         """A panel for each box, and one for interpreters."""

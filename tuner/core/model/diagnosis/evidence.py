@@ -15,7 +15,12 @@ from tuner.core.limits import Verdict
 from tuner.core.load_facts import LoadFacts, load_facts, spread_of_launches
 from tuner.core.masters import has_master
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
-from tuner.core.pooled import event_loop_variants, pooled_variants, shape_of
+from tuner.core.pooled import (
+    event_loop_variants,
+    one_process_variants,
+    pooled_variants,
+    shape_of,
+)
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.core.tally import (
     LaunchTally,
@@ -152,7 +157,8 @@ def evidence_of(
         if own.n_short:
             short[own.layout].append(own)
     found = []
-    pooled, loops = pooled_variants(study.config), event_loop_variants(study.config)
+    pooled = pooled_variants(study.config)
+    loops = event_loop_variants(study.config) - one_process_variants(study.config)
     facts = load_facts(study)
     for layout in dict.fromkeys((*study.layouts, *good, *short)):
         n_good = sum(one.n_windows - one.n_at_a_rate for one in good[layout])
