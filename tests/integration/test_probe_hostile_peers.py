@@ -109,7 +109,7 @@ def talking(answer: bytes) -> Send:
 
 
 #: which bound is met first depends on the box
-TOO_LONG = "larger than [0-9]+ MB|Timeout|no whole (page|answer) in 1s|did not answer within|timeout"
+TOO_LONG = "larger than [0-9]+ MiB|Timeout|no whole (page|answer) in 1s|did not answer within|timeout"
 PROMETHEUS: list[tuple[bytes | Send, str]] = [
     (endlessly(b"", b"HTTP/1.1 100 Continue\r\n\r\n"), TOO_LONG),
     (endlessly(CHUNKED + b"8\r\nitems 5\n\r\n0\r\n", b"X: y\r\n"), TOO_LONG),

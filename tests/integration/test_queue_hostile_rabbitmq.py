@@ -30,7 +30,7 @@ pytestmark = pytest.mark.integration
 OURS = Claim("ours", "ours.tuner.db", "here")
 LONG_S = 30.0
 SOON_S = 0.5  #: of a peer that would hold whoever asks
-TOO_LONG = "larger than [0-9]+ MB|Timeout|timed out"
+TOO_LONG = "larger than [0-9]+ MiB|Timeout|timed out"
 END = b"\xce"
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8

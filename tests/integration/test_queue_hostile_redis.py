@@ -32,7 +32,7 @@ OURS = Claim("ours", "ours.tuner.db", "here")
 LONG_S = 30.0
 SOON_S = 1.0  #: of a peer that does not end
 SAMPLE = Path(__file__).parents[1] / "golden" / "messages" / "taskiq.json"
-TOO_LONG = "larger than [0-9]+ MB|Timeout"
+TOO_LONG = "larger than [0-9]+ MiB|Timeout"
 NINES = b"9" * 5000
 LOOKED = b"+OK\r\n+QUEUED\r\n+QUEUED\r\n"
 

@@ -244,8 +244,11 @@ def shell_script(words: Sequence[str]) -> int | None:
 def is_runner(words: Sequence[str]) -> bool:
     """Whether a process with this command line runs another (``uv run gunicorn``, ``timeout 60 gunicorn``).
 
-    Those that are scripts have an interpreter before them; some become what they run.
+    Those that are scripts have an interpreter before them; some become what they run. A shell is none: it may
+    be the worker itself.
     """
+    if is_shell(words):
+        return False
     taken = taken_apart(words)
     return bool(taken.before) or (
         bool(taken.interpreter) and not taken.is_module and bool(taken_apart(taken.words).before)
