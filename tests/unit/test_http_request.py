@@ -109,3 +109,20 @@ def test_a_unix_socket_is_named_by_its_path_and_requests_of_a_file_go_there(tmp_
 def test_what_names_no_unix_socket_is_refused(url: str) -> None:
     with raises(ConfigError, wording("feeders.names-no-unix-socket")):
         parse_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://u:hunter2@h/",
+        "http://u:hunter2@h:99999/",
+        "ftp://u:hunter2@h/",
+        "http://u:hunter2@h/\t",
+        "http://h/?token=hunter2#f",
+    ],
+)
+def test_an_error_prints_no_secret_of_a_url(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_url(url)
+
+    assert "hunter2" not in caught.value.problem + (caught.value.hint or "")

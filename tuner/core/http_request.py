@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from tuner.core.errors import ConfigError
+from tuner.core.redaction import redacted
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
@@ -53,22 +54,23 @@ def parse_url(text: str) -> HttpUrl:
         ConfigError: it is no such URL.
     """
     hint = "Write it as http://127.0.0.1:8000/path, escaped as in a browser's address line."
+    shown = redacted(text)  # an error may be logged
     if _VISIBLE.fullmatch(text) is None:
-        raise ConfigError(f"{text!r} is no URL", hint=hint)
+        raise ConfigError(f"{shown!r} is no URL", hint=hint)
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise ConfigError(f"{text} is no URL: {error}", hint=hint) from error
+        raise ConfigError(f"{shown} is no URL: {error}", hint=hint) from error
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if parts.scheme == "http+unix":
         return _unix_url(text, unquote(parts.netloc), "" if parts.fragment else target)
     is_tls = parts.scheme == "https"
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise ConfigError(f"{text} is no http URL", hint=hint)
+        raise ConfigError(f"{shown} is no http URL", hint=hint)
     if "@" in parts.netloc or parts.fragment:
         raise ConfigError(
-            f"{text} has a user or a fragment, which are not sent",
+            f"{shown} has a user or a fragment, which are not sent",
             hint="Use an Authorization header for a user.",
         )
     return HttpUrl(parts.hostname, port or (443 if is_tls else 80), parts.netloc, target, is_tls)
