@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
 #: what tells something -> the place of the slug among its arguments
-_TELLERS = {"VoidReason": 0, "warning": 0, "warn": 0, "_warn": 0, "_note": 1}
+_TELLERS = {"VoidReason": 0, "warning": 0, "warn": 0, "_warn": 0, "_warn_once": 0, "_note": 1}
 
 
 #: what an error is made with, its text first

@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Sequence
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any
 
 from tuner.core.errors import TunerError
@@ -46,10 +46,11 @@ def _is_program(word: str) -> bool:
     from tuner.core.wrappers import WRAPPERS, is_assignment
     from tuner.services.catalogue import known_services
 
-    path = Path(word)
-    if path.exists():
-        return path.is_file() and os.access(path, os.X_OK) and path.suffix not in (".yaml", ".yml", ".db")
-    program = PurePath(word).name
+    path = PurePath(word)
+    if os.path.exists(word):  # False as well where a folder may not be entered
+        is_file = os.path.isfile(word) and os.access(word, os.X_OK)
+        return is_file and path.suffix not in (".yaml", ".yml", ".db")
+    program = path.name
     if is_assignment(word) or is_python(program) or program in SHELLS or program in WRAPPERS:
         return True
     return shutil.which(word) is not None or any(

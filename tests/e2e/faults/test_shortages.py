@@ -99,9 +99,10 @@ def test_a_worker_that_forks_without_end_is_stopped_with_all_its_children(limite
 @pytest.mark.parametrize(
     ("n_processes", "code", "said"),
     [
-        (1, 2, "Error: no further process can be started"),  # its guardian
-        (2, 3, "the guardian process cannot start a launch: [Errno 11] Resource temporarily unavailable"),
-        (3, 3, "Too many processes in process table to spawn 'worker_0'"),  # as supervisord has it
+        (1, 2, "Error: no further thread can be started"),  # of the progress
+        (2, 2, "Error: no further process can be started"),  # its guardian
+        (3, 3, "the guardian process cannot start a launch: [Errno 11] Resource temporarily unavailable"),
+        (4, 3, "Too many processes in process table to spawn 'worker_0'"),  # as supervisord has it
     ],
 )
 def test_a_tuner_that_may_start_too_few_processes_says_so(
