@@ -177,6 +177,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, metavar="FILE", help="keep the rows as JSON")
     options = parser.parse_args()
     options.services = options.services.resolve()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job in the background ignores it
     os.environ["PATH"] = f"{options.services / 'bin'}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory(prefix="fh-") as given, ThreadPoolExecutor(options.at_once) as pool:
         child = build_child(Path(given))
