@@ -52,7 +52,7 @@ NEAR_RATIO = 0.95  #: of the highest ideal: such a layout counts as best
 LONGEST_S = 1200.0
 INTERRUPTED = 130
 LAST_LINE = "Not known yet"
-_ROW = re.compile(r"  (\d+x[\d-]+\S*) +[\d ]+ items")
+_ROW = re.compile(r"(?:^|\s)(\d+x[\d-]+(?:@\S+)?) +\d[\d ]* items/10 min")
 ESTIMATE, RANKING, BEST_GROUP = "It takes about", "PROVISIONAL:", re.compile(r"May be the best: (.+)\.$")
 
 
@@ -129,7 +129,7 @@ def _watch(place: Place) -> _Seen:
                 seen.ranking_s = now_s - began_s
             if found := BEST_GROUP.search(line.rstrip()):
                 seen.named = tuple(found[1].split(", "))
-            if seen.ranking_s is not None and (row := _ROW.match(line)):
+            if seen.ranking_s is not None and (row := _ROW.search(line)):
                 seen.ranked += (row[1],)
             is_ranked = seen.ranking_s is not None and LAST_LINE in line
             if not is_over and (is_ranked or now_s - began_s > LONGEST_S):
