@@ -302,8 +302,8 @@ def grid(
         typer.Option(
             metavar="STUDY",
             rich_help_panel=FILE,
-            help="Begin a new study with the settings of this one; other options replace them. It is kept"
-            " beside it, by the next free number.",
+            help="Begin a new study with the settings of this one, in a new file next to it. Other options"
+            " override them.",
         ),
     ] = None,
     fleet: Annotated[

@@ -31,7 +31,8 @@ WarmupCap = Annotated[
         "--warmup-cap",
         metavar="TIME",
         rich_help_panel=TIME,
-        help="Longest warm-up of auto, default 5m; what has not settled by then is measured, and marked.",
+        help="Longest warm-up of auto (default: 5m). A layout that is not steady by then is measured and"
+        " marked.",
     ),
 ]
 ShortWindow = Annotated[

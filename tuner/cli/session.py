@@ -315,7 +315,7 @@ def _say_first_look(
 
     for line in render_first_look(record, windows).splitlines():
         say_line(line)
-    say_line("The study goes on until it knows; Ctrl-C ends it with what is known by then.")
+    say_line("The study continues until the answer is known. Ctrl-C stops it and prints the ranking so far.")
 
 
 def _grew(followed: Followed, shown: Shown, study: StudyRecord) -> None:

@@ -173,10 +173,10 @@ def _pairs(case: _Case) -> NextStep | None:
     if case.study.strategy != "aa":
         return None
     if case.facts.ending == "cut-off":
-        return NextStep("go-on", "The study was cut off; this goes on with it:", case.going_on())
+        return NextStep("go-on", "The study was interrupted. This continues it:", case.going_on())
     return NextStep(
         "pairs",
-        "The layout was measured against itself; this shows what its pairs can tell apart:",
+        "The layout was measured against itself; this shows its smallest detectable difference:",
         case.of("aa"),
     )
 
@@ -195,7 +195,7 @@ def _check(case: _Case) -> NextStep | None:
 def _begin(case: _Case) -> NextStep | None:
     if case.facts.n_launches:
         return None
-    return NextStep("begin", "Nothing was measured yet; this begins:", case.going_on())
+    return NextStep("begin", "Nothing was measured yet. This begins:", case.going_on())
 
 
 # ---------------------------------------------------------------------- 2. doubtful figures
@@ -230,7 +230,7 @@ def _invalid(case: _Case) -> NextStep | None:
         return None
     return NextStep(
         "invalid-windows",
-        f"{why}. This writes a page with the reason of every window, to mend it and measure again:",
+        f"{why}. This writes a page with the reason of every window. Remove the cause, then measure again:",
         case.of("report"),
     )
 
@@ -306,7 +306,7 @@ def _edge(case: _Case) -> NextStep | None:
         return None
     return NextStep(
         "edge",
-        f"{wider.sentence} This measures larger layouts beside it:",
+        f"{wider.sentence} This measures larger layouts, too:",
         case.anew("--layouts", ",".join(map(str, (wider.leader, *wider.larger)))),
     )
 
@@ -322,7 +322,7 @@ def _go_on(case: _Case) -> NextStep | None:
         rest = None if claim is None or claim.rest is None else render_rest(claim.rest.lasts_s)
         about = "" if rest is None else f" (at most {rest} are likely to decide it)"
         return NextStep(
-            "go-on", f"The study stopped before its end; this goes on with it{about}:", case.going_on()
+            "go-on", f"The study stopped before its end. This continues it{about}:", case.going_on()
         )
     if claim is None or claim.answer.layout is None or ending != "out-of-budget":
         return None
@@ -393,7 +393,7 @@ def _latency(case: _Case) -> NextStep | None:
     if p95_s is not None:
         rate, how = f"p95={kept_duration(p95_s)}", "at the highest rate that keeps this p95"
     else:
-        rate, how = "70%", "at 70 % of what each can do"
+        rate, how = "70%", "at 70 % of the capacity of each layout"
     return NextStep(
         "latency",
         f"Latency was measured at saturation only, where clients never pause. This measures it {how}:",
@@ -406,7 +406,7 @@ def _simulated(case: _Case) -> NextStep | None:
         return None
     return NextStep(
         "simulated",
-        "A model gave these figures: measure on the service itself before anybody acts on them. This shows"
+        "A model gave these figures: measure the service itself before you act on them. This shows"
         " the bottleneck of each layout in the model:",
         case.of("explain"),
     )
@@ -433,13 +433,13 @@ def _export(case: _Case) -> NextStep | None:
     if best is None:
         return NextStep(
             "invalid-windows",
-            "Nothing could be ranked; this writes a page with the reasons:",
+            "Nothing could be ranked. This writes a page with the reasons:",
             case.of("report"),
         )
     options = () if case.ranking.current is None else ("--current", str(case.ranking.current))
     return NextStep(
         "export",
-        f"{best.layout} can be put in use. This writes a page with how to apply it and how to go back:",
+        f"{best.layout} can be put in use. This writes a page on how to apply it and how to roll back:",
         case.of("export", "--into", "RUNBOOK.md", *options, *_asked(case)),
     )
 

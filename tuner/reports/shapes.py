@@ -81,7 +81,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
     headers = (
         *(("variant",) if with_variant else ()),
         *("shape", "layout", "items/10 min", f"{level} interval", *(("measured",) if seen else ())),
-        *("of the best", "beside the best"),
+        *("of the best", "against the best"),
         *("memory", "large enough"),
     )
     rows = [
@@ -99,7 +99,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
         )
         for one in found
     ]
-    text = ("variant", "shape", "layout", "beside the best", "large enough")
+    text = ("variant", "shape", "layout", "against the best", "large enough")
     return Table(headers, tuple(rows), frozenset(n for n, name in enumerate(headers) if name not in text))
 
 

@@ -57,7 +57,7 @@ class QueueSeen:
 def threads_finding(seen: ThreadsSeen) -> Finding:
     """Whether layouts differ in what is started."""
     if not seen.problem:
-        return fine("placeholders", "the command is told how many threads a layout has")
+        return fine("placeholders", "the command gets the number of threads of a layout")
     return blocking("placeholders", seen.problem, "a study is refused", seen.cure)
 
 
