@@ -115,14 +115,14 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
     "a host that is not quiet": (
         study(),
         ranking(*UNSEEN),
-        {"invalid": {"disturbed": 3}},
+        {"invalid": {"disturbed": 3, "stolen": 3}, "n_invalid": 3, "n_of_host": 3},
         "disturbed",
         "tuner doctor",
     ),
     "a layout without a valid window": (
         study(),
         ranking(*UNSEEN),
-        {"invalid": {"wrong-layout": 3}},
+        {"invalid": {"wrong-layout": 3}, "n_invalid": 3},
         "invalid-windows",
         "tuner report s.db",
     ),
@@ -132,7 +132,12 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
             race(reached=False, rest_s=600.0),
             rows=(row("4x2", "best-or-tied", n_void=2), row("2x2", "not-ruled-out", n_void=3)),
         ),
-        {"invalid": {"source-dry": 4, "disturbed": 1}, "ending": "out-of-budget"},
+        {
+            "invalid": {"source-dry": 4, "disturbed": 1},
+            "n_invalid": 5,
+            "n_of_host": 1,
+            "ending": "out-of-budget",
+        },
         "invalid-windows",
         "tuner report s.db",
     ),
@@ -354,7 +359,7 @@ def test_doubt_comes_before_scope_and_scope_before_certainty(
 def test_a_few_invalid_windows_are_no_step_where_there_is_an_answer() -> None:
     of = replace(race(), rows=(row("4x2", "best-or-tied", n_void=9), row("2x2", "slower")))
 
-    assert step_of(RACE, of, invalid={"disturbed": 9}).slug == "export"
+    assert step_of(RACE, of, invalid={"disturbed": 9}, n_invalid=9, n_of_host=9).slug == "export"
 
 
 def secret(**provenance: str) -> StudyRecord:

@@ -78,7 +78,7 @@ def test_a_line_starts_what_a_shell_starts(program: Path, line: str) -> None:
         ('exec "$@"', wording("start-files.needs-a-shell", at="line:1:7", what="$@")),
         ("if true; then show; fi", wording("start-files.needs-a-shell", at="line:1:21", what="fi")),
         ("show <<E", wording("start-files.needs-a-shell", at="line:1:6", what="<<")),
-        ("show ${TWO%b}", wording("start-files.cannot-expand", at="line:1:6", what="${TWO%b}")),
+        ("show ${TWO%b}", wording("start-files.cannot-expand", at="line:1:6", what="${TWO%...}")),
         ('show "a', wording("start-files.not-closed", at="line:1:6", what='"')),
         ("show $(date", wording("start-files.not-closed", at="line:1:6", what="$(")),
         ("show ${NONE:?say it}", wording("start-files.is-required", at="line:1:6")),

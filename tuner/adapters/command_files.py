@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -28,14 +29,14 @@ def _files(words: Sequence[str], directory: Path) -> Iterator[Path]:
     named = []
     for word in words:
         for path in _named_by(word, directory):
-            if path.is_dir():
+            if os.path.isdir(path):  # False as well where nobody may look
                 yield from _sources(path)
-            elif path.is_file():
+            elif os.path.isfile(path):
                 named.append(path)
-    if program := shutil.which(words[0], path=None):
-        named.append(Path(program))
     yield from named
-    folders = {path.parent for path in named[:-1] if path.suffix in _SOURCES or directory in path.parents}
+    if program := shutil.which(words[0], path=None):
+        yield Path(program)
+    folders = {path.parent for path in named if path.suffix in _SOURCES or directory in path.parents}
     for folder in sorted(folders):
         yield from _sources(folder)
 
@@ -52,7 +53,11 @@ def _named_by(word: str, directory: Path) -> Iterator[Path]:
 
 
 def _sources(folder: Path) -> Iterator[Path]:
-    found = (path for path in folder.iterdir() if path.suffix in _SOURCES and path.is_file())
+    try:
+        listed = list(folder.iterdir())
+    except OSError:  # nothing is known of a folder that may not be read
+        return
+    found = (path for path in listed if path.suffix in _SOURCES and os.path.isfile(path))
     yield from islice(found, _MOST_FILES)
 
 

@@ -84,13 +84,15 @@ class LiveView(Follower):
 
     def grew(self, study: StudyRecord) -> None:
         """The grid of the study has grown, before its first block."""
-        self._study, self._keeper, self._board = study, BoardKeeper(study), None
+        with self._lock:  # `beat` draws what it has seen there
+            self._study, self._keeper, self._board = study, BoardKeeper(study), None
         self._leading.grew(len(study.layouts))
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
         self, layout: Layout, block: int, position: int, remaining_s: float | None
     ) -> None:
-        self._board, self._position = None, position
+        with self._lock:
+            self._board, self._position = None, position
         if (standing := self._leading.at(block)) is not None:
             self.say(standing)
         super().launch_started(layout, block, position, remaining_s)
@@ -100,7 +102,8 @@ class LiveView(Follower):
     ) -> None:
         if self.live().block != WARMING_BLOCK:  # a scout's is of no layout's figures
             self._keeper.add(window)
-        self._board = None
+        with self._lock:
+            self._board = None
         self._drawn_at_s = time.monotonic()  # below the window's line, once
         super().window_taken(window, n_taken, n_planned, remaining_s)
         block, box, is_race = self.live().block, self._box or "", self._study.strategy == "race"

@@ -62,9 +62,9 @@ class LineProgress:
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
         if self._phase != "warming-up":
-            self._enters(
-                "warming-up", f"ready after {render_rest(self._now_s() - self._since_s)}, warming up"
-            )
+            since = render_rest(self._now_s() - self._since_s)
+            is_new = self._phase == "starting"  # else its source was dry, and it warms up again
+            self._enters("warming-up", f"ready after {since}, warming up" if is_new else "warming up again")
         elif self._is_silent():
             rate = "" if items_per_s is None else f", {render_rate(items_per_s)}"
             self._of_it(f"still warming up, {render_rest(elapsed_s)}{rate}")

@@ -62,7 +62,7 @@ def ranked(
 
 
 def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
-    from tuner.core.next_step import Facts, next_step
+    from tuner.core.next_step import OF_HOST, Facts, next_step
     from tuner.reports.documents.plain import file_word
 
     ending, ranking = None, seen.ranking
@@ -74,7 +74,18 @@ def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> Nex
     invalid: Counter[str] = Counter()
     for one in seen.sums.void:
         invalid.update(one.reasons)
-    facts = Facts(file_word(str(file)), ending, is_held, invalid, seen.n_launches)
+    facts = Facts(
+        file_word(str(file)),
+        ending,
+        is_held,
+        invalid,
+        seen.n_launches,
+        n_invalid=sum(one.n_windows for one in seen.sums.void),
+        # a window may have two of these reasons: of each launch no more than it has windows
+        n_of_host=sum(
+            min(one.n_windows, sum(one.reasons[slug] for slug in OF_HOST)) for one in seen.sums.void
+        ),
+    )
     return next_step(seen.record, ranking, facts)
 
 

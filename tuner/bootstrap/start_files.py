@@ -88,7 +88,7 @@ def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes:
     notes += _without_ours(one.environment, service)
     if numbers.layout is not None:
         notes.append(
-            f"today's layout is {numbers.layout}: tuner rank --current {numbers.layout} compares with it"
+            f"today's layout is {numbers.layout}: compare with tuner rank STUDY --current {numbers.layout}"
         )
 
 

@@ -84,6 +84,8 @@ class Facts:
     is_held: bool = False  #: a tuner measures the study now
     invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> windows
     n_launches: int = 1  #: that were begun
+    n_invalid: int = 0  #: windows that are, each once, whatever its reasons
+    n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
 
 
 def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
@@ -91,9 +93,12 @@ def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Fac
 
     *at_any_time*: whether a tuner measures it just now makes no difference.
     """
-    invalid = Counter(
-        reason.slug for window in overview.windows if window.block != WARMING_BLOCK for reason in window.void
-    )
+    void = [
+        {reason.slug for reason in window.void}
+        for window in overview.windows
+        if window.void and window.block != WARMING_BLOCK
+    ]
+    invalid = Counter(slug for slugs in void for slug in slugs)
     ending: Ending | None = None
     if overview.is_over is not None:
         ending = "over" if overview.is_over else "out-of-budget" if overview.is_spent else "cut-off"
@@ -103,6 +108,8 @@ def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Fac
         is_held=overview.is_held and not at_any_time,
         invalid=invalid,
         n_launches=len(overview.launches),
+        n_invalid=len(void),
+        n_of_host=sum(not slugs.isdisjoint(OF_HOST) for slugs in void),
     )
 
 
@@ -203,10 +210,10 @@ def _begin(case: _Case) -> NextStep | None:
 
 def _disturbed(case: _Case) -> NextStep | None:
     others, invalid = case.ranking.others, case.facts.invalid
-    n_of_host = sum(invalid.get(slug, 0) for slug in OF_HOST)
+    n_of_host = case.facts.n_of_host
     if others is not None and others.is_no_evidence:
         why = f"Other processes used {others.cores:.2f} of {others.host_cores:g} cores"
-    elif _too_many_invalid(case) and 2 * n_of_host >= sum(invalid.values()):
+    elif _too_many_invalid(case) and 2 * n_of_host >= case.facts.n_invalid:
         most = max(OF_HOST, key=lambda slug: invalid.get(slug, 0))
         why = f"The host was not quiet: {counted(n_of_host, 'window')} invalid, most for {most}"
     else:
@@ -224,8 +231,7 @@ def _invalid(case: _Case) -> NextStep | None:
         why = f"No layout could be measured ({first.layout}: {first.reason})"
     elif _too_many_invalid(case):
         most = max(case.facts.invalid, key=lambda slug: case.facts.invalid[slug])
-        n = sum(case.facts.invalid.values())
-        why = f"{counted(n, 'window')} invalid, most for {most}"
+        why = f"{counted(case.facts.n_invalid, 'window')} invalid, most for {most}"
     else:
         return None
     return NextStep(

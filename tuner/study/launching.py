@@ -13,7 +13,7 @@ from tuner.core.few_items import few_items_told, mixed_items_told
 from tuner.core.layout import Layout
 from tuner.core.pace import Pace
 from tuner.core.ran import RanLayouts, refuse_alike
-from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.shortage import shortage
 from tuner.core.warmup.by_chance import CUT
 from tuner.core.window import Window
@@ -79,7 +79,8 @@ class Workbench:
                 window_taken(window, launch_id)
                 refuse_alike(window)
                 self._warn_of_uneven_connections(window)
-                self._warn_of_items(window)
+                if launch.block != WARMING_BLOCK:  # those windows are short, whatever the study's are
+                    self._warn_of_items(window)
                 if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
                     raise Braked(f"in window {index + 1}: {passed[0]}")
                 if spoils_launch(window):

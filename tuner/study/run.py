@@ -98,6 +98,7 @@ class _Study:
         self._strategy, self._grew, self._looked = strategy, grew, looked
         self._began_s = box.clock.monotonic_s() if began_s is None else began_s
         self._before_s: float | None = None  #: that earlier sessions took
+        self._said: set[str] = set()  #: slugs of warnings that a session prints once
         launches = self._recall()
         self._scouts_first = grew is not None and is_due(self._asked, launches)
         self._looks_first = looked is not None and first_look.is_due(self._asked, launches)
@@ -120,7 +121,7 @@ class _Study:
         launches, windows = self._store.launches(), self._store.windows()
         ran = seen_before(self._store, windows)
         self._bench = Workbench(
-            self._asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop
+            self._asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop, self._said
         )
         self._history = History(self._asked, launches, windows)
         self._course = Course(self._history, self._strategy, self._asked.max_attempts)
@@ -355,7 +356,7 @@ class _Study:
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self._braked = braked_by(launch.error, BRAKED) or self._braked
-        if launch.error is None or launch.warmup_s is not None:
+        if launch.warmup_s is not None:  # one that was given up while it started shows nothing
             self._works = self._works is not False
         self._source.after(launch)
         if launch.error is not None and not self._stop.requested() and not _was_cut_off(launch):
@@ -373,9 +374,9 @@ class _Study:
         self._works = False
         smallest = _smallest(self._asked.layouts)
         tried = self._discard(smallest)
-        if tried.error is None or tried.warmup_s is not None:
+        if tried.warmup_s is not None:
             self._works = True
-        elif _was_cut_off(tried):
+        elif tried.error is None or _was_cut_off(tried):
             self._works = None
         else:
             does_not = "start" if tried.running_after_s is None else "get through its warm-up"

@@ -107,8 +107,10 @@ class QueueFeeder:
         queue = self._queue()
         try:
             queue.reach()
-        except BrokerError as error:
+        except BrokerAway as error:
             return str(error)
+        except BrokerError:
+            return ""  # it is there and refuses: the next launch fails with the reason
         finally:
             queue.close()
         return ""

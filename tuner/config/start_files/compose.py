@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.config.document import Document, FileKind, Place, parse_document
+from tuner.config.paths import with_home
 from tuner.config.start_files.dockerfile import Image, Words, read_images, started_by
 from tuner.config.start_files.dotenv import parse_dotenv, read_text
 from tuner.config.start_files.expansion import interpolated, name_after
@@ -141,7 +142,8 @@ class _Service:
             mounts.setdefault(base.directory, context)
         depends = section.get("depends_on")
         if depends:
-            notes.append(f"start what it depends on yourself: {', '.join(map(str, depends))}")
+            names = [depends] if isinstance(depends, str) else depends
+            notes.append(f"start what it depends on yourself: {', '.join(map(str, names))}")
         left_out = [key for key in _LEFT_OUT if section.get(key)]
         deploy = section.get("deploy")
         left_out += ["deploy.resources"] if isinstance(deploy, Mapping) and deploy.get("resources") else []
@@ -178,11 +180,15 @@ class _Service:
                 f"{where}: it extends a service of another file",
                 hint="Name the output of docker compose config.",
             )
-        if other not in self.document.values["services"] or other in (*seen, name):
+        if (
+            not isinstance(other, str)
+            or other not in self.document.values["services"]
+            or other in (*seen, name)
+        ):
             raise ConfigError(
                 f"{where}: it extends {other!r}, which is no other service", hint="Name one of the file."
             )
-        base = self._extended(str(other), (*seen, name))
+        base = self._extended(other, (*seen, name))
         merged = {**base, **section}
         for key in ("environment",):
             both = [_mapping(one[key]) for one in (base, section) if one.get(key)]
@@ -299,7 +305,13 @@ class _Service:
                 here, _, rest = self._expanded(volume, "volumes", n).partition(":")
                 there = rest.partition(":")[0]
             if here[:1] in (".", "/", "~") and there:
-                found[there.rstrip("/")] = (self.source.folder / Path(here).expanduser()).resolve()
+                try:
+                    home = with_home(Path(here))
+                except ValueError as error:
+                    raise ConfigError(
+                        f"{self.source.name}: volumes: {error}", hint="Write the whole path."
+                    ) from error
+                found[there.rstrip("/")] = (self.source.folder / home).resolve()
         return found
 
     def _copies(self, section: Mapping[str, Any]) -> int:

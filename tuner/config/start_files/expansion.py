@@ -48,8 +48,9 @@ def value_of_braces(
     """
     match = _BRACED.fullmatch(inner)
     if match is None or ("=" in (match["operator"] or "") and not assigns):
+        shown = re.match(r"\w*\W{0,2}", inner)[0]  # type: ignore[index]  # what follows may be a secret
         raise ConfigError(
-            f"{where}: tuner cannot expand ${{{inner}}}", hint="Write the value, or ${NAME:-default}."
+            f"{where}: tuner cannot expand ${{{shown}...}}", hint="Write the value, or ${NAME:-default}."
         )
     name, operator, word = match["name"], match["operator"] or "", match["word"] or ""
     value = variables.get(name)

@@ -39,9 +39,8 @@ def read_procfile(source: Source, environment: Mapping[str, str]) -> list[Starte
             hint = (
                 "A Procfile has a line 'NAME: COMMAND' for each process; a command cannot go on in the next."
             )
-            raise source.error(
-                begin + line.index(text[0]), f"expected NAME: COMMAND, got {text[:40]!r}", hint
-            )
+            shown = text.partition("=")[0][:40]  # what follows may be a secret
+            raise source.error(begin + line.index(text[0]), f"expected NAME: COMMAND, got {shown!r}", hint)
         if any(one.name == match["name"] for one in started):
             raise source.error(begin, f"{match['name']} is there twice", "Rename one of the two.")
         at = begin + line.index(text[0]) + match.start("command")

@@ -100,6 +100,8 @@ def read_shell_line(text: str, variables: Variables, where: Where) -> ShellComma
             left_out.append(written)
             continue
         assigned, words = _simple_command(tokens, variables, where, notes)
+        if words[:1] and words[0] in ("cd", "export", "exec") and words[1:2] and words[1][:1] in ("-", "~"):
+            raise _needs_a_shell(where(tokens[1].at), f"{words[0]} {words[1]}")
         if words[:1] == ["cd"] and not is_last:
             target = words[1] if len(words) > 1 else str(Path.home())
             directory = str(PurePath(directory or "") / target)

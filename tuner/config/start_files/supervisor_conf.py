@@ -134,7 +134,11 @@ def _started(
         return Started(name, at, folder=source.folder, error=error)
     if "%(process_num)" in parser.get(section, "command"):
         notes.append(f"%(process_num)d is {fields['process_num']}")
-    if left_out := [f"{option}={get(option)}" for option in _LEFT_OUT if parser.has_option(section, option)]:
+    if left_out := [
+        f"{option}={parser.get(section, option)}"
+        for option in _LEFT_OUT
+        if parser.has_option(section, option)
+    ]:
         notes.append(f"left out: {', '.join(left_out)}")
     used = re.findall(r"%\(ENV_(\w+)\)", parser.get(section, "command"))
     if outside := [key for key in used if key in environment and key not in {**of_all, **own}]:

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,7 +76,7 @@ def _unit(source: Source) -> _Unit:
             continue
         key, equals, _ = line.text.partition("=")
         if not equals:
-            raise source.error(line.offsets[0], f"expected KEY=VALUE, got {line.text[:40]!r}", _HINT)
+            raise source.error(line.offsets[0], "expected KEY=VALUE", _HINT)  # it may be a secret
         if not section:
             raise source.error(
                 line.offsets[0], f"{key.strip()}= stands before any section", "Write [Service] first."
@@ -201,7 +202,7 @@ def _words(command: Joined, variables: Variables, specifiers: _Specifiers, where
         if n == 0 or ":" in command.text[:n_prefixes]:
             words.append(text)
         elif len(text) > 1 and text[0] == "$" and text[1] not in "{$":  # systemd takes all of it for the name
-            words += _unquoted_words(variables.get(text[1:]) or "")
+            words += _unquoted_words(variables.get(text[1:]) or "", where(_index(command, place)))
         else:
             words.append(_filled(text, variables))
     if "@" in command.text[:n_prefixes] and len(words) > 1:
@@ -211,8 +212,8 @@ def _words(command: Joined, variables: Variables, specifiers: _Specifiers, where
     return words
 
 
-def _unquoted_words(text: str) -> list[str]:
-    return [word.text for word in _split(Joined(text, range(len(text) + 1)), fixed(""))]
+def _unquoted_words(text: str, where: str) -> list[str]:
+    return [word.text for word in _split(Joined(text, range(len(text) + 1)), fixed(where))]
 
 
 def _index(command: Joined, offset: int) -> int:
@@ -264,7 +265,9 @@ def _escaped(match: re.Match[str]) -> str:
     if match["one"] is not None:
         return _ESCAPED.get(match["one"], match["one"])
     code = next(match[name] for name in ("hex", "four", "eight", "octal") if match[name] is not None)
-    return chr(int(code, 8 if match["octal"] is not None else 16))
+    number = int(code, 8 if match["octal"] is not None else 16)
+    is_character = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
+    return chr(number) if is_character else match[0]  # as written, like any escape that is none
 
 
 class _Specifiers:
