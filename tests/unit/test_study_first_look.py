@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,25 @@ def test_what_is_expected_before_anything_was_measured_comes_in_order() -> None:
     assert looked.look_s is not None
     assert looked.look_s < looked.first_s < looked.quickest_s < looked.longest_s
     assert looked.first_s > plain.first_s
+
+
+def test_its_short_windows_are_no_reason_to_warn_of_few_items() -> None:
+    """Each finishes about three items in 15 s."""
+    slow = VirtualService(dict.fromkeys(GRID, 0.2))
+    record = replace(asked(), layouts=tuple(GRID))
+    store, progress = MemoryStore(record), MemoryProgress()
+    clock = VirtualClock.resumed(store)
+    looked: list[Sequence[WindowRecord]] = []
+
+    run_study(
+        VirtualBox(slow, seed=3, cores=24, clock=clock).box(),
+        store,
+        progress,
+        PlannedStop(lambda: bool(looked)),
+        strategy_of(store.study()),
+        looked=lambda _windows: looked.append(_windows),
+    )
+
+    assert looked
+    assert all(window.n_done < 20 for window in looked[0])
+    assert [slug for slug, _ in progress.warnings if slug == "few-items"] == []

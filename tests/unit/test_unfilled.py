@@ -103,3 +103,11 @@ def test_files_that_cannot_be_read_mention_nothing(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)))
 
     assert not mentions(["large.py", "binary", "missing.py", "x" * 5000, "\0"], tmp_path, "TUNER_THREADS")
+
+
+def test_a_script_is_read_though_its_program_is_not_on_the_path(tmp_path: Path) -> None:
+    (tmp_path / "z").mkdir()
+    (tmp_path / "z" / "worker.py").write_text("import lib\n")
+    (tmp_path / "z" / "lib.py").write_text('os.environ["TUNER_THREADS"]\n')
+
+    assert mentions(["no-such-program", "z/worker.py"], tmp_path, "TUNER_THREADS")
