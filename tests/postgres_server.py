@@ -7,7 +7,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from .ports import free_port
 
 LONG_S = 120.0
 PASSWORD = "s3cret"
@@ -59,9 +60,7 @@ class PostgresServer:
 
     def _start_on_a_free_port(self) -> int:
         for _ in range(10):  # another one may take it meanwhile
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = int(free.getsockname()[1])
+            port = free_port()
             if self._has_started(port):
                 return port
         pytest.fail(f"postgres did not start: {(self._folder / 'log').read_text()[-500:]}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+
+from .ports import free_port
 
 LONG_S = 120.0
 PATIENCE_S = 400.0  #: until a study that is under way has what was asked for
@@ -72,8 +73,7 @@ def running_prometheus(target: str) -> Iterator[PrometheusServer]:
             f"scrape_configs: [{{job_name: tuner, static_configs: [{{targets: ['{target}']}}]}}]\n"
         )
         for _ in range(10):  # another one may take the port meanwhile
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                at = f"127.0.0.1:{free.getsockname()[1]}"
+            at = f"127.0.0.1:{free_port()}"
             process = _started(program, folder, at)
             if process is not None:
                 break

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from .ports import free_port
+
 LONG_S = 120.0
 ATTEMPTS = 3  # a port that was free may be taken before the node binds it
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"  # Debian's; the wrapper in /usr/sbin changes user and folder
@@ -67,7 +69,7 @@ def running_rabbitmq(*, management: bool = False, metrics: bool = False) -> Iter
 
 @contextmanager
 def _running(folder: Path, *, management: bool, metrics: bool) -> Iterator[RabbitServer]:
-    port, management_port, metrics_port, node_port, epmd_port = _free_ports(5)
+    port, management_port, metrics_port, node_port, epmd_port = (free_port() for _ in range(5))
     server = RabbitServer(
         port,
         f"http://127.0.0.1:{management_port}" if management else None,
@@ -130,13 +132,6 @@ def _process(
     finally:
         process.terminate()
         process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free on 127.0.0.1 a moment ago, each another one."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in listeners]
 
 
 def _listens(port: int) -> bool:

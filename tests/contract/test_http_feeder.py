@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from tuner.core.layout import Layout
 from tuner.core.pace import Share
 from tuner.core.requests import Requests
 
+from ..ports import free_port
 from ..processes import is_running
 from ..raising import raises
 from ..wording import wording
@@ -51,12 +51,6 @@ def wait_for(condition) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"waited {PATIENCE_S} s in vain"
         time.sleep(0.01)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def test_a_launch_is_fed_by_twice_as_many_connections_as_it_has_threads(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from tuner.adapters.service_clue import clue_of
 from tuner.core.http_request import parse_url
 from tuner.core.layout import Layout
 
+from ..ports import free_port
 from ..wording import wording
 from .http_service import PATIENCE_S, answer, running, says, tls_of
-from .test_http_feeder import free_port, wait_for
+from .test_http_feeder import wait_for
 
 pytestmark = pytest.mark.integration
 OTHER = """\

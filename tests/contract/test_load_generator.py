@@ -21,6 +21,7 @@ from tuner.adapters.load.order import Order, Request, read_order, tell_workers
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
 from tuner.core.connection_spread import ConnectionSpread
 
+from ..ports import free_port
 from ..wording import key_of, start_of, wording
 from .http_service import PATIENCE_S, Answering, Service, answer, running, says
 
@@ -235,8 +236,7 @@ def test_counts_grow_while_it_runs_and_refused_connections_are_counted_after_the
         wait_for(lambda: n_counted(tmp_path) > earlier)
     n_answered = service.n_requests
 
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     (tmp_path / "again").mkdir()
     with generator(order(port, n_requests=None), tmp_path / "again") as process:
         with socket.create_server(("127.0.0.1", port)) as listening:
@@ -288,8 +288,7 @@ def test_a_try_that_the_wait_cuts_short_says_less_than_the_one_before(tmp_path: 
 
 
 def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with generator(order(port, wait_s=0.3), tmp_path) as process:
         said, _ = process.communicate(timeout=PATIENCE_S)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sqlite3
 import sys
 from contextlib import closing
@@ -14,17 +13,12 @@ import pytest
 
 from tuner.core.clients import found_in
 
+from ..ports import free_port
 from ..wording import wording
 from .http_worker import SOURCE
 from .typed import Typed
 
 pytestmark = pytest.mark.integration
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def config(folder: Path, feeder: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ..ports import free_port
 from ..prometheus_server import PrometheusServer, needed, running_prometheus
 from .http_worker import SOURCE
 from .sleeping_worker import sleeping_worker
@@ -27,12 +28,6 @@ STUDY = (
     "study: {strategy: all, layouts: [%s], window: %s, warmup: %s, repeats: %d, warm_cache: no,"
     " foreign_limit: 1000, memory_pressure_limit: 1}\n"
 )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def sleeper(folder: Path, *, window: str = "2s", layouts: str = "1x1, 2x2") -> None:

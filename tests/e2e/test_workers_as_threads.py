@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ..ports import free_port
 from ..wording import wording
-from .test_http import free_port
 from .typed import Typed
 
 pytestmark = pytest.mark.integration

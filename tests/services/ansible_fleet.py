@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from .measured import free_port
+from ..ports import free_port
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy" / "ansible"
 BIN = Path(sys.executable).parent

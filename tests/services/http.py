@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..ports import free_port
 from .measured import (
     COUNTED,
     KILLED,
@@ -18,7 +19,6 @@ from .measured import (
     check_ideal,
     check_kills,
     check_stop,
-    free_port,
     tell,
     tuner,
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -67,13 +66,6 @@ def item():
     time.sleep(WAIT_S)
     finish()
 """
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def moments(folder: Path, name: str) -> list[float]:

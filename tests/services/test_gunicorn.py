@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ..ports import free_port
 from . import http
-from .measured import ALONE, free_port, tuner
+from .measured import ALONE, tuner
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 COMMAND = "gunicorn app:app --bind 127.0.0.1:{port}"

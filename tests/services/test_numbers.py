@@ -12,6 +12,7 @@ import re
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,11 @@ from tuner.core.rollout import PROCESS, Rollout
 from tuner.reports.snippets import fitting_kinds, snippet
 from tuner.services.catalogue import known_services, recognised
 
+from ..ports import free_port
+from ..processes import is_running
 from ..redis_server import RedisServer
 from ..rollouts import rolled_out
-from .measured import LONG_S, free_port, wait_for
+from .measured import LONG_S, wait_for
 from .test_snippets import children
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
@@ -191,7 +194,10 @@ def test_uwsgi_comes_to_the_layout_whatever_its_command_says(folder: Path, servi
 
 @contextmanager
 def killed_at_end(words: Sequence[str], folder: Path) -> Iterator[int]:
-    """The process id of what runs in *folder*: how it would stop is not asked here."""
+    """The process id of what runs in *folder*; killed at the end, and its children with it.
+
+    The next command listens at the same port, which every one of the killed processes has until it is gone.
+    """
     with (folder / "said").open("w") as output:
         process = subprocess.Popen(
             words,
@@ -204,8 +210,11 @@ def killed_at_end(words: Sequence[str], folder: Path) -> Iterator[int]:
     try:
         yield process.pid
     finally:
+        sys.stdout.write(said(folder))  # pytest prints it for a test that failed
+        killed = [process.pid, *children(process.pid)]
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        wait_for(lambda: not any(map(is_running, killed)), f"the end of {killed}")
 
 
 def said(folder: Path) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ..ports import free_port
 from ..redis_server import RedisServer
 from . import http, queue, test_celery, test_dramatiq, test_huey, test_rq
-from .measured import ALONE, LONG_S, free_port, tell, tuner_running
+from .measured import ALONE, LONG_S, tell, tuner_running
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 full = partial(pytest.param, marks=pytest.mark.full)  #: in CI one stands for each way to take a number

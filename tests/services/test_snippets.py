@@ -22,10 +22,11 @@ from tuner.core.rollout import PROCESS
 from tuner.reports.snippets import snippet
 from tuner.services.catalogue import known_services
 
+from ..ports import free_port
 from ..redis_server import RedisServer
 from ..rollouts import HOSTILE, rolled_out
 from ..supervised import supervisord
-from .measured import LONG_S, free_port, wait_for
+from .measured import LONG_S, wait_for
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 APP = """\

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from ..ports import free_port
 from ..redis_server import RedisServer
-from .measured import ALONE, free_port, tell, tuner, windows_of
+from .measured import ALONE, tell, tuner, windows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 STRANGERS = Path(__file__).parents[1] / "strangers"

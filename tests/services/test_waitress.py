@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ..ports import free_port
 from . import http
-from .measured import free_port
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 

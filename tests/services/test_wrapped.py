@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ..contract.http_service import self_signed
+from ..ports import free_port
 from . import http
-from .measured import ALONE, free_port, tuner, windows_of
+from .measured import ALONE, tuner, windows_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.services]
 SHORT = ("grid", *ALONE, "--window", "3s", "--warmup", "1s", "--study", "s.tuner.db", "--set", "clients=8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 import threading
 import time
@@ -19,6 +18,7 @@ from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.ready import LogReady
 from tuner.core.errors import ConfigError, MeasurementError
 
+from ..ports import free_port
 from ..wording import end_of, key_of, wording
 
 
@@ -123,8 +123,7 @@ def test_a_url_with_a_question_and_no_path_asks_for_the_root(server: int) -> Non
 
 
 def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as unused:
-        port = unused.getsockname()[1]
+    port = free_port()
 
     assert wording("doctor.server-does-not-answer", port=port) in HttpAnswer(
         f"http://127.0.0.1:{port}/"
