@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -161,6 +163,47 @@ def test_a_queue_that_holds_messages_of_others_is_refused_and_left_as_it_is(
         after = everything(client)
 
     assert after == before
+
+
+def test_messages_of_others_go_aside_and_come_back_by_the_commands_of_the_hint(
+    redis_server: RedisServer, form: str
+) -> None:
+    with (
+        opened(redis_server, form) as queue,
+        opened(redis_server, form, THEIRS) as others,
+        Redis.from_url(redis_server.url) as client,
+    ):
+        put(client, others, form, 3)
+        before = everything(client)
+        with pytest.raises(ConfigError) as refused:
+            queue.check()
+        aside, back = re.findall(r"\((redis-cli [^)]+)\)", refused.value.hint or "")
+
+        subprocess.run(aside, shell=True, check=True, timeout=60)
+        queue.claim()
+        queue.push(clones(queue, form, 5))
+        n_others = queue.release()
+        subprocess.run(back, shell=True, check=True, timeout=60)
+        after = everything(client)
+
+    assert n_others == 0
+    assert after == before
+
+
+def test_no_command_is_printed_for_messages_that_a_worker_holds(redis_server: RedisServer) -> None:
+    with (
+        opened(redis_server, "celery") as queue,
+        opened(redis_server, "celery", THEIRS) as others,
+        working(redis_server, "celery") as (client, worker),
+    ):
+        put(client, others, "celery", 3)
+        worker.take()
+        with pytest.raises(ConfigError) as refused:
+            queue.check()
+
+    hint = refused.value.hint or ""
+    assert "redis-cli" not in hint
+    assert "--set queue=study" in hint
 
 
 def test_a_study_that_was_killed_finds_its_own_messages_and_removes_them(

@@ -280,7 +280,8 @@ class RabbitQueue:
         if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
             raise ConfigError(
                 f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
-                hint="Name one of the study's own, or empty it yourself: tuner removes only its own.",
+                hint="Feed a separate queue: --set queue=study, or feeder.queue. Or empty"
+                " this one yourself: tuner removes only its own messages.",
             )
 
     def _refuse_consumers(self) -> None:

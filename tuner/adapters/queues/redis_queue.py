@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import one_line
@@ -226,9 +227,29 @@ class RedisQueue:
         if n_others := left.ready + left.in_hand:
             raise ConfigError(
                 f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
-                hint="Feed a queue of the study's own, which need not be there yet: --set queue=study, or"
-                " feeder.queue. Or empty this one yourself: tuner removes only its own messages.",
+                hint="Feed a separate queue, which need not exist yet: --set queue=study, or feeder.queue."
+                f"{self._way_aside(left)} tuner removes only its own messages.",
             )
+
+    def _way_aside(self, left: Left) -> str:
+        """Return how to move waiting messages aside, as a part of a hint.
+
+        RENAMENX is atomic and never overwrites a key.
+        """
+        if left.in_hand:  # they would come back to the queue when their worker ends
+            return ""
+        with self._client.pipeline(transaction=False) as pipe:
+            keys = self._form.keys(self._queue)
+            for key in keys:
+                pipe.exists(key)
+            there = [key for key, n in zip(keys, pipe.execute(), strict=True) if n]
+        if not there or not all(map(str.isprintable, there)):  # Celery's keys of priorities are not
+            return ""
+        moves = [(shlex.quote(key), shlex.quote(f"{key}.aside")) for key in there]
+        redis_cli = f"{_redis_cli(self._url)} renamenx"
+        aside = " && ".join(f"{redis_cli} {key} {moved}" for key, moved in moves)
+        back = " && ".join(f"{redis_cli} {moved} {key}" for key, moved in moves)
+        return f" Or move these messages aside ({aside}) and back after the study ({back})."
 
     def _refuse_word_of_others(self, word: Any) -> None:
         """One without a study is nobody's: an older tuner counted on in a Redis that was restarted."""
@@ -240,6 +261,15 @@ class RedisQueue:
                 hint="Wait for its end. If it was killed, resume it, or empty the queue yourself and delete"
                 f" {self._word}.",
             )
+
+
+def _redis_cli(url: str) -> str:
+    """Return how redis-cli gets to the server at *url*, without the user and password."""
+    parts = urlsplit(shown(url))
+    if parts.scheme != "unix":
+        return f"redis-cli -u {shlex.quote(shown(url))}"
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    return f"redis-cli -s {shlex.quote(parts.path)} -n {shlex.quote(database)}"
 
 
 def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
