@@ -35,8 +35,9 @@ settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options that renew golden/wording/ and costs.tsv."""
+    """Add the options that renew golden/ and costs.tsv."""
     parser.addoption("--record-costs", action="store_true", help="write what the tests cost into costs.tsv")
+    parser.addoption("--refreeze", action="store_true", help="write frozen behaviour into golden/frozen/")
     parser.addoption(
         "--reword", action="store_true", help="write the words of failed comparisons into golden/wording/"
     )
