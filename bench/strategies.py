@@ -32,10 +32,11 @@ from search_peers import OptunaTpe, Smac, missing
 from suites_named import suite_named
 
 from tuner.adapters.worker_processes import each_in_processes
+from tuner.core.defaults import WINDOW_S
 from tuner.core.replay import run
 from tuner.core.strategies import make_strategy
 from tuner.core.strategy import Answer, Goal, Strategy
-from tuner.core.suite import LONGEST_WINDOW_S, SimulatedBox, Suite
+from tuner.core.suite import SimulatedBox, Suite
 
 Make = Callable[[Goal, int, int], Strategy]  #: goal, seed, budget in windows
 
@@ -169,7 +170,7 @@ def print_table(suite: Suite, options: argparse.Namespace) -> None:
     def budget(n_windows: int) -> str:
         return f"{n_windows * window_and_launch_s / 3600:.1f} h" if free else str(n_windows)
 
-    window_and_launch_s = suite.launch_s + (suite.window_s or LONGEST_WINDOW_S)
+    window_and_launch_s = suite.launch_s + (suite.window_s or WINDOW_S)
     says = f"{suite.floor_hours:g} h" if suite.floor_hours else suite.floor_windows
     noise = f"floor (strict, variances known) {says}" if says else "no floor known"
     print(f"\n{suite.name}: {len(suite.layouts)} layouts, {n_fast} studies, {noise}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.durations import render_duration, render_rest, until
 from tuner.core.figures import block_told
 from tuner.core.layout import Layout
@@ -15,9 +16,6 @@ from tuner.core.leading import Leading
 from tuner.core.overview import Phase
 from tuner.core.records import FIRST_LOOK, StudyRecord
 from tuner.core.window import Sample, Window
-
-_PER_10_MIN = 600.0
-
 
 SILENT_S = 25.0  #: after so long without a line one says what runs
 UNTOLD_S = 27.0  #: likewise where nobody has told anything; somebody looks every `BEATS_S`
@@ -190,7 +188,7 @@ def _rounded(length_s: float) -> str:
 
 def render_rate(items_per_s: float) -> str:
     """A throughput as it is always told, per ten minutes."""
-    return f"{items_per_s * _PER_10_MIN:,.0f} items/10 min".replace(",", " ")
+    return f"{items_per_s * TEN_MINUTES_S:,.0f} items/10 min".replace(",", " ")
 
 
 def render_end(remaining_s: float) -> str:

@@ -25,6 +25,7 @@ from tuner.config.fields import (
     WholeNumber,
     nearest,
 )
+from tuner.core.defaults import CONFIDENCE, WINDOW_S
 from tuner.core.durations import parse_duration, render_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import GRIDS, Layout, grid_of
@@ -57,7 +58,7 @@ class StudySettings(Section):
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: margin of the answer; None: 2 %
     #: Confidence level of the answer and of every interval
-    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = 0.95
+    confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
     kind: Literal["strict", "calibrated"] | None = None  #: race: guarantee of the answer; None: strict
     objective: ObjectiveName = "throughput"  #: Figure to maximise
     #: Largest number of connections of a layout (see the service's `connections`)
@@ -66,7 +67,7 @@ class StudySettings(Section):
     #: Most memory (PSS) of the best layout, workers and their children together
     max_memory: MaxMemory | None = None
     max_p95: MaxP95 | None = None  #: Highest p95 of the best layout, for services that report latency
-    window: LongerThanZero = 600.0  #: Length of a window; race: of the longest
+    window: LongerThanZero = WINDOW_S  #: Length of a window; race: of the longest
     #: race: length of the shortest window; None: 1 m, or the longest if that is less
     min_window: LongerThanZero | None = None
     #: all: number of launches of each layout; None: 3

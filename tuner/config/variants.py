@@ -21,6 +21,7 @@ from tuner.config.fields import (
 from tuner.config.known_axes import with_known_axes
 from tuner.config.ready import ReadySettings
 from tuner.core.command_words import is_python
+from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.service import OsThreads, Programs, Workers
 
 _LONGEST_NAME = 64
@@ -53,7 +54,7 @@ class StopSettings(Section):
     """How a worker process is stopped."""
 
     signal: SignalName = "TERM"  #: Signal that stops the worker
-    wait: LongerThanZero = 60.0  #: Time until the worker is killed
+    wait: LongerThanZero = STOP_WAIT_S  #: Time until the worker is killed
     as_group: bool = False  #: Whether the whole process group gets the signal; for shell wrappers only
 
 

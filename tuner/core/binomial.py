@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuner.core.defaults import CONFIDENCE
 from tuner.core.quantiles import incomplete_beta
 
 _HALVINGS = 60  #: beyond what a float can tell
 
 
-def exact_interval(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def exact_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Low and high end of the interval for a probability of which *n_hits* in *n* trials were seen.
 
     It holds the truth with *confidence* or more, however few the trials are.

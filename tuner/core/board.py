@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tuner.core.brake import over_limit
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.groups import OfBest, behind_by, of_value
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.limit_text import why_kept_out
 from tuner.core.limits import Verdict
 from tuner.core.overview import Live, Overview
-from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking, value_beside
+from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Answer
 from tuner.core.window import Window

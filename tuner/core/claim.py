@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.figures import counted
 from tuner.core.groups import GROUPS, Group, OfBest, behind_by
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.ranking import TEN_MINUTES_S, RankedLayout, Ranking
+from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.strategy import Answer
 
 

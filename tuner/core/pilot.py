@@ -9,6 +9,7 @@ from math import exp, fsum, log, sqrt
 from statistics import fmean
 
 from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.defaults import CONFIDENCE
 from tuner.core.interval import Estimate, LaunchMean
 from tuner.core.layout import Layout
 from tuner.core.noise import estimate_noise
@@ -67,7 +68,7 @@ def pilot_of(
     launch_s: float,
     objective: str = "throughput",
     within_window: Callable[[], MeanSquare | None] = lambda: None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> Pilot | None:
     """Read a study as a pilot; None: no layout was launched twice, so nothing tells how launches differ.
 
@@ -113,7 +114,7 @@ def noise_of(
     *,
     objective: str = "throughput",
     within_window: Callable[[], MeanSquare | None] = lambda: None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
 ) -> tuple[Estimate, Estimate | None] | None:
     """`Pilot.launch` and `Pilot.window` alone, for which no windows are read; arguments as of `pilot_of`."""
     compared = _compared(measured, objective)

@@ -26,6 +26,7 @@ from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.boxes import Boxes
 from tuner.core.brake import over_limit
 from tuner.core.connection_spread import ConnectionSpread
+from tuner.core.defaults import CONFIDENCE, TEN_MINUTES_S, WITHIN
 from tuner.core.failures import failures_told
 from tuner.core.fleet import is_fleet
 from tuner.core.groups import GROUPS, Group, OfBest, of_value
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from tuner.core.next_step import NextStep
     from tuner.core.wider import Wider
 
-TEN_MINUTES_S = 600.0
 _SUMS = (
     *("length_s", "load", "active", "active_s", "from_load1", "from_load1_s", "cpu_s", "pss_bytes", "n_pss"),
     "n_windows",
@@ -136,7 +136,7 @@ class Ranking:
     next_step: NextStep | None = None  #: what to do next; None: not decided
     never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
     settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
-    within: float = 0.02  #: the margin of what is tied
+    within: float = WITHIN  #: the margin of what is tied
     others: Others | None = None  #: what others took of the host; None: no window counts
     gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
     axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
@@ -220,12 +220,12 @@ def rank(
     windows: Iterable[WindowRecord] | Sums,
     *,
     current: Layout | None = None,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     launches: Iterable[LaunchRecord] = (),
     objective: str = "throughput",
     limits: Sequence[Limit] = (),
     costs: Sequence[Cost] = (),
-    within: float = 0.02,
+    within: float = WITHIN,
 ) -> Ranking:
     """Rank the layouts of *study* by the windows that count.
 

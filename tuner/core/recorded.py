@@ -11,12 +11,11 @@ from random import Random
 from statistics import fmean, median
 
 from tuner.core.additive import Observation, fit
+from tuner.core.defaults import CONFIDENCE, TEN_MINUTES_S, WITHIN
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Goal, Kind, Observed, Proposal
-
-_PER_10_MIN = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,8 @@ class RecordedStudy:
     drift: tuple[tuple[float, float], ...]  #: per block (seconds since the first, effect), in time order
     launch_s: float  #: mean time from the start of a launch to its first window
     window_s: float
-    within: float = 0.02
-    confidence: float = 0.95
+    within: float = WITHIN
+    confidence: float = CONFIDENCE
     cores: int | None = None
 
     n_surfaces = 1
@@ -181,7 +180,7 @@ class _Launch:
     @classmethod
     def of(cls, windows: Sequence[WindowRecord]) -> _Launch:
         first = windows[0]
-        values = [log(_PER_10_MIN * window.n_done / window.length_s) for window in windows]
+        values = [log(TEN_MINUTES_S * window.n_done / window.length_s) for window in windows]
         middle_s = fmean([window.started_wall_s + window.length_s / 2 for window in windows])
         return cls(first.layout, (first.box, first.block), values, middle_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tuner.core.defaults import CONFIDENCE, WITHIN
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
 from tuner.core.strategy import Kind
@@ -38,8 +39,8 @@ class StudyRecord:
     memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO  #: share of a window spent waiting for memory
     warms_cache: bool = True  #: begin with a launch that is discarded, so that the page cache is warm for all
     provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, git revision ...
-    within_ratio: float = 0.02  #: the answer may be worse than the best by this share
-    confidence: float = 0.95  #: of the answer
+    within_ratio: float = WITHIN  #: the answer may be worse than the best by this share
+    confidence: float = CONFIDENCE  #: of the answer
     kind: Kind = "strict"  #: what the answer promises
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.layout import Layout
 
 #: stands in commands and environments for the number (0, 1, ...) of a program where a service has several:
@@ -28,7 +29,7 @@ class Rollout:
     overriding: tuple[str, ...] = ()  #: options of the command that go before such an environment, or a file
     names: Mapping[str, str] = field(default_factory=dict)  #: environment that tells several on one box apart
     stop_signal: str = "TERM"
-    stop_wait_s: float = 60.0  #: then KILL
+    stop_wait_s: float = STOP_WAIT_S  #: then KILL
     stop_as_group: bool = False
     serves_http: bool = False
     directory: str | None = None

@@ -16,6 +16,7 @@ from random import Random
 from statistics import fmean, variance
 
 from tuner.core.binomial import exact_interval
+from tuner.core.defaults import CONFIDENCE, WITHIN
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile
@@ -84,7 +85,12 @@ class SelfTest:
 
 
 def self_test(
-    pairs: Sequence[Pair], *, launch_s: float, confidence: float = 0.95, within: float = 0.02, seed: int = 1
+    pairs: Sequence[Pair],
+    *,
+    launch_s: float,
+    confidence: float = CONFIDENCE,
+    within: float = WITHIN,
+    seed: int = 1,
 ) -> SelfTest:
     """Try tuner's rules and Welch's test on labellings of *pairs*, two or more.
 

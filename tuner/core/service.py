@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.layout import Layout
 
 Programs = Literal["each", "one"]
@@ -33,7 +34,7 @@ class ServiceSpec:
     directory: str | None = None  #: where it runs; None: tuner's current folder
     user: str | None = None  #: run as this user (tuner must be root)
     stop_signal: str = "TERM"
-    stop_wait_s: float = 60.0  #: then KILL
+    stop_wait_s: float = STOP_WAIT_S  #: then KILL
     #: signal the whole process group (shell wrappers); loses work with Celery and dramatiq
     stop_as_group: bool = False
     #: OS threads a process may have beyond the layout's; None: any number

@@ -10,6 +10,7 @@ from math import log
 from tuner.core.additive import AdditiveFit, Observation
 from tuner.core.boxes import Boxes, what_boxes_do
 from tuner.core.comparison import Comparison, compare
+from tuner.core.defaults import WITHIN
 from tuner.core.groups import Group, OfBest, group_of
 from tuner.core.interval import Estimate, LaunchMean, estimate_throughputs
 from tuner.core.layout import Layout
@@ -43,7 +44,7 @@ def standings(
     current: Layout | None = None,
     may_win: Collection[Layout],
     block_of: Mapping[int, int],
-    within: float = 0.02,
+    within: float = WITHIN,
     of_fleet: bool = False,
 ) -> Standings:
     """Compare layouts by what their launches gave, each of them above 0.

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from tuner.core.defaults import CONFIDENCE, WINDOW_S, WITHIN
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
@@ -55,11 +56,11 @@ class Goal:
     """What a strategy is to find out."""
 
     layouts: tuple[Layout, ...]
-    within: float = 0.02  #: the answer may be worse than the best by this share
-    confidence: float = 0.95
+    within: float = WITHIN  #: the answer may be worse than the best by this share
+    confidence: float = CONFIDENCE
     kind: Kind = "strict"
-    min_window_s: float = 600.0  #: the strategy chooses lengths from here ...
-    max_window_s: float = 600.0  #: ... to here
+    min_window_s: float = WINDOW_S  #: the strategy chooses lengths from here ...
+    max_window_s: float = WINDOW_S  #: ... to here
     cores: int | None = None  #: the cores the layouts are for
     limits: Mapping[str, float] = field(default_factory=dict)  #: the most of load, memory_bytes, p95_s
     guided: bool = True  #: whether a queueing model may choose what a calibrated race measures

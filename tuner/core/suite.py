@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from random import Random
 
+from tuner.core.defaults import CONFIDENCE, WINDOW_S, WITHIN
 from tuner.core.layout import Layout
 from tuner.core.strategy import Goal, Kind, Observed, Proposal
 
 SHORTEST_WINDOW_S = 10.0  #: where a suite leaves the length of windows to the strategy
-LONGEST_WINDOW_S = 600.0
 DRIFT_STEP_S = 600.0  #: drift has one correlation given, for this distance in time
 
 
@@ -40,10 +40,10 @@ class Suite:
         tuple[float, ...], ...
     ]  #: a row each: true items per ten minutes, as *layouts* are ordered
     noise: SuiteNoise
-    within: float = 0.02  #: an answer may be worse than the best by this share
-    confidence: float = 0.95
+    within: float = WITHIN  #: an answer may be worse than the best by this share
+    confidence: float = CONFIDENCE
     launch_s: float = 120.0  #: restart and warm-up, paid at every launch
-    window_s: float | None = 600.0  #: None: the strategy chooses, from 10 s to 600 s
+    window_s: float | None = WINDOW_S  #: None: the strategy chooses, from 10 s to 600 s
     cores: int | None = None  #: what a model may know of the box
     floor_windows: float | None = None  #: mean windows that a strict answer takes at least; None: not known
     floor_hours: float | None = None
@@ -66,7 +66,7 @@ class Suite:
             confidence=self.confidence,
             kind=kind,
             min_window_s=self.window_s or SHORTEST_WINDOW_S,
-            max_window_s=self.window_s or LONGEST_WINDOW_S,
+            max_window_s=self.window_s or WINDOW_S,
             cores=self.cores,
         )
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from math import sqrt
 from statistics import NormalDist
 
+from tuner.core.defaults import CONFIDENCE
 
-def wilson_interval(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+
+def wilson_interval(n_hits: int, n: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Low and high end of the interval for a probability of which *n_hits* in *n* trials were seen.
 
     Unlike mean +- 2 standard errors it stays within 0..1 and has a width even where all or none are hits.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tuner.core.compared import FIGURES, Compared, Figure
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.figures import percent
 from tuner.core.interval import Estimate
-from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.simulated import simulated_told
 from tuner.core.two_studies import is_surely_changed
 from tuner.reports.comparison_data import data_table, render_comparison_json

@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 from tuner.core.compared import FIGURES, Compared, Known
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
-from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.simulated import is_simulated
 from tuner.reports.comparison_words import comparison_notes, comparison_sentences, ratio_of, why_told
 from tuner.reports.formats import Table

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import sqrt
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.durations import render_duration
 from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
 from tuner.core.objective import value_of
-from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.records import StudyRecord, WindowRecord
 
 ALIKE_RATIO = 0.1  #: launches and short windows differ so much by chance, whatever they count

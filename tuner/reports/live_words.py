@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tuner.core.board import Board, Place, State
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.durations import render_duration, render_rest, until
 from tuner.core.figures import block_told, counted, percent
 from tuner.core.limit_text import WORDS, render_amount, render_limit
 from tuner.core.limits import Verdict, limits_from
 from tuner.core.overview import BoxLive, Live, Phase
-from tuner.core.ranking import TEN_MINUTES_S
 from tuner.core.records import StudyRecord, WindowRecord
 from tuner.reports.cells import printable
 from tuner.reports.groups import SCATTER, groups_told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.figures import counted, percent
 from tuner.core.interval import Estimate
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOutErrors, measured_sentence
@@ -19,7 +20,6 @@ DEMANDS = {
     "blocked_s": "waiting uninterruptibly",
     "spawn_s": "starting children",
 }
-PER_10_MIN = 600.0
 _LARGE = 1e9
 _NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
 
@@ -72,8 +72,8 @@ def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
     return tuple(
         (
             str(row.layout),
-            items(PER_10_MIN * row.measured_per_s),
-            items(PER_10_MIN * row.predicted_per_s),
+            items(TEN_MINUTES_S * row.measured_per_s),
+            items(TEN_MINUTES_S * row.predicted_per_s),
             signed(row.error_ratio),
             load(row.measured_load),
             load(row.predicted_load),
@@ -107,8 +107,8 @@ def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
         "layouts": [
             {
                 "layout": str(row.layout),
-                "measured_per_10min": PER_10_MIN * row.measured_per_s,
-                "predicted_per_10min": PER_10_MIN * row.predicted_per_s,
+                "measured_per_10min": TEN_MINUTES_S * row.measured_per_s,
+                "predicted_per_10min": TEN_MINUTES_S * row.predicted_per_s,
                 "error_ratio": row.error_ratio,
                 "measured_load": row.measured_load,
                 "predicted_load": row.predicted_load,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.figures import counted, named, percent
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -16,7 +17,6 @@ from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.sizes import render_size
 from tuner.reports.formats import Table, render_table
 from tuner.reports.model import (
-    PER_10_MIN,
     estimate_facts,
     headline,
     interval,
@@ -170,10 +170,10 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
                 "layout": str(row.layout),
                 "processes": row.layout.processes,
                 "threads": row.layout.threads if row.layout.has_threads else None,
-                "throughput_per_10min": estimate_facts(row.throughput_per_s, PER_10_MIN),
+                "throughput_per_10min": estimate_facts(row.throughput_per_s, TEN_MINUTES_S),
                 "today_per_10min": None
                 if row.layout not in today
-                else estimate_facts(today[row.layout].throughput_per_s, PER_10_MIN),
+                else estimate_facts(today[row.layout].throughput_per_s, TEN_MINUTES_S),
                 "load": estimate_facts(row.load),
                 "cpu_cores": estimate_facts(row.cpu_cores),
                 "memory_bytes": estimate_facts(memory_of(calibrated, row, trusted.confidence)),
@@ -257,7 +257,7 @@ def measured_here(predicted: Predicted) -> dict[Layout, Measured]:
 
 
 def _items(per_s: float | None) -> str:
-    return "-" if per_s is None else items(PER_10_MIN * per_s)
+    return "-" if per_s is None else items(TEN_MINUTES_S * per_s)
 
 
 def memory_of(calibrated: Calibrated, row: TrustedLayout, confidence: float) -> Estimate | None:
@@ -279,7 +279,7 @@ def _measured_facts(measured: Measured | None) -> dict[str, Any] | None:
     if measured is None:
         return None
     return {
-        "throughput_per_10min": PER_10_MIN * measured.throughput_per_s,
+        "throughput_per_10min": TEN_MINUTES_S * measured.throughput_per_s,
         "load": measured.load,
         "cpu_cores": measured.cpu_cores,
         "pss_bytes": measured.pss_bytes,

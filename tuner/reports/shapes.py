@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.figures import counted, named, percent
 from tuner.core.interval import Estimate
 from tuner.core.model.calibration.calibrated import Measured
 from tuner.core.model.diagnosis.sizing import Kind, Rule, large_enough, sizing_rules
 from tuner.core.model.prediction.shapes import Shape, ShapeBest, Standing, shape_bests
 from tuner.reports.formats import Table, render_table
-from tuner.reports.model import PER_10_MIN, estimate_facts, interval, items
+from tuner.reports.model import estimate_facts, interval, items
 from tuner.reports.prediction import Predicted, measured_here, memory_cell, memory_of
 
 TITLE = "Processes or threads?"
@@ -63,7 +64,7 @@ def shapes_facts(predictions: Sequence[Predicted]) -> list[dict[str, Any]]:
             "variant": one.variant,
             "shape": one.shape,
             "layout": str(one.row.layout),
-            "throughput_per_10min": estimate_facts(one.row.throughput_per_s, PER_10_MIN),
+            "throughput_per_10min": estimate_facts(one.row.throughput_per_s, TEN_MINUTES_S),
             "of_best": one.of_best,
             "standing": one.standing,
             "memory_bytes": estimate_facts(_memory(predictions, one)),
@@ -89,8 +90,8 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
             *((one.variant or "as it is",) if with_variant else ()),
             _NAMES[one.shape],
             str(one.row.layout).partition("@")[0],
-            items(PER_10_MIN * (one.row.throughput_per_s.mean or 0.0)),
-            interval(one.row.throughput_per_s, lambda per_s: items(PER_10_MIN * (per_s or 0.0))),
+            items(TEN_MINUTES_S * (one.row.throughput_per_s.mean or 0.0)),
+            interval(one.row.throughput_per_s, lambda per_s: items(TEN_MINUTES_S * (per_s or 0.0))),
             *((_measured(seen.get(one.row.layout)),) if seen else ()),
             percent(one.of_best),
             _STANDINGS[one.standing],
@@ -104,7 +105,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
 
 
 def _measured(one: Measured | None) -> str:
-    return "-" if one is None else items(PER_10_MIN * one.throughput_per_s)
+    return "-" if one is None else items(TEN_MINUTES_S * one.throughput_per_s)
 
 
 def _rules(predicted: Predicted) -> dict[Kind, Rule]:

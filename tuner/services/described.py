@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tuner.core.defaults import STOP_WAIT
 from tuner.core.layout import Layout
 from tuner.core.service import ServiceSpec
 from tuner.services.record import Form, Service, Told
@@ -54,7 +55,7 @@ def _form(form: Form, service: Service) -> dict[str, Any]:
         "told": _told(form.layout, layout),
         "always": _told(service.always, layout),
         "ready": None if form.ready is None else dict(form.ready),
-        "stop": {"signal": "TERM", "wait": "60s", "as_group": "no", **form.stop},
+        "stop": {"signal": "TERM", "wait": STOP_WAIT, "as_group": "no", **form.stop},
         "loses": form.loses or None,
         "without_gil": None if form.without_gil is None else _form(form.without_gil, service),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePath
 
+from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     queue_counted,
@@ -16,7 +17,7 @@ from tuner.services.redis_queue import (
 
 _LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
 _READY = {"kind": "log", "pattern": "Worker process is ready for action"}
-_STOP = {"signal": "TERM", "wait": "60s"}  # a second TERM, as a whole group gets, kills what is in hand
+_STOP = {"signal": "TERM", "wait": STOP_WAIT}  # a second TERM, as a whole group gets, kills what is in hand
 _PROGRAMS = ("dramatiq", "dramatiq-gevent")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.core.defaults import STOP_WAIT
 from tuner.core.service import OsThreads
 from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _PORT = "8000"
 _READY = {"kind": "log", "pattern": r"Started worker-\d+"}
-_STOP = {"signal": "TERM", "wait": "60s"}
+_STOP = {"signal": "TERM", "wait": STOP_WAIT}
 _METRICS = ("--metrics", "--no-metrics", "--metrics-address", "--metrics-port", "--metrics-scrape-interval")
 
 

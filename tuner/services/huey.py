@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     ALSO_FAILED,
@@ -13,7 +14,7 @@ from tuner.services.redis_queue import (
 )
 
 _READY = "Huey consumer started with"
-_STOP = {"signal": "INT", "wait": "60s"}  # TERM interrupts the tasks in hand, and they are gone
+_STOP = {"signal": "INT", "wait": STOP_WAIT}  # TERM interrupts the tasks in hand, and they are gone
 
 
 def _form_of(command: Command) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.core.command_words import taken_apart
+from tuner.core.defaults import STOP_WAIT
 from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
@@ -201,7 +202,7 @@ def _running(section: Mapping[str, Any]) -> dict[str, Any]:
     stop = section.get("stop") or {}
     return {
         "stop_signal": str(stop.get("signal", "TERM")),
-        "stop_wait_s": parse_duration(str(stop.get("wait", "60s"))),
+        "stop_wait_s": parse_duration(str(stop.get("wait", STOP_WAIT))),
         "stop_as_group": bool(stop.get("as_group", False)),
         "directory": section.get("directory"),
         "user": section.get("user"),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, unfed
 
 _READY = {"kind": "log", "pattern": "Worker .*: started with PID"}
-_STOP = {"signal": "TERM", "wait": "60s"}
+_STOP = {"signal": "TERM", "wait": STOP_WAIT}
 _POOL, _WORKER = "worker-pool", "worker"
 _FORK, _SIMPLE = "rq.worker.Worker", "rq.worker.SimpleWorker"
 _CLASSES = {_FORK: "fork", "rq.Worker": "fork", _SIMPLE: "simple", "rq.SimpleWorker": "simple"}

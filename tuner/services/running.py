@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.service import Programs, ServiceSpec, Workers
 
 
@@ -16,7 +17,7 @@ class Running:
     directory: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     stop_signal: str = "TERM"
-    stop_wait_s: float = 60.0
+    stop_wait_s: float = STOP_WAIT_S
     stop_as_group: bool = False
     max_extra_threads: int | None = None  #: None: what the kind says
     limits: Mapping[str, int] = field(default_factory=dict)

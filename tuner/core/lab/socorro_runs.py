@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from statistics import median
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.lab.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, Run, Spread, is_quiet
 from tuner.core.lab.studied import Simulate
 from tuner.core.layout import Layout, grid_of
@@ -26,7 +27,6 @@ THREADED, SINGLE = "threaded", "single"  #: task managers: with a queue, and one
 REFERENCE = Layout(1, 24)  #: what ran in production then: everything is told in times of it
 #: the layouts that were published; a test holds them against the publication
 PUBLISHED = tuple(Layout(p, t) for p, t in ((24, 1), (12, 2), (4, 6), (2, 12), (1, 24), (1, 12)))
-_PER_10_MIN = 600.0
 _DEMAND = "demand_"  #: before a field of `Demands`, in the values of a run of 1x1
 
 
@@ -51,7 +51,7 @@ def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
     """The figures of a window; of 1x1 also what an item asks for."""
     length_s, n_processes = window.length_s, window.layout.processes
     values = {
-        "items_per_10min": _PER_10_MIN * window.n_done / length_s,
+        "items_per_10min": TEN_MINUTES_S * window.n_done / length_s,
         "load": window.n_active_mean,
         "cpu_percent": 100 * window.service_cpu_s / length_s,
         "python_percent": None
@@ -105,7 +105,7 @@ def figures_of(found: Prediction, n: int, layout: Layout, demands: Demands) -> d
     """What a model says of *layout*, its number *n*, as a window tells it."""
     of_python = (demands.gil_s + demands.python_s) / demands.cpu_s
     return {
-        "items_per_10min": _PER_10_MIN * float(found.throughput_per_s[n]),
+        "items_per_10min": TEN_MINUTES_S * float(found.throughput_per_s[n]),
         "load": float(found.load[n]),
         "cpu_percent": 100 * float(found.busy_cores[n]),
         "python_percent": 100 * float(found.busy_cores[n]) * of_python / layout.processes,

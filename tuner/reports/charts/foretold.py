@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.model.calibration.calibrated import LeftOutErrors
 from tuner.reports.charts.frame import at, dot, legend, x_axis, y_axis, y_labels_width
 from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, Picture
 from tuner.reports.charts.scale import scale_for
 from tuner.reports.charts.svg import element, line, tipped
-from tuner.reports.model import PER_10_MIN, items, left_out_sentence, signed
+from tuner.reports.model import items, left_out_sentence, signed
 
 _BAND = 0.1
 
 
 def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> Picture:
     """A mark for each layout: where the model is right it lies on the line."""
-    points = [(PER_10_MIN * row.predicted_per_s, PER_10_MIN * row.measured_per_s, row) for row in errors.rows]
+    points = [
+        (TEN_MINUTES_S * row.predicted_per_s, TEN_MINUTES_S * row.measured_per_s, row) for row in errors.rows
+    ]
     side = min(420.0, width)
     ends = [value for one in points for value in one[:2]]
     up = scale_for(ends, side - 44, 30)

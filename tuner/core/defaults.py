@@ -1,0 +1,10 @@
+"""Defaults and units that several parts of tuner share; each value stands here only."""
+
+from __future__ import annotations
+
+WITHIN = 0.02  #: the answer may be worse than the best layout by this share
+CONFIDENCE = 0.95  #: confidence level of an answer
+WINDOW_S = 600.0  #: the longest window of a study
+STOP_WAIT_S = 60.0  #: time from the stop signal to KILL
+STOP_WAIT = f"{STOP_WAIT_S:g}s"  #: the same as text, as in a config
+TEN_MINUTES_S = 600.0  #: throughput is printed per ten minutes
