@@ -6,7 +6,6 @@ is imported by that command: `tuner.bootstrap.doctor`.
 
 from tuner.bootstrap.answers import explained, live_now, overview, ranked, recalled, study_stamp
 from tuner.bootstrap.asked import (
-    WITHIN,
     another_stream,
     check_same_box,
     check_same_profile,
@@ -34,7 +33,6 @@ from tuner.bootstrap.start_files import config_from_file
 from tuner.bootstrap.stores import new_store, open_store
 
 __all__ = [
-    "WITHIN",
     "LabAsked",
     "Metrics",
     "MetricsAsked",

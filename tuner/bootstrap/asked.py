@@ -15,6 +15,7 @@ from tuner import __version__
 from tuner.bootstrap.feeders import StudyName
 from tuner.bootstrap.services import prepare_service, service_of
 from tuner.core.axes import values_of
+from tuner.core.defaults import WINDOW_S, WITHIN
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.growth import GROWS, LOOKS
@@ -22,6 +23,7 @@ from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.resuming import TYPED
 from tuner.core.simulated import SIMULATED, is_simulated, simulated_name
+from tuner.core.stored_config import stored_config
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
-USUAL_WINDOW_S = 600.0  #: the longest window of a study, when nobody says otherwise
-WITHIN = 0.02  #: the margin of an answer, when nobody says otherwise
 REPEATS = 3  #: of a full grid, likewise
 SIMULATED_HOST = "a simulated box"
 STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
@@ -115,7 +115,7 @@ def _looks_first(settings: Settings) -> bool:
         and asked.layouts is None
         and asked.budget is None
         and asked.min_window is None
-        and asked.window >= USUAL_WINDOW_S
+        and asked.window >= WINDOW_S
     )
 
 
@@ -231,7 +231,7 @@ def settings_kept(record: StudyRecord, file: Path, command: str) -> Settings:
     """
     from tuner.config.load import settings_of_study
 
-    kept = json.loads(record.config)
+    kept = stored_config(record.config)
     if kept.pop("simulate", None) is not None:
         kept["study"]["cores"] = record.cores
     try:
@@ -249,7 +249,7 @@ def profile_kept(record: StudyRecord, file: Path) -> Profile:
     """The profile that the simulated study in *file* plays."""
     from tuner.config.profile import parse_profile
 
-    return parse_profile(json.loads(record.config)["simulate"], str(file))
+    return parse_profile(stored_config(record.config)["simulate"], str(file))
 
 
 def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None]) -> None:
@@ -280,7 +280,7 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
     from tuner.config.profile import profile_texts
     from tuner.core.changes import changed_settings
 
-    kept, given = json.loads(record.config)["simulate"], profile_texts(profile)
+    kept, given = stored_config(record.config)["simulate"], profile_texts(profile)
     if changes := changed_settings(json.dumps(kept), json.dumps(given)):
         raise ConfigError(
             f"{file} was begun with another profile: {'; '.join(changes)}",

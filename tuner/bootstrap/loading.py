@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.core.records import StudyRecord
+from tuner.core.stored_config import stored_config
 
 if TYPE_CHECKING:
     from tuner.ports import Box
@@ -49,7 +50,7 @@ def with_clients_found(
 
 
 def _with(record: StudyRecord, n_clients: int, provenance: dict[str, str]) -> StudyRecord:
-    config = json.loads(record.config)
+    config = stored_config(record.config)
     config["service"]["feeder"]["clients"] = n_clients
     return replace(
         record,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.rollout import Rollout
+from tuner.core.stored_config import stored_service
 
 
 def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
@@ -15,7 +14,7 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
     from tuner.services.catalogue import known_services
     from tuner.services.rolling_out import rollout_of
 
-    section = (json.loads(record.config) if record.config else {}).get("service")
+    section = stored_service(record.config)
     if not section:
         return "No service ran: measure this layout on a real box before you apply it."
     try:

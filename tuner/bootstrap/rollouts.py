@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated
+from tuner.core.stored_config import stored_service
 
 if TYPE_CHECKING:
     from tuner.core.question import Question
@@ -40,8 +40,8 @@ def rollout(
     from tuner.services.rolling_out import rollout_of
 
     record, ranking = ranked(file, confidence=confidence, question=question)
-    section = json.loads(record.config).get("service") if record.config else None
-    if is_simulated(record) or not isinstance(section, dict):
+    section = stored_service(record.config)
+    if is_simulated(record) or not section:
         raise ConfigError(
             f"{file} ran no service, so there is none to write settings for",
             hint="Export the ranking instead: leave --snippet out.",

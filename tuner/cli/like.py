@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import ConfigError
 from tuner.core.resuming import HIDDEN
+from tuner.core.stored_config import stored_config
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -44,7 +44,7 @@ def settings_like(
             f"--like {file}: the study does not keep its secrets",
             hint=f"Name its config, or its command, again: tuner grid CONFIG --like {file}",
         )
-    kept: dict[str, Any] = json.loads(record.config)
+    kept = stored_config(record.config)
     if record.provenance.get("quick") == "true":
         for name in of_first_looks:
             kept["study"].pop(name, None)

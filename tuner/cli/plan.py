@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -215,6 +214,7 @@ def _forecast(file: Path, *, as_json: bool) -> int:
     """Simulate what the study of *file* would take, and print it."""
     from tuner import bootstrap
     from tuner.cli.telling import echo, say
+    from tuner.core.defaults import WITHIN
     from tuner.core.forecast import CAUSES, Question, cost_of, questions, savings
     from tuner.reports.plan import Order, Plan, plan_facts, render_plan, unknown_facts
     from tuner.study.piloting import read_pilot
@@ -223,7 +223,7 @@ def _forecast(file: Path, *, as_json: bool) -> int:
         record, pilot = store.study(), read_pilot(store)
     asked = _asked(record)
     kind: Kind = asked.kind or "strict"
-    within = bootstrap.WITHIN if asked.within is None else asked.within
+    within = WITHIN if asked.within is None else asked.within
     if pilot is None:
         why = (
             f"{file} has no layout with two launches: how much launches differ is not known, and with it how"
@@ -271,17 +271,19 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
 def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
     from tuner.config.study import StudySettings
+    from tuner.core.stored_config import stored_config
 
-    return StudySettings.model_validate(json.loads(record.config).get("study", {}))
+    return StudySettings.model_validate(stored_config(record.config).get("study", {}))
 
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     """Those of the study that is foretold: a pilot launches some of them."""
     from tuner.core.pooled import one_process_variants, pooled_variants
+    from tuner.core.stored_config import stored_service
 
     if record.provenance.get("made_by") != "tuner plan":
         return record.layouts
-    connections = json.loads(record.config).get("service", {}).get("connections", "threads")
+    connections = stored_service(record.config).get("connections", "threads")
     threads_of = {one.variant: one.has_threads for one in record.layouts}
     kept = record.config
     return asked.layouts_for(

@@ -21,6 +21,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.figures import counted
 from tuner.core.resuming import STUDY_TYPED, TYPED, told_again
 from tuner.core.simulated import SIMULATED, is_simulated
+from tuner.core.stored_config import stored_config
 
 if TYPE_CHECKING:
     from tuner.adapters.live_view import LiveView
@@ -146,7 +147,7 @@ def resumed_session(
     settings = None
     if own_profile is not None or is_alone:
         settings = bootstrap.settings_kept(record, file, going_on(record, file, again=True))
-    begun = json.loads(record.config if settings is None else canonical_json(settings))
+    begun = stored_config(record.config if settings is None else canonical_json(settings))
     of_study: list[str] = []
     asked, profile = asked_for(
         config,
@@ -206,7 +207,7 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options)
 
     typed = begun_by(record)
     own = own_study(document, {**(typed or {}), **options})
-    kept = json.loads(filled(record.config))["study"]
+    kept = stored_config(filled(record.config))["study"]
     was = {"study": {name: kept.get(name) for name in own}}
     changes = changed_settings(json.dumps(was), json.dumps({"study": own}))
     if typed is not None:

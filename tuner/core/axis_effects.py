@@ -9,7 +9,6 @@ threads and lose with one.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from tuner.core.axes import values_of
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
 from tuner.core.quantiles import student_t_quantile
+from tuner.core.stored_config import stored_service
 from tuner.core.two_studies import Side, estimate_of_gap, look_share
 
 
@@ -37,8 +37,7 @@ class AxisEffect:
 
 def axes_of(config: str) -> dict[str, list[str]]:
     """The axes of a study's service and their values, in their order, by its settings as JSON."""
-    service = json.loads(config).get("service") if config else None
-    kept = service.get("axes") if isinstance(service, dict) else None
+    kept = stored_service(config).get("axes")
     return {axis: [value for value, _ in values] for axis, values in kept or ()}
 
 

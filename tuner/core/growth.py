@@ -31,6 +31,7 @@ from tuner.core.layout import Layout, parse_layout
 from tuner.core.pooled import pooled_variants, shape_of
 from tuner.core.service import connections_of
 from tuner.core.sizes import render_size
+from tuner.core.stored_config import stored_config
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What
@@ -202,7 +203,7 @@ def opens_too_many(config: str, layout: Layout) -> str | None:
 
     *config* is the study's, as JSON.
     """
-    settings = json.loads(config) if config else {}
+    settings = stored_config(config)
     most = settings.get("study", {}).get("max_connections")
     if most is None:
         return None

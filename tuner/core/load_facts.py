@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from tuner.core.clients import Found, clients_for, found_in
 from tuner.core.connection_spread import ConnectionSpread
 from tuner.core.layout import Layout
 from tuner.core.pooled import event_loop_variants
 from tuner.core.records import StudyRecord
+from tuner.core.stored_config import stored_service
 from tuner.core.tally import LaunchTally
 
 _SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
@@ -48,10 +47,7 @@ class LoadFacts:
 
 def load_facts(study: StudyRecord) -> LoadFacts | None:
     """How *study* loaded its service; None: no clients send requests, or they come at a fixed rate."""
-    service: Any = json.loads(study.config).get("service") if study.config else None
-    if not isinstance(service, dict):
-        return None
-    feeder = service.get("feeder")
+    feeder = stored_service(study.config).get("feeder")
     if not isinstance(feeder, dict) or feeder.get("kind") != "http":
         return None
     if isinstance(feeder.get("rate"), int | float):

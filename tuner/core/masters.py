@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from tuner.core.layout import Layout
+from tuner.core.stored_config import stored_service
 
 
 def has_master(config: str, layout: Layout) -> bool:
     """Whether a program that is no worker runs beside those of *layout*, by a study's settings as JSON."""
-    service = json.loads(config).get("service") if config else None
-    if not isinstance(service, dict):
+    service = stored_service(config)
+    if not service:
         return False
     asked: dict[str, Any] = (service.get("variants") or {}).get(layout.variant) or {}
     programs = asked.get("programs") or service.get("programs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from tuner.core.durations import kept_duration, parse_duration
 from tuner.core.errors import ConfigError
+from tuner.core.stored_config import stored_config
 
 MOST_PER_S = 1e6
 P95 = 0.95
@@ -82,7 +82,7 @@ def render_rate(rate: float | Pace) -> float | str:
 
 def rate_kept(config: str) -> float | Pace | None:
     """The rate that a study's settings, as it keeps them, ask for; None: none, or no requests are sent."""
-    here: Any = json.loads(config) if config else {}
+    here: Any = stored_config(config)
     for name in ("service", "feeder", "rate"):
         here = here.get(name) if isinstance(here, dict) else None
     return parse_rate(here) if isinstance(here, str) else here

@@ -7,11 +7,10 @@ workers of a server are threads (granian without a GIL), it has one process: 1x4
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from tuner.core.layout import Layout
+from tuner.core.stored_config import stored_service
 
 
 def pooled_variants(config: str) -> frozenset[str]:
@@ -26,7 +25,7 @@ def one_process_variants(config: str) -> frozenset[str]:
 
 def event_loop_variants(config: str) -> frozenset[str]:
     """Return the variants whose workers are event loops; *config* is as for `pooled_variants`."""
-    service = _service(config)
+    service = stored_service(config)
     own = service.get("event_loop") is True
     told = {"": own}
     for name, variant in (service.get("variants") or {}).items():
@@ -49,13 +48,8 @@ def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = (
 
 
 def _variants_with(asked: str, config: str) -> frozenset[str]:
-    service = _service(config)
+    service = stored_service(config)
     own = service.get("workers")
     variants = service.get("variants") or {}
     told = {"": own, **{name: variant.get("workers") or own for name, variant in variants.items()}}
     return frozenset(name for name, workers in told.items() if workers == asked)
-
-
-def _service(config: str) -> Mapping[str, Any]:
-    service = json.loads(config).get("service") if config else None
-    return service if isinstance(service, dict) else {}

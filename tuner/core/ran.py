@@ -18,7 +18,6 @@ for the GIL among them, and a pool of 16 threads may have six after half a minut
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -30,6 +29,7 @@ from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.masters import has_master
 from tuner.core.pooled import pooled_variants, shape_of
+from tuner.core.stored_config import stored_service
 from tuner.core.window import VoidReason, Window
 
 ALIKE = "layouts-alike"  #: the slug of a window that ran as another layout's did
@@ -134,8 +134,7 @@ class RanLayouts:
             yield f"{more.layout} ran with {seen}, no more than {fewer.layout} ({round(fewer.threads)})"
 
     def _service(self) -> dict[str, Any]:
-        service = json.loads(self.config).get("service") if self.config else None
-        return service if isinstance(service, dict) else {}
+        return stored_service(self.config)
 
     def _started(self, variant: str) -> str | None:
         """When the layout's threads are started; None: they are none of the system, or nobody knows."""

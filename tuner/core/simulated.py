@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from tuner.core.figures import counted
 from tuner.core.records import StudyRecord
+from tuner.core.stored_config import stored_config
 
 SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
 
@@ -41,7 +41,7 @@ def memory_assumed(study: StudyRecord) -> list[str]:
     """What memory the profile of a simulated study did not know, in a sentence; none: it knew all of it."""
     if not is_simulated(study):
         return []
-    profile = json.loads(study.config).get("simulate")
+    profile = stored_config(study.config).get("simulate")
     if profile is None:  # made elsewhere: nobody says what it knew
         return []
     memory: Mapping[str, str | None] = profile.get("memory") or {}

@@ -11,6 +11,7 @@ from tuner.core.layout import Layout
 from tuner.core.ranking import RankedLayout, Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import is_simulated, simulated_told
+from tuner.core.stored_config import stored_config
 from tuner.reports.answer import answer_facts, answer_sentence
 from tuner.reports.axes import axes_facts
 from tuner.reports.axis_bests import axis_bests_facts
@@ -104,7 +105,7 @@ def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
 def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts = dataclasses.asdict(study)
     facts["layouts"] = [str(layout) for layout in study.layouts]
-    facts["config"] = json.loads(study.config) if study.config else None
+    facts["config"] = stored_config(study.config) if study.config else None
     facts["provenance"] = dict(study.provenance)
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)

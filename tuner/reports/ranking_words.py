@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -12,6 +11,7 @@ from tuner.core.interval import Estimate
 from tuner.core.ranking import RankedLayout, Ranking, value_of
 from tuner.core.records import StudyRecord
 from tuner.core.simulated import memory_assumed
+from tuner.core.stored_config import stored_service
 from tuner.reports.answer import answer_notes
 from tuner.reports.boxes import boxes_notes
 from tuner.reports.evidence import (
@@ -135,7 +135,7 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def _cautions(study: StudyRecord) -> list[str]:
     """What is known of the service beforehand: work lost at a stop, what counting costs."""
-    service = json.loads(study.config).get("service", {}) if study.config else {}
+    service = stored_service(study.config)
     return [text if text.endswith(".") else f"{text}." for text in service.get("cautions", {}).values()]
 
 

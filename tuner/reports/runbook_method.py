@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from tuner.core.records import WARMING_BLOCK, StudyRecord
 from tuner.core.service import connections_of
 from tuner.core.simulated import SIMULATED, is_simulated
 from tuner.core.sizes import shown_size
+from tuner.core.stored_config import stored_service
 from tuner.core.worker_facts import facts_by_variant, has_gil
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.evidence import others_cores
@@ -56,15 +56,10 @@ def ended_wall_s(overview: Overview) -> float | None:
 
 def connections_told(study: StudyRecord, layout: Layout) -> int | None:
     """How many connections *layout* opens; None: nobody said what a process opens."""
-    per_process = _service(study).get("connections")
+    per_process = stored_service(study.config).get("connections")
     if per_process == "threads" or isinstance(per_process, int):
         return connections_of(layout, per_process)
     return None
-
-
-def _service(study: StudyRecord) -> Mapping[str, Any]:
-    found = (json.loads(study.config) if study.config else {}).get("service")
-    return found if isinstance(found, dict) else {}
 
 
 def _box(study: StudyRecord) -> str:
@@ -135,7 +130,7 @@ def _windows(overview: Overview) -> str:
 def _input(study: StudyRecord) -> str:
     if is_simulated(study):
         return f"none; the figures are those of a model of {study.provenance[SIMULATED]}"
-    service = _service(study)
+    service = stored_service(study.config)
     found = service.get("feeder")
     feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}
     if service.get("kind") != "script":

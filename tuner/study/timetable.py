@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from tuner.core.layout import Layout
 from tuner.core.pace import Pace, rate_kept
 from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.spread import well_spread
+from tuner.core.stored_config import stored_service
 from tuner.core.strategy import Proposal
 from tuner.core.warmup import LEAST_S
 from tuner.study.deadline import NO_END, Deadline
@@ -147,7 +147,7 @@ def before_launches_s(study: StudyRecord) -> float:
     """About what comes before the first launch: the search for a number of clients, where none is known."""
     if not study.config or isinstance(rate_kept(study.config), int | float):
         return 0.0
-    feeder = (json.loads(study.config).get("service") or {}).get("feeder") or {}
+    feeder = stored_service(study.config).get("feeder") or {}
     return CLIENTS_S if feeder.get("kind") == "http" and feeder.get("clients") is None else 0.0
 
 

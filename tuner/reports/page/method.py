@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +16,7 @@ from tuner.core.records import StudyRecord
 from tuner.core.resuming import CONFIG_FILE, STUDY_TYPED
 from tuner.core.simulated import SIMULATED, is_simulated
 from tuner.core.sizes import shown_size
+from tuner.core.stored_config import stored_config, stored_service
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, Code, Facts, Section, Text
 
@@ -84,10 +84,10 @@ def repeatable(study: StudyRecord) -> str | None:
     import yaml
 
     try:
-        kept = json.loads(study.config)
+        kept = stored_config(study.config)
     except ValueError:
         return None
-    if not isinstance(kept, dict):
+    if not kept:
         return None
     kept.pop("simulate", None)
     asked = dict(kept.get("study") or {})
@@ -163,7 +163,7 @@ def _asked_answer(study: StudyRecord) -> str:
 def _command(study: StudyRecord) -> str:
     """Of the service, as the study keeps it: without secrets."""
     try:
-        command = json.loads(study.config)["service"]["command"]
+        command = stored_service(study.config)["command"]
     except (ValueError, KeyError, TypeError):
         return ""
     import shlex
