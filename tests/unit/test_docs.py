@@ -126,7 +126,7 @@ EXAMPLES = [
 
 
 def test_the_page_of_http_services_has_examples() -> None:
-    assert len([name for name, _, _ in EXAMPLES if name == "http.md"]) == 3
+    assert len([name for name, _, _ in EXAMPLES if name == "http.md"]) == 2
 
 
 @pytest.mark.parametrize(("name", "number", "text"), EXAMPLES, ids=lambda part: str(part)[:9])
