@@ -1,4 +1,4 @@
-"""RabbitMQ's own page for Prometheus, as docs/probes.md has it, counts acknowledged messages, at once."""
+"""RabbitMQ's own page for Prometheus, as docs/probes-of-servers.md has it, counts acknowledged messages, at once."""
 
 from __future__ import annotations
 
