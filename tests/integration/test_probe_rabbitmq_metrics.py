@@ -1,4 +1,4 @@
-"""RabbitMQ's own page for Prometheus, as docs/probes.md has it, counts acknowledged messages, at once."""
+"""RabbitMQ's page for Prometheus counts acknowledged messages at once (docs/probes-of-servers.md)."""
 
 from __future__ import annotations
 

@@ -82,8 +82,15 @@ def test_every_command_of_the_how_to_can_be_parsed(typed: str) -> None:
         assert context.params
 
 
-PROBES_PAGE = (ROOT / "docs" / "probes.md").read_text(encoding="utf-8")
-EXAMPLES_OF_PROBES = re.findall(r"^```yaml\n(.*?)^```", PROBES_PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES_OF_PROBES = [
+    example
+    for name in ("probes", "probes-of-servers")
+    for example in re.findall(
+        r"^```yaml\n(.*?)^```",
+        (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
+]
 
 
 @pytest.mark.parametrize("example", EXAMPLES_OF_PROBES)
@@ -126,7 +133,7 @@ EXAMPLES = [
 
 
 def test_the_page_of_http_services_has_examples() -> None:
-    assert len([name for name, _, _ in EXAMPLES if name == "http.md"]) == 3
+    assert len([name for name, _, _ in EXAMPLES if name == "http.md"]) == 2
 
 
 @pytest.mark.parametrize(("name", "number", "text"), EXAMPLES, ids=lambda part: str(part)[:9])
