@@ -15,7 +15,7 @@ the next one fits. What it rests on:
 - Scouts choose which layouts there are, and nothing else. No window of theirs is shown to a strategy or
   counted in a ranking: given what they saw, the layouts are fixed before the first block, and each claim over
   them holds as if somebody had typed them (sample splitting; Cox, A note on data-splitting, 1975). So every
-  block is whole, and limits for all pairs are for the final number of layouts. docs/growth.md has the
+  block is whole, and limits for all pairs are for the final number of layouts. docs/method/growth.md has the
   argument and its check by simulation.
 """
 
