@@ -96,10 +96,10 @@ def test_what_nothing_repeats_does_not_grow() -> None:
 
 def test_every_bench_says_how_long_it_takes_and_what_came_out() -> None:
     page = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
-    benches, _, results = page.partition("\n## How long")
-    typed = re.findall(r"^\| `(?:python bench/)?([\w/]+\.py|tuner lab NAME)", benches, re.MULTILINE)
+    rows = [line.strip("|").split(" | ") for line in page.splitlines() if line.startswith("| `")]
 
-    assert sorted(re.findall(r"^\| `(.+?)` \|", results, re.MULTILINE)) == sorted(typed)
+    assert len(rows) > 40
+    assert [row[0] for row in rows if len(row) != 5 or not all(map(str.strip, row))] == []
 
 
 @pytest.mark.parametrize("page", sorted(LAB))
