@@ -26,13 +26,16 @@ _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"
 _INTRO = """\
 # Every key of a config
 
-A config is YAML with five sections, all optional. `configs/crash_processor.yaml` and
-`configs/script.yaml` are commented examples; [your service](../your-service.md) is a guide. A known
-service (`kind: gunicorn`, `celery` ...) has its command, its own settings
-(`tuner services show NAME`), and every key of `kind: script`.
+A config is YAML with five sections, all optional. `tuner init -- COMMAND` writes one for your
+service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
+[your service](../your-service.md) is a guide. Options of the command line override the config.
 
-*Default* is the value of a missing key; **needed** means that the key is required. `race:` and
-`all:` mark keys of one strategy. Options of the command line override the config.
+- **needed** in the column *default* means that the key is required.
+- A section with several kinds has a key `kind`; the headings below name its values. `service`
+  without `kind` is a `script` if it has a `command`, else the `crash-processor`.
+- A known service (`kind: gunicorn`, `celery` ...) has its command, its own settings
+  (`tuner services show NAME`), and every key of `kind: script`.
+- `race:` and `all:` mark keys of one strategy.
 """
 
 
@@ -92,12 +95,45 @@ def render_config() -> str:
     parts = [_INTRO]
     for model, heading in HEADINGS.items():
         told = (inspect.getdoc(model) or "").partition("\n\n")[0].replace("``", "`")
-        rows = [_row(heading, model, name, used) for name in _keys(model)]
-        table = "| key | what it is | value | default |\n|---|---|---|---|\n" + "".join(rows)
-        parts.append(f"## {heading}\n\n{told}\n\n{table}")
+        elsewhere = _elsewhere(model)
+        is_of_kind = f"{heading}, ".partition(", kind: ")[1]
+        rows = [
+            _row(heading, model, name, used)
+            for name in _keys(model)
+            if name not in elsewhere and not (name == "kind" and is_of_kind)
+        ]
+        table = "| key | what it is | value | default |\n|---|---|---|---|\n" + "".join(rows) if rows else ""
+        parts.append("\n\n".join(filter(None, [f"## {heading}", told, table.rstrip("\n")])) + "\n")
+        if elsewhere:
+            home = HEADINGS[_home(model)]
+            names = ", ".join(f"`{name}`" for name in elsewhere)
+            parts.append(f"{names}: as for [{home}](#{_anchor(home)}).\n")
     kinds = "".join(f"| {words} | {told} |\n" for words, told in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n| value | |\n|---|---|\n{kinds}")
     return "\n".join(parts)
+
+
+#: section -> the section with the keys that both have from one class
+_HOMES = {
+    service_section.CrashProcessorSettings: service_section.ScriptSettings,
+    variants.ValueSettings: variants.VariantSettings,
+}
+
+
+def _home(model: type[Section]) -> type[Section]:
+    return _HOMES.get(model, model)
+
+
+def _elsewhere(model: type[Section]) -> list[str]:
+    """Return the keys that the section of `_home` explains."""
+    home = _home(model)
+    if home is model:
+        return []
+    return [
+        name
+        for name in _keys(model)
+        if name in home.model_fields and _definition(model, name) == _definition(home, name)
+    ]
 
 
 def _keys(model: type[Section]) -> list[str]:

@@ -41,7 +41,7 @@ def fleet(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help=("Address that the scheduler listens on (default: 127.0.0.1), or host names for the keys."),
+            help="Address to listen on (scheduler; default: 127.0.0.1), or host name of the keys (certs).",
         ),
     ] = None,
     port: Annotated[

@@ -119,7 +119,7 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # done first: the last one that is named
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping of axes to mappings of values to what is different in them; of `omp` a list of values is enough
+#: mapping of axis to mapping of value to what differs; for `omp` a list of values is enough
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping of axes to mappings of values to what is different in them; of `omp` a list of values is enough
+#: mapping of axis to mapping of value to what differs; for `omp` a list of values is enough
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]
