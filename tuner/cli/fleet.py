@@ -45,7 +45,14 @@ def fleet(
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the scheduler; 0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            show_default=False,
+            help=f"Port of the scheduler; 0 takes a free one (default: {PORT}).",
+        ),
     ] = PORT,
     certs: Certs = None,
     force: Force = False,

@@ -85,6 +85,7 @@ def predict(
             metavar="WAY",
             autocompletion=one_of("network", "simulation"),
             rich_help_panel=_WHAT,
+            show_default=False,
             help="Model: network, or simulation, which is more exact and predicts p95 (default: network).",
         ),
     ] = "network",

@@ -27,10 +27,20 @@ def replay(
         typer.Argument(metavar="SUITE", help="Suite of studies (a name or a JSON file), or a study file."),
     ],
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="Strategy: race, or one to compare it with.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Strategy: race, or one to compare it with (default: race).",
+        ),
     ] = "race",
     kind: Annotated[
-        str, typer.Option(metavar="KIND", help="Guarantee of the race: strict or calibrated.")
+        str,
+        typer.Option(
+            metavar="KIND",
+            show_default=False,
+            help="Guarantee of the race: strict or calibrated (default: strict).",
+        ),
     ] = "strict",
     surfaces: Annotated[
         int | None,
@@ -40,8 +50,16 @@ def replay(
             help="Number of surfaces (rows of the suite) to use, from the first (default: all).",
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Number of studies on each surface.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed for all random numbers.")] = 1,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, show_default=False, help="Number of studies on each surface (default: 1)."
+        ),
+    ] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, show_default=False, help="Seed for random numbers (default: 1)."),
+    ] = 1,
     windows: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Number of windows, for strategies without a stopping rule."),

@@ -171,10 +171,11 @@ class ScriptSettings(RunSettings):
     threads: bool = True  #: Whether the service has threads to choose; no: only processes
     #: each: start the command once per process; one: start it once, and it starts the processes itself
     programs: Programs = "each"
-    #: Processes that work on items: the programs, or their children; None: children of the one program, else
-    #: programs
+    #: What works on items: the `programs`; their `children`; `children-if-several`: the program itself if it
+    #: starts one process only; `pools`: children, for each program as many as the layout has threads;
+    #: `threads` of the one program; None: children of the one program, else programs
     workers: Workers | None = None
-    #: When the threads start, if they are threads of the operating system; None: they are not compared
+    #: When a process starts its OS threads; None: numbers of threads are not compared between layouts
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
