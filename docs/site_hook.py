@@ -95,7 +95,7 @@ def _beside(page: Page) -> str:
 
 def _described(page: Page) -> str:
     """Return the first sentence of the page, after a colon; nothing if it has none."""
-    text = re.sub(r"^\w+\. (?=\w)", "", _paragraph(_markdown[_beside(page)]))  # "Context. ..."
+    text = re.sub(r"^\w+\. (?=\S)", "", _paragraph(_markdown[_beside(page)]))  # "Context. ..."
     sentence = re.split(r"(?<=[.?!:])\s", text, maxsplit=1)[0].rstrip(":.")
     return f": {sentence}." if sentence else ""
 
@@ -106,7 +106,7 @@ def _paragraph(markdown: str) -> str:
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
     first = next((block for block in blocks if not _NO_PROSE.match(block.lstrip("\n"))), "")
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
-    return " ".join(re.sub(r"\*+(?=\w)|(?<=[\w.])\*+", "", plain).split())
+    return " ".join(re.sub(r"\*\*|\*(?=\w)|(?<=[\w.])\*", "", plain).split())
 
 
 def _outside_code(markdown: str, change: Callable[[str], str]) -> str:

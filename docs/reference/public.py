@@ -144,8 +144,7 @@ def _record() -> str:
     ]
     return (
         f"A package provides records of services by entry points in the group `{GROUP}`.\n"
-        "Pass fields by name only.\n\n"
-        + "".join(lines)
+        "Pass fields by name only.\n\n" + "".join(lines)
     )
 
 

@@ -80,10 +80,7 @@ Service = Annotated[
         metavar="NAME",
         autocompletion=services,
         rich_help_panel=SERVICE,
-        help=(
-            "Known service that the command starts, see tuner services (default: recognised by its "
-            "name)."
-        ),
+        help=("Known service that the command starts, see tuner services (default: recognised by its name)."),
     ),
 ]
 ServiceSettings = Annotated[

@@ -116,7 +116,7 @@ class CrashProcessorSettings(RunSettings):
     cross_check: ClassVar[None] = None
     cross_check_within: ClassVar[None] = None
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
-    #: Name of the service, used for the study's file and its section in a runbook
+    #: Name of the service, for the study file and the section in a runbook
     name: Name = "crash-processor"
     spool: ConfigPath | None = None  #: Spool folder, which is kept afterwards; None: a temporary one
     #: Number of items in the spool; None: four times as many as the largest layout works on at once
@@ -166,10 +166,10 @@ class ScriptSettings(RunSettings):
     """Any worker service: a command that is started once per process, or once."""
 
     kind: Literal["script"]  #: Kind of service
-    name: Name  #: Name of the service, used for the study's file and its section in a runbook
+    name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
     threads: bool = True  #: Whether the service has threads to choose; no: only processes
-    #: each: start the command once per process; one: start it once, and it starts the processes itself
+    #: each: start the command once per process; one: start it once, because it starts the processes itself
     programs: Programs = "each"
     #: What works on items: the `programs`; their `children`; `children-if-several`: the program itself if it
     #: starts one process only; `pools`: children, for each program as many as the layout has threads;

@@ -15,7 +15,7 @@ _COLUMN = 32  #: where comments begin
 _STUDY = """\
 
 study:
-  # cores: 24                   # number of CPU cores to plan layouts for; default: the cores available to tuner
+  # cores: 24                   # number of CPU cores to plan layouts for; default: those available to tuner
   # layouts: [24x1, 4x6]        # measure only these; default: a grid for these cores
 {variants}\
   window: 10m                   # longest window; a race takes shorter ones where they are enough
@@ -30,7 +30,7 @@ service:
   kind: script
   name: {name}
   command: {command}
-  # {{processes}}, {{threads}}, {{process}}, {{variant}} and {{cores}} are filled in, here and in `environment`.
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in `environment`.
   # Each process also has TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS in its environment.
   threads: yes                  # no: the service has no threads to choose, only processes
   # environment: {{WORKER_THREADS: "{{threads}}"}}
@@ -49,7 +49,7 @@ service:
   kind: script
   name: {name}
   command: {command}
-  # {{processes}}, {{threads}}, {{process}}, {{variant}} and {{cores}} are filled in, here and in `environment`.
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in `environment`.
   # Each process also has TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS in its environment.
   programs: {programs:<20}# one: start the command once, it starts {{processes}} workers itself;
                                 # each: once per process; the processes share the port (SO_REUSEPORT), or
