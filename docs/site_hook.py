@@ -1,7 +1,8 @@
-"""What mkdocs cannot do by itself: README.md as the first page, files outside docs/ that pages link to.
+"""Build steps that mkdocs lacks: README.md as the first page, files outside docs/, Markdown and llms.txt.
 
-Pages are written to be read where they lie, in a checkout; here their links are turned to where the site has
-the same. The decisions in docs/adr are listed as they are found.
+Pages are written to be read in a checkout; here their links are turned to where the site has the same. The
+decisions in docs/adr are listed as they are found. Each page is also written as Markdown next to its HTML,
+and llms.txt (https://llmstxt.org) lists these files for programs.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import html
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = "repository"  #: the site's folder for what lies outside docs/
@@ -22,6 +25,11 @@ _STAMP = re.compile(
     r"^<!-- (measured(?: by hand)?)(?: on this page)?: (.+?) \| (.+?) \| (.+?) -->$", re.MULTILINE
 )
 _DECISIONS = "Decisions"
+_README = re.compile(r"(\]\((?![^)]*://)(?:[^)\s#]*/)?)README\.md(?=[)#\s])")
+_CODE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
+_NO_PROSE = re.compile(r"#|<|!|\||>|- |\d+\. |```| {4}")  #: the beginning of a block without a sentence
+_markdown: dict[str, str] = {}  #: page of the site -> its Markdown
+_groups: list[tuple[str, list[Page]]] = []  #: title of each group of the navigation, and its pages
 
 
 def on_config(config: Any) -> Any:
@@ -41,17 +49,69 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn each link to where the site has what it names."""
+    """Turn each link to where the site has its target, and keep the page as Markdown."""
     here = page.file.src_uri
 
     def turned(match: re.Match[str]) -> str:
         path = _linked(_in_repository(here), match[2])
         return match[0] if path is None else f"{match[1]}{_relative(_in_site(path), here)}{match[3]}"
 
-    return "".join(
-        part if n % 2 else _STAMP.sub(_shown, _LINK.sub(turned, part))
-        for n, part in enumerate(re.split(r"(^```.*?^```)", markdown, flags=re.DOTALL | re.MULTILINE))
-    )
+    linked = _outside_code(markdown, lambda part: _LINK.sub(turned, part))
+    # mkdocs writes README.md as index.html
+    _markdown[_beside(page)] = _outside_code(linked, lambda part: _README.sub(r"\1index.md", part))
+    return _outside_code(linked, lambda part: _STAMP.sub(_shown, part))
+
+
+def on_nav(nav: Navigation, **_: Any) -> Navigation:
+    """Keep the groups of the navigation for llms.txt."""
+    _groups[:] = [(str(item.title), list(_pages(item))) for item in nav.items]
+    return nav
+
+
+def on_post_build(config: Any) -> None:
+    """Write each page as Markdown next to its HTML, and llms.txt, which lists them."""
+    site = Path(config.site_dir)
+    for uri, text in _markdown.items():
+        (site / uri).write_text(text, encoding="utf-8")
+    parts = [f"# {config.site_name}\n\n> {_paragraph(_markdown['index.md'])}\n"]
+    for title, pages in _groups:
+        lines = [f"- [{page.title}]({_beside(page)}){_described(page)}\n" for page in pages]
+        parts.append(f"## {title}\n\n{''.join(lines)}")
+    (site / "llms.txt").write_text("\n".join(parts), encoding="utf-8")
+
+
+def _pages(item: Any) -> Iterator[Page]:
+    """Yield the pages of *item* and of all groups in it."""
+    if isinstance(item, Page):
+        yield item
+    for child in item.children or ():
+        yield from _pages(child)
+
+
+def _beside(page: Page) -> str:
+    """Return the address of the page as Markdown."""
+    return page.file.dest_uri.removesuffix(".html") + ".md"
+
+
+def _described(page: Page) -> str:
+    """Return the first sentence of the page, after a colon; nothing if it has none."""
+    text = re.sub(r"^\w+\. (?=\S)", "", _paragraph(_markdown[_beside(page)]))  # "Context. ..."
+    sentence = re.split(r"(?<=[.?!:])\s", text, maxsplit=1)[0].rstrip(":.")
+    return f": {sentence}." if sentence else ""
+
+
+def _paragraph(markdown: str) -> str:
+    """Return the first paragraph as one line without links and emphasis."""
+    text = re.sub(r"<!--.*?-->", "", _CODE.sub("", markdown), flags=re.DOTALL)
+    blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
+    first = next((block for block in blocks if not _NO_PROSE.match(block.lstrip("\n"))), "")
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", first)
+    return " ".join(re.sub(r"\*\*|\*(?=\w)|(?<=[\w.])\*", "", plain).split())
+
+
+def _outside_code(markdown: str, change: Callable[[str], str]) -> str:
+    """Return *markdown* with its text changed, and its code blocks as they are."""
+    return "".join(part if n % 2 else change(part) for n, part in enumerate(_CODE.split(markdown)))
 
 
 def _shown(stamp: re.Match[str]) -> str:

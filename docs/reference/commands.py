@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from typer.main import get_command
@@ -12,40 +13,74 @@ from tuner.cli import COMMANDS, Command
 _INTRO = """\
 # Commands
 
-`tuner --help` lists the commands, `tuner COMMAND --help` says what stands here. An option of the command line
-goes before the [config](config.md); a TIME is `30s`, `10m` or `1h30m`, a SHARE `2%` or `0.02`, a SIZE `512M`
-or `8G`, a layout `4x6` (4 processes of 6 threads), `8x-` (8 that have no threads to choose) or `4x6@NAME` (of
-a variant). What a command ends with: [exit codes](exit-codes.md).
+`tuner --help` lists the commands, `tuner COMMAND --help` the options of one. An option overrides
+the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
 
-`tuner --install-completion` makes TAB complete commands, options, their words and the layouts of a study, in
-bash, zsh and fish; `tuner --show-completion bash` prints the script instead.
+| value | examples |
+|---|---|
+| TIME | `30s`, `10m`, `1h30m` |
+| SHARE | `2%`, `0.02` |
+| SIZE | `512M`, `8G` |
+| PxT | `4x6` (4 processes of 6 threads), `8x-` (8 without threads to choose), `4x6@NAME` (a variant) |
 
-On a terminal too narrow for a table its columns come in parts, one below the other. Into a pipe or a file a
-table goes as it is.
+`tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish;
+`tuner --show-completion bash` prints the script.
+
+A terminal too narrow for a table gets its columns in parts, one below the other. Pipes and files
+get the whole table.
 """
 
 
+_FIRST = ("grid", "rank")  #: their sections have every option; others link to theirs
+
+
 def render_commands() -> str:
-    """Every command: what it is for, an example, its arguments and options."""
+    """Every command: its purpose, an example, its arguments and options."""
     index = "| command | |\n|---|---|\n" + "".join(
         f"| [{one.name}](#tuner-{one.name}) | {_cell(one.summary)} |\n" for one in COMMANDS
     )
-    return "\n".join([_INTRO, index, *map(_command, COMMANDS)])
+    runners: dict[str, Any] = {one.name: get_command(one.load()) for one in COMMANDS}
+    homes: dict[_Meaning, str] = {}
+    for name in dict.fromkeys([*_FIRST, *runners]):
+        for option in _options(runners[name]):
+            homes.setdefault(_meaning(option), name)
+    sections = [_command(one, runners[one.name], homes) for one in COMMANDS]
+    return "\n".join([_INTRO, index, *sections])
 
 
-def _command(command: Command) -> str:
-    runner: Any = get_command(command.load())
+_Meaning = tuple[tuple[str, ...], str, str]
+
+
+def _meaning(option: Any) -> _Meaning:
+    """Return what two commands share if they have the same option."""
+    return tuple(option.opts), _value(option), f"{option.help}{_default(option)}"
+
+
+def _options(runner: Any) -> list[Any]:
+    return [one for one in runner.params if one.param_type_name == "option" and not one.hidden]
+
+
+def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> str:
     paragraphs = [text for text in (runner.help or "").split("\n\n") if text.strip()]
     examples = [text.removeprefix("Example: ") for text in paragraphs if text.startswith("Example: ")]
     told = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
     arguments = [one for one in runner.params if one.param_type_name == "argument"]
-    options = [one for one in runner.params if one.param_type_name == "option" and not one.hidden]
+    options = _options(runner)
     words = ["tuner", command.name, *(_usage(one) for one in arguments), "[OPTIONS]"]
     if any("--command" in one.opts for one in options):
         words.append("[-- COMMAND ...]")
     parts = [f"## tuner {command.name}\n", *(f"{text}\n" for text in told)]
     parts.append("```text\n" + "\n".join([" ".join(words), *examples]) + "\n```\n")
-    parts.append(_table([("", arguments), *_panels(options)]))
+    own = [one for one in options if homes[_meaning(one)] == command.name]
+    if arguments or own:
+        parts.append(_table([("", arguments), *_panels(own)]))
+    elsewhere: dict[str, list[str]] = {}
+    for one in options:
+        if one not in own:
+            elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
+    parts += [
+        f"{', '.join(names)}: as for [tuner {home}](#tuner-{home}).\n" for home, names in elsewhere.items()
+    ]
     return "\n".join(parts)
 
 
@@ -82,7 +117,7 @@ def _value(option: Any) -> str:
 
 
 def _default(one: Any) -> str:
-    """Where the words do not tell it."""
+    """Return the default, if the help does not contain it."""
     value = one.default
     if not isinstance(value, int | float | str) or isinstance(value, bool) or "default" in (one.help or ""):
         return ""

@@ -26,13 +26,16 @@ _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"
 _INTRO = """\
 # Every key of a config
 
-A config is YAML with five sections, all optional. `configs/crash_processor.yaml` and
-`configs/script.yaml` are commented examples; [your service](../your-service.md) is a guide. A known
-service (`kind: gunicorn`, `celery` ...) has its command, its own settings
-(`tuner services show NAME`), and every key of `kind: script`.
+A config is YAML with five sections, all optional. `tuner init -- COMMAND` writes one for your
+service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
+[your service](../your-service.md) is a guide. Options of the command line override the config.
 
-*Default* is the value of a missing key; **needed** means that the key is required. `race:` and
-`all:` mark keys of one strategy. Options of the command line override the config.
+- **needed** in the column *default* means that the key is required.
+- A section with several kinds has a key `kind`, whose values are below. `service` without `kind` is
+  a `script` if it has a `command`, else the `crash-processor`.
+- A known service (`kind: gunicorn`, `celery` ...) has its command, its own settings
+  (`tuner services show NAME`), and every key of `kind: script`.
+- `race:` and `all:` mark keys of one strategy.
 """
 
 
@@ -90,14 +93,85 @@ def render_config() -> str:
     """Every section with its keys, then the kinds of value."""
     used: dict[str, str] = {}
     parts = [_INTRO]
-    for model, heading in HEADINGS.items():
-        told = (inspect.getdoc(model) or "").partition("\n\n")[0].replace("``", "`")
-        rows = [_row(heading, model, name, used) for name in _keys(model)]
-        table = "| key | what it is | value | default |\n|---|---|---|---|\n" + "".join(rows)
-        parts.append(f"## {heading}\n\n{told}\n\n{table}")
+    for heading, models in GROUPS.items():
+        if len(models) == 1:
+            parts.append(_section(heading, models[0], used))
+            continue
+        rows = [
+            row
+            for model in models
+            for row in (f"| **kind: {_kind_of(model)}** | {_told(model)} | | |\n", *_rows(model, used))
+        ]
+        parts.append(f"## {heading}\n\n{_HEAD}{''.join(rows)}")
     kinds = "".join(f"| {words} | {told} |\n" for words, told in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n| value | |\n|---|---|\n{kinds}")
     return "\n".join(parts)
+
+
+_HEAD = "| key | what it is | value | default |\n|---|---|---|---|\n"
+
+
+def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
+    parts = [f"## {heading}\n", f"{_told(model)}\n", _HEAD + "".join(_rows(model, used))]
+    home = HEADINGS[_home(model)]
+    link = f"as for [{home}](#{_anchor(home)})"
+    if same := _elsewhere(model):
+        parts.append(f"{_listed(same)}: {link}.\n")
+    if same := _as_the_service(model):
+        home = HEADINGS[service_section.ScriptSettings]
+        parts.append(
+            f"{_listed(same)}: as for [{home}](#{_anchor(home)}) (default: the value of the service).\n"
+        )
+    return "\n".join(parts)
+
+
+def _rows(model: type[Section], used: dict[str, str]) -> list[str]:
+    left_out = {*_elsewhere(model), *_as_the_service(model)}
+    if ", kind: " in HEADINGS[model]:
+        left_out.add("kind")  # the heading has it
+    return [_row(model, name, used) for name in _keys(model) if name not in left_out]
+
+
+def _as_the_service(model: type[Section]) -> list[str]:
+    """Return the keys of a variant that replace the same key of the service."""
+    elsewhere = _elsewhere(model)
+    definitions = ((name, *_definition(model, name)) for name in _keys(model) if name not in elsewhere)
+    return [name for name, source, node in definitions if source.beside(node) == "None: the service's"]
+
+
+def _told(model: type[Section]) -> str:
+    return (inspect.getdoc(model) or "").partition("\n\n")[0].replace("``", "`")
+
+
+def _kind_of(model: type[Section]) -> str:
+    return str(get_args(model.model_fields["kind"].annotation)[0])
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+#: section -> the section with the keys that both have from one class
+_HOMES = {
+    service_section.CrashProcessorSettings: service_section.ScriptSettings,
+    variants.ValueSettings: variants.VariantSettings,
+}
+
+
+def _home(model: type[Section]) -> type[Section]:
+    return _HOMES.get(model, model)
+
+
+def _elsewhere(model: type[Section]) -> list[str]:
+    """Return the keys that the section of `_home` explains."""
+    home = _home(model)
+    if home is model:
+        return []
+    return [
+        name
+        for name in _keys(model)
+        if name in home.model_fields and _definition(model, name) == _definition(home, name)
+    ]
 
 
 def _keys(model: type[Section]) -> list[str]:
@@ -148,7 +222,23 @@ def _models_in(annotation: Any) -> Iterator[type[Section]]:
 HEADINGS = {model: heading for heading, model in _sections()}
 
 
-def _row(heading: str, model: type[Section], name: str, used: dict[str, str]) -> str:
+def _groups() -> dict[str, list[type[Section]]]:
+    """Return the sections by the headings of the page: three or more kinds have one heading."""
+    kinds: dict[str, list[type[Section]]] = {}
+    for model, heading in HEADINGS.items():
+        kinds.setdefault(heading.partition(", kind: ")[0], []).append(model)
+    found: dict[str, list[type[Section]]] = {}
+    for model, heading in HEADINGS.items():
+        base = heading.partition(", kind: ")[0]
+        found.setdefault(base if len(kinds[base]) > 2 else heading, []).append(model)
+    return found
+
+
+GROUPS = _groups()
+_LINKS = {model: _anchor(heading) for heading, models in GROUPS.items() for model in models}
+
+
+def _row(model: type[Section], name: str, used: dict[str, str]) -> str:
     source, node = _definition(model, name)
     told = source.beside(node)
     if not told:
@@ -157,12 +247,8 @@ def _row(heading: str, model: type[Section], name: str, used: dict[str, str]) ->
     meaning, unset = (match[1] or "", match[2]) if match else (told, "")
     kind = _kind(source, node.annotation, used)
     default = unset or _default(model, name, kind)
-    cells = (f"`{name}`", meaning or _same(heading), kind, default)
+    cells = (f"`{name}`", meaning, kind, default)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-
-
-def _same(heading: str) -> str:
-    return "Value in this variant" if "variants" in heading or "axes" in heading else ""
 
 
 def _definition(model: type[Section], name: str) -> tuple[Source, ast.AnnAssign]:
@@ -193,7 +279,7 @@ def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
             return " ".join(filter(None, [_kind(source, kind, used), bounds]))
         case ast.Subscript(value=ast.Name(id="Literal"), slice=words):
             texts = words.elts if isinstance(words, ast.Tuple) else [words]
-            return " or ".join(f"`{ast.literal_eval(text)}`" for text in texts)
+            return ", ".join(f"`{ast.literal_eval(text)}`" for text in texts)
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[kind, ast.Constant()])):
             return f"list of {_kind(source, kind, used)}"
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[*kinds])):
@@ -205,7 +291,7 @@ def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
         case ast.Name(id=name) if name in ALIASES:
             return _alias(name, used)
         case ast.Name(id=name) if isinstance(model := getattr(source.module, name, None), type):
-            return f"[section](#{_anchor(HEADINGS[model])})"
+            return f"[section](#{_LINKS[model]})"
     raise SystemExit(f"no words for {ast.unparse(node)}: write them behind #: beside its definition")
 
 

@@ -24,11 +24,11 @@ def render_exit_codes() -> str:
     rows = [f"| {one.code} | {one.meaning} | {_linked(one.then)} |\n" for one in EXIT_CODES]
     return (
         "# Exit codes\n\n"
-        "Every command ends with one of these. Scripts may rely on them: a code keeps its meaning.\n\n"
+        "Every command ends with one of these codes. Scripts can rely on them: a code keeps its meaning.\n\n"
         "| code | meaning | what to do |\n|---|---|---|\n" + "".join(rows) + "\n"
-        "Errors (2, and 3 where nothing was ever started) are a line or two on stderr: what is wrong and"
-        " where, then what to do.\nResults go to stdout, progress and warnings to stderr; each warning"
-        " carries a slug that [messages](../messages.md) explains.\n"
+        "Errors (2, and 3 if nothing was ever started) are one or two lines on stderr: the problem and its\n"
+        "place, then what to do. Results go to stdout, progress and warnings to stderr. Each warning ends\n"
+        "with a slug that [messages](../messages.md) explains.\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""The page of what others may rely on, from the code: a change of it shows in this page's difference."""
+"""The page of public interfaces, from the code: a change of one shows in the difference of the page."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from tuner.services.catalogue import GROUP
 
 SCHEMAS = Path(__file__).resolve().parents[1] / "schema"
 _INTRO = """\
-# What others may rely on
+# Public interfaces
 
-The names and formats that [the versions](../stability.md) speak of. Whatever is not here, or on a page that
-this one points to, may change at any time: so may every module of `tuner` but the two below.
+You can rely on the names and formats on this page, and on the pages that it links to, as
+[versions](../stability.md) promises. Everything else may change at any time, including every module
+of `tuner` except the two below.
 """
 _HEADER = (
     "magic, the bytes `tunercnt`",
@@ -44,7 +45,7 @@ def render_public() -> str:
         ("The counter's file", _counter_file()),
         ("tuner.probe.counter", _module(counter)),
         ("tuner.services.record", _record()),
-        ("Elsewhere", _elsewhere()),
+        ("On other pages", _elsewhere()),
     )
     return _INTRO + "".join(f"\n## {title}\n\n{text}" for title, text in sections)
 
@@ -52,8 +53,8 @@ def render_public() -> str:
 def _commands() -> str:
     names = ", ".join(f"[{one.name}](commands.md#tuner-{one.name})" for one in COMMANDS)
     return (
-        "The programs `tuner`, `proctuner` (the same program) and `crash-processor`. Of `tuner`, with all"
-        f" options on their page: {names}.\n"
+        "The programs are `tuner`, `proctuner` (the same program) and `crash-processor`.\n"
+        f"Commands of `tuner`, with all their options: {names}.\n"
     )
 
 
@@ -74,8 +75,8 @@ def _json() -> str:
 
 def _study_file() -> str:
     return (
-        f"SQLite, `PRAGMA user_version` {SCHEMA_VERSION}; versions 1 to {SCHEMA_VERSION} are read."
-        " Tables, columns and units: `tuner/adapters/schema.sql`.\n"
+        f"SQLite, `PRAGMA user_version` {SCHEMA_VERSION}; tuner reads versions 1 to {SCHEMA_VERSION}.\n"
+        "`tuner/adapters/schema.sql` describes tables, columns and units.\n"
     )
 
 
@@ -84,9 +85,9 @@ def _counter_file() -> str:
     header = [(8 * word, text) for word, text in enumerate(_HEADER)]
     slot = [(8 * word, text) for word, text in enumerate(_SLOT)]
     return (
-        f"Version {version}: files `*{suffix}` in the folder that `{variable}` names. Unsigned 64-bit words"
-        f" of the machine's byte order:\na header of {counter._HEADER_BYTES} bytes, then slots of"
-        f" {counter._SLOT_BYTES} bytes.\n\n"
+        f"Version {version}: files `*{suffix}` in the folder of `{variable}`.\nA file has a header of"
+        f" {counter._HEADER_BYTES} bytes, then slots of {counter._SLOT_BYTES} bytes, all in unsigned 64-bit"
+        " words of the\nmachine's byte order.\n\n"
         "| of | byte | word |\n|---|---|---|\n"
         + "".join(f"| header | {byte} | {text} |\n" for byte, text in header)
         + "".join(f"| slot | {byte} | {text} |\n" for byte, text in slot)
@@ -142,15 +143,18 @@ def _record() -> str:
         )
     ]
     return (
-        f"Records of services, brought by entry points in the group `{GROUP}`; fields by name only.\n\n"
-        + "".join(lines)
+        f"A package provides records of services by entry points in the group `{GROUP}`.\n"
+        "Pass fields by name only.\n\n" + "".join(lines)
     )
 
 
 def _elsewhere() -> str:
     return (
-        "Keys of a config: [config](config.md). Slugs of warnings and void windows:"
-        " [messages](../messages.md). Names and labels of metrics:"
-        " [metrics](../metrics.md).\nFields of the JSON: [json](../json.md)."
-        " Marks in a runbook: [runbook](../runbook.md). Profiles: [simulate](../simulate.md).\n"
+        "| interface | page |\n|---|---|\n"
+        "| keys of a config | [config](config.md) |\n"
+        "| slugs of warnings and invalid windows | [messages](../messages.md) |\n"
+        "| names and labels of metrics | [metrics](../metrics.md) |\n"
+        "| fields of the JSON | [json](../json.md) |\n"
+        "| marks in a runbook | [runbook](../runbook.md) |\n"
+        "| profiles | [simulate](../simulate.md) |\n"
     )

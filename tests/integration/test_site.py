@@ -60,6 +60,8 @@ def test_the_site_has_every_page_and_all_that_they_fetch_and_link_to(site: Path)
     every_page_is_there_and_fetches_nothing_from_elsewhere(site)
     what_a_page_fetches_and_links_to_is_in_the_site(site)
     styles_fetch_nothing_from_elsewhere(site)
+    each_page_is_there_as_markdown_too(site)
+    llms_txt_lists_every_page_with_its_first_sentence(site)
 
 
 def every_page_is_there_and_fetches_nothing_from_elsewhere(site: Path) -> None:
@@ -92,3 +94,38 @@ def what_a_page_fetches_and_links_to_is_in_the_site(site: Path) -> None:
 def styles_fetch_nothing_from_elsewhere(site: Path) -> None:
     for style in site.rglob("*.css"):
         assert re.findall(r"url\(\s*[\"']?(?:\w+:)?//|@import", style.read_text(encoding="utf-8")) == []
+
+
+def pages_as_markdown(site: Path) -> set[str]:
+    """Return where each page should be as Markdown: next to its HTML."""
+    pages = (page for page in site.rglob("*.html") if page.name != "404.html")
+    return {page.with_suffix(".md").relative_to(site).as_posix() for page in pages}
+
+
+def each_page_is_there_as_markdown_too(site: Path) -> None:
+    expected = pages_as_markdown(site)
+    found = {page.relative_to(site).as_posix() for page in site.rglob("*.md")}
+    gone = []
+    for name in found:
+        text = re.sub(r"^```.*?^```", "", (site / name).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+        links = re.findall(r"\]\(([^)\s#]+)", re.sub(r"`[^`]*`", "", text))
+        inside = (link for link in links if not re.match(r"\w+:", link))
+        gone += [(name, link) for link in inside if not ((site / name).parent / link).exists()]
+
+    assert found == expected
+    assert "How it works" in (site / "architecture.md").read_text("utf-8")
+    assert gone == []
+
+
+def llms_txt_lists_every_page_with_its_first_sentence(site: Path) -> None:
+    text = (site / "llms.txt").read_text("utf-8")
+    listed = re.findall(r"^- \[(.+)\]\((\S+\.md)\): (.+\.)$", text, re.MULTILINE)
+    described = {page: sentence for _, page, sentence in listed}
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
+    groups = re.findall(r"^  - (\w[^:]*):", nav, re.MULTILINE)
+
+    assert text.startswith("# tuner\n\n> tuner finds how many processes and threads")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == groups
+    assert text.count("\n- [") == len(listed)  # each with a sentence
+    assert sorted(page for _, page, _ in listed) == sorted(pages_as_markdown(site))
+    assert described["install.md"] == "tuner runs on Linux with Python 3.11 or newer."

@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -323,6 +324,20 @@ def test_streams_that_are_closed_lead_nowhere(closed: str, tmp_path: Path) -> No
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+
+
+def test_the_help_of_grid_begins_with_the_ten_options_that_most_people_need(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (grid,) = (command for command in COMMANDS if command.name == "grid")
+    options = [one for one in typer.main.get_command(grid.load()).params if one.param_type_name == "option"]
+    panels = [getattr(one, "rich_help_panel", None) for one in options]
+
+    run(["grid", "--help"])
+
+    titles = re.findall(r"^╭─ ([\w :]+) ─", capsys.readouterr().out, re.MULTILINE)
+    assert titles[:4] == ["Arguments", "Options", "Options that most people need", "More options: layouts"]
+    assert panels.count("Options that most people need") == 10
 
 
 def test_help_prints_what_its_sources_have_in_brackets(capsys: pytest.CaptureFixture[str]) -> None:

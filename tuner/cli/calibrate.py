@@ -94,8 +94,8 @@ def calibrate(
 ) -> int:
     """Measure what an item needs: CPU with and without the GIL, CPU of child processes, and waiting.
 
-    tuner launches 1x1 a few times and reads the kernel's clocks; the service is not changed. Of a study, it
-    fits all windows, and leaves each layout out in turn to measure the prediction error.
+    tuner launches 1x1 a few times and reads the kernel's clocks; the service is not changed. Given a study,
+    it fits all windows, and leaves each layout out in turn to measure the prediction error.
 
     Example: tuner calibrate study.yaml --into service.yaml
     """

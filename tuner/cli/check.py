@@ -55,7 +55,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help="Layout in use. It is compared as well as the runner-up.",
+            help="Layout in use, to compare in addition to the runner-up.",
         ),
     ] = None,
     kind: Annotated[
@@ -65,8 +65,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "calibrated: use the study's result, too; strict: use only new measurements (default: "
-                "calibrated)."
+                "Evidence: calibrated uses the study's result, too; strict only new measurements "
+                "(default: calibrated)."
             ),
         ),
     ] = None,

@@ -25,7 +25,7 @@ def compare(
             parser=confidence_level,
             help=(
                 "Confidence level of all intervals of a column together, as 80% (default: the lower "
-                "one of the two studies)."
+                "level of the two studies)."
             ),
         ),
     ] = None,
@@ -56,9 +56,9 @@ def compare(
 ) -> int:
     """Compare two studies: before and after a release, two hosts, two settings.
 
-    It prints how the studies differ in their making, what became of the best layout, what changed for all
-    layouts together, and for each one against the others. The intervals hold for all layouts at once. The
-    exit code is 2 if no layout was measured in both.
+    It prints how the conditions of the studies differ, what changed for the best layout, for all layouts
+    together, and for each one against the others. The intervals hold for all layouts at once. The exit code
+    is 2 if no layout was measured in both.
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """

@@ -47,7 +47,7 @@ def doctor(
         typer.Option(
             metavar="TIME",
             rich_help_panel=_LAYOUTS,
-            help="Confidence level of the study. It decides how many launches the study needs.",
+            help="Time limit of the study, as 8h, to check that a block fits and how much disk it needs.",
         ),
     ] = None,
     seconds: Annotated[
@@ -57,7 +57,8 @@ def doctor(
             max=MOST_SECONDS,
             metavar="S",
             rich_help_panel=PLACE,
-            help="Seconds to watch other processes on the host, at least 1; 0 skips this check.",
+            show_default=False,
+            help="Seconds to measure the CPU use of other processes, at least 1; 0 skips this (default: 5).",
         ),
     ] = 5.0,
     foreign_limit: ForeignLimit = None,

@@ -32,9 +32,9 @@ def explain(
 ) -> int:
     """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend, memory.
 
-    How busy cores and GIL are is measured, by CPU clocks of workers and children. Who waits for them is
-    measured where the kernel and the workers report it, and else estimated by the queueing model and marked
-    with ~. Rules for sizing the service follow. The exit code is 3 if no window shows this.
+    The use of cores and GIL is measured by the CPU clocks of workers and children. Waiting for them is
+    measured where the kernel and the workers report it. Otherwise the queueing model estimates it, and the
+    figure is marked with ~. Sizing rules follow. The exit code is 3 if no window has these figures.
 
     Example: tuner explain crash-processor.tuner.db
     """

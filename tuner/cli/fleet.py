@@ -41,11 +41,18 @@ def fleet(
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help=("Address that the scheduler listens on (default: 127.0.0.1), or host names for the keys."),
+            help="Address to listen on (scheduler; default: 127.0.0.1), or host name of the keys (certs).",
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the scheduler; 0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            show_default=False,
+            help=f"Port of the scheduler; 0 takes a free one (default: {PORT}).",
+        ),
     ] = PORT,
     certs: Certs = None,
     force: Force = False,

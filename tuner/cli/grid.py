@@ -113,8 +113,8 @@ def grid(
             metavar="omp=N,N",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Threads of numeric libraries to try in each layout, as omp=1,2,auto; auto means "
-                "cores / P (default: as the service sets them)."
+                "Threads of numeric libraries to try in each layout, as omp=1,2,auto; auto is the cores "
+                "of each process (default: as the service sets them)."
             ),
         ),
     ] = None,
@@ -123,7 +123,7 @@ def grid(
         typer.Option(
             metavar="N",
             rich_help_panel=_LAYOUTS,
-            help="Skip layouts that would open more connections than N, at one per thread.",
+            help="Skip layouts that would open more than N connections (to a database), one per thread.",
         ),
     ] = None,
     quick: Annotated[
@@ -153,7 +153,7 @@ def grid(
             metavar="TIME",
             rich_help_panel=TIME,
             help=(
-                "Warm-up before windows: auto waits until throughput is steady; or a time, as 30s "
+                "Warm-up before windows: auto (until throughput is steady), or a time, as 30s "
                 "(default: auto)."
             ),
         ),
@@ -182,8 +182,8 @@ def grid(
             autocompletion=one_of("race", "all"),
             rich_help_panel=ORDER,
             help=(
-                "race drops layouts that cannot be the best and stops at the answer; all measures "
-                "every layout equally often (default: race)."
+                "Strategy: race drops layouts that cannot be the best and stops at the answer; all "
+                "measures every layout equally often (default: race)."
             ),
         ),
     ] = None,
@@ -208,8 +208,8 @@ def grid(
             autocompletion=one_of("strict", "calibrated"),
             rich_help_panel=ORDER,
             help=(
-                "strict is guaranteed for every service; calibrated is right on average over "
-                "services, and sooner (default: strict)."
+                "Guarantee: strict holds for every service; calibrated on average over services, and is "
+                "reached sooner (default: strict)."
             ),
         ),
     ] = None,
@@ -337,8 +337,8 @@ def grid(
     Each layout is launched under supervisord, warms up, and is measured for a window. Layouts that may still
     be the best are launched again, in random order, until one is known to be within 2 % of the best.
 
-    Before that, tuner adds layouts as long as twice the threads or processes give more. It adds none to
-    --layouts.
+    Before the first block, tuner adds layouts as long as twice the threads or processes give more (not with
+    --layouts).
 
     Ctrl-C once finishes the window, saves and ranks; twice stops at once. --resume continues.
 

@@ -34,7 +34,7 @@ def lab(
         bool, typer.Option("--all", metavar="", help="Run all experiments, one after the other.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Run some points once, in a few minutes.")
+        bool, typer.Option("--quick", metavar="", help="Run a few points once, in minutes.")
     ] = False,
     repeats: Annotated[
         int | None,
@@ -70,9 +70,9 @@ def lab(
     """Repeat a published experiment on this host.
 
     It prints each published figure with the one measured here and that of the model, then each published
-    claim and whether it holds here. The runs are kept in a file, by default NAME-DATE-TIME.lab.json;
-    --results FILE continues an interrupted one. --all prints and skips experiments that this host lacks
-    something for. A run that fails is reported, and repeated when the experiment is continued.
+    claim and whether it holds here. The runs are kept in a file (default: NAME-DATE-TIME.lab.json);
+    --results FILE continues an interrupted one, and repeats failed runs. --all skips experiments that cannot
+    run on this host, and prints why.
 
     Example: tuner lab nornir --quick
     """

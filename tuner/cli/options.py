@@ -31,8 +31,7 @@ WarmupCap = Annotated[
         "--warmup-cap",
         metavar="TIME",
         rich_help_panel=TIME,
-        help="Longest warm-up of auto (default: 5m). A layout that is not steady by then is measured and"
-        " marked.",
+        help="Longest warm-up of auto; a layout that is not steady by then is marked (default: 5m).",
     ),
 ]
 ShortWindow = Annotated[
@@ -81,10 +80,7 @@ Service = Annotated[
         metavar="NAME",
         autocompletion=services,
         rich_help_panel=SERVICE,
-        help=(
-            "Known service that the command after -- starts (see tuner services) (default: "
-            "recognised by its name)."
-        ),
+        help=("Known service that the command starts, see tuner services (default: recognised by its name)."),
     ),
 ]
 ServiceSettings = Annotated[
@@ -93,7 +89,7 @@ ServiceSettings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
-        help="Setting of the service (see tuner services show NAME). May be repeated.",
+        help="Setting of the service, see tuner services show NAME. May be repeated.",
     ),
 ]
 ServiceCommand = Annotated[
@@ -102,7 +98,7 @@ ServiceCommand = Annotated[
         "--command",
         metavar="TEXT",
         rich_help_panel=SERVICE,
-        help=("Command that starts the service, as one text. You can also write it at the end, after --."),
+        help="Command that starts the service, as one text; or write it at the end, after --.",
     ),
 ]
 Resume = Annotated[

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.reports.prediction import Predicted
 
 _WAYS = ("network", "simulation")
-_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes", "Output"
+_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of what an item needs", "Output"
 
 
 def _change(what: str) -> typer.models.OptionInfo:
@@ -85,15 +85,16 @@ def predict(
             metavar="WAY",
             autocompletion=one_of("network", "simulation"),
             rich_help_panel=_WHAT,
-            help=("Model: network, or simulation, which is more exact and predicts p95 (default: network)."),
+            show_default=False,
+            help="Model: network, or simulation, which is more exact and predicts p95 (default: network).",
         ),
     ] = "network",
-    gil: Annotated[list[str] | None, _change("Python with the GIL: x0.8, +20ms, -5ms.")] = None,
-    python: Annotated[list[str] | None, _change("Python without the GIL.")] = None,
-    child_cpu: Annotated[list[str] | None, _change("CPU of the children: x0.5.")] = None,
-    wait: Annotated[list[str] | None, _change("Waiting asleep: +200ms.")] = None,
-    blocked: Annotated[list[str] | None, _change("Waiting uninterruptibly (disks, NFS).")] = None,
-    spawn: Annotated[list[str] | None, _change("Starting a child.")] = None,
+    gil: Annotated[list[str] | None, _change("CPU time that holds the GIL.")] = None,
+    python: Annotated[list[str] | None, _change("CPU time of worker threads without the GIL.")] = None,
+    child_cpu: Annotated[list[str] | None, _change("CPU time of child processes.")] = None,
+    wait: Annotated[list[str] | None, _change("Time asleep: sockets, locks, sleeps.")] = None,
+    blocked: Annotated[list[str] | None, _change("Time blocked uninterruptibly: disks, NFS.")] = None,
+    spawn: Annotated[list[str] | None, _change("Time to start child processes.")] = None,
     no_gil: Annotated[
         bool,
         typer.Option(
@@ -116,8 +117,10 @@ def predict(
     layouts of one variant (--variant) follow.
 
     Throughput and load have a 90 % interval (CPU has its own in --json, and memory where one is known).
-    Predictions beyond the measured range are marked, and the error on measured layouts is printed. A CHANGE
-    is x0.5, +200ms or -50ms; changes may be repeated and combined.
+    Predictions beyond the measured range are marked, and the error on measured layouts is printed.
+
+    A CHANGE applies to each item: x0.5 multiplies, +200ms adds, -50ms subtracts. Changes can be repeated and
+    combined.
 
     Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
     """

@@ -19,7 +19,7 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help="Layout in use. Each row shows its ratio to that layout.",
+        help="Layout in use. Each row shows its ratio to this layout.",
     ),
 ]
 
@@ -156,7 +156,7 @@ def rank(
     are paired by block, and their noise is pooled over all layouts, which assumes that layouts scatter alike.
     A single launch rules no layout out. The command works while a study runs.
 
-    With limits only layouts that are shown to keep them are ranked; the exit code is 5 if there is none.
+    With limits, only layouts that are shown to keep them are ranked; the exit code is 5 if there is none.
 
     The ranking of several hosts holds for hosts like these: the host-by-layout interaction counts as noise.
 

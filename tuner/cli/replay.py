@@ -24,22 +24,42 @@ _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 def replay(
     suite: Annotated[
         str,
-        typer.Argument(metavar="SUITE", help="Suite (a JSON file or a name), or a study file."),
+        typer.Argument(metavar="SUITE", help="Suite of studies (a name or a JSON file), or a study file."),
     ],
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="Strategy: race, or one to compare it with.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            show_default=False,
+            help="Strategy: race, or one to compare it with (default: race).",
+        ),
     ] = "race",
     kind: Annotated[
-        str, typer.Option(metavar="KIND", help="Guarantee of the race: strict or calibrated.")
+        str,
+        typer.Option(
+            metavar="KIND",
+            show_default=False,
+            help="Guarantee of the race: strict or calibrated (default: strict).",
+        ),
     ] = "strict",
     surfaces: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Number of rows of the suite to use, from the first (default: all)."
+            metavar="N",
+            min=1,
+            help="Number of surfaces (rows of the suite) to use, from the first (default: all).",
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(metavar="N", min=1, help="Number of studies of each surface.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed for all random numbers.")] = 1,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, show_default=False, help="Number of studies on each surface (default: 1)."
+        ),
+    ] = 1,
+    seed: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, show_default=False, help="Seed for random numbers (default: 1)."),
+    ] = 1,
     windows: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Number of windows, for strategies without a stopping rule."),
@@ -62,8 +82,9 @@ def replay(
 ) -> int:
     """Replay a strategy on a suite of simulated studies: how often it is right, and what that costs.
 
-    Nothing is started: windows are drawn around true throughputs, with the noise of a suite or of a measured
-    study. The strategy has the windows only. No answer within 2000 windows counts as wrong, and costs them.
+    Nothing is started: windows are drawn around true throughputs (a surface), with the noise of a suite or of
+    a measured study. The strategy gets only the windows. A study without an answer after 2000 windows counts
+    as wrong, and its windows count as cost.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """

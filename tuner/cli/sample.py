@@ -18,7 +18,12 @@ def sample(
         ),
     ],
     url: Annotated[
-        str, typer.Option(metavar="URL", help="URL of Redis (redis://...) or RabbitMQ (amqp://...).")
+        str,
+        typer.Option(
+            metavar="URL",
+            show_default=False,
+            help="URL of Redis, or of RabbitMQ as amqp://HOST (default: redis://127.0.0.1:6379/0).",
+        ),
     ] = "redis://127.0.0.1:6379/0",
     form: Annotated[
         str | None,
@@ -39,7 +44,12 @@ def sample(
     n: Annotated[
         int,
         typer.Option(
-            "-n", metavar="N", min=1, max=MOST_MESSAGES, help="Largest number of messages to record."
+            "-n",
+            metavar="N",
+            min=1,
+            max=MOST_MESSAGES,
+            show_default=False,
+            help="Largest number of messages to record (default: 100).",
         ),
     ] = 100,
 ) -> None:

@@ -23,12 +23,24 @@ def serve(
         list[Path], typer.Argument(metavar="STUDY...", help="Study files, or folders with study files.")
     ],
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+        int,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            show_default=False,
+            help=f"Port to listen on; 0 takes a free one (default: {PORT}).",
+        ),
     ] = PORT,
     host: Annotated[
         str,
         typer.Option(
-            metavar="ADDRESS", help="Address to listen on. If other hosts can reach it, a token is required."
+            metavar="ADDRESS",
+            show_default=False,
+            help=(
+                f"Address to listen on (default: {LOOPBACK}). If other hosts can reach it, a token is "
+                "required."
+            ),
         ),
     ] = LOOPBACK,
 ) -> int:

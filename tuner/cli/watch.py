@@ -28,7 +28,12 @@ def watch(
     study: StudyFile,
     once: Annotated[bool, typer.Option("--once", metavar="", help="Print the state once and exit.")] = False,
     every: Annotated[
-        str, typer.Option(metavar="TIME", help="Time between two updates, at least 500ms.")
+        str,
+        typer.Option(
+            metavar="TIME",
+            show_default=False,
+            help="Time between two updates, at least 500ms (default: 2s).",
+        ),
     ] = "2s",
     svg: Annotated[
         Path | None,

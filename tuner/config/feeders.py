@@ -79,7 +79,7 @@ def _rate(value: Any) -> float | Pace:
     raise ValueError("should be a rate, as 200, 70% or p95=200ms")
 
 
-#: rate: `200` a second, `70%` of what each layout can do, or `p95=200ms`: the most that keeps it
+#: rate: `200` per second, `70%` of each layout's capacity, or the highest one that keeps `p95=200ms`
 Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
 
 
@@ -138,7 +138,7 @@ class HttpFeederSettings(Section):
     #: Connections of the clients: `even`, kept and spread over all worker processes; `fresh`, a new one for
     #: each request; `kept`, held by the process that accepts it; `reuse: N`, for at most N requests
     connections: ConnectionsText = _EVEN
-    #: Requests per second that become due, or the rule they follow from; None: closed loop
+    #: Requests per second, or the rule that sets them; None: closed loop
     rate: Rate | None = None
     arrivals: Literal["poisson", "even"] | None = None  #: Distribution of arrivals at a rate; None: poisson
     max_outstanding: Count | None = None  #: Most requests under way at a rate; None: 1000
@@ -240,7 +240,7 @@ class QueueFeederSettings(Section):
     """Copies of recorded messages, so many that the queue never runs dry."""
 
     kind: Literal["queue"]  #: Kind of feeder
-    #: Library whose messages these are; `list` and `stream`: of no library, in a list or a stream of Redis
+    #: Library of the messages; `list`, `stream`: a list or stream of Redis without a library
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
     queue: Annotated[str, Field(min_length=1)]  #: Name of the queue

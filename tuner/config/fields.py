@@ -132,7 +132,7 @@ def _limit_of(name: Quantity) -> BeforeValidator:
 
 
 LARGEST_FIGURE = 10**15  #: that a study's file may hold; one with a larger figure is not believed when read
-#: load average: tasks, a number above 0
+#: load average: a number of tasks above 0
 MaxLoad = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("load")]
 #: size: bytes with a unit, decimal or binary: `512M`, `8G`, `1.5GiB`
 MaxMemory = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("memory_bytes")]
@@ -193,8 +193,8 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
     return layouts
 
 
-#: layouts: a list, or one text: `4x6` is 4 processes of 6 threads each, `8x-` 8 that have none to choose,
-#: `4x6@NAME` one of a variant
+#: layouts: a list, or one text: `4x6` is 4 processes of 6 threads each, `8x-` 8 processes without a choice
+#: of threads, `4x6@NAME` a variant
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
 ]
@@ -340,7 +340,7 @@ def _signal(value: Any) -> Any:
     return name
 
 
-SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: its name, as `TERM`
+SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: name of a signal, as `TERM`
 
 
 def _limit(name: str) -> str:
@@ -350,7 +350,7 @@ def _limit(name: str) -> str:
     return name
 
 
-LimitName = Annotated[str, AfterValidator(_limit)]  #: resource: as `ulimit` has it: `nofile`, `nproc`, `as`
+LimitName = Annotated[str, AfterValidator(_limit)]  #: resource: a resource limit: `nofile`, `nproc`, `as`
 
 
 def check_redis_url(url: str) -> str:

@@ -28,7 +28,8 @@ def from_config_folder(path: Path, info: ValidationInfo) -> Path:
     return base / with_home(path)
 
 
-ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]  #: path: from the folder of the config on
+#: path: relative to the folder of the config, or absolute
+ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]
 
 
 def check_file(path: Path) -> Path:

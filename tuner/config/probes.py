@@ -115,7 +115,7 @@ def _stats_address(address: str) -> str:
 
 
 class UwsgiProbeSettings(Section):
-    """uWSGI tells at its stats socket."""
+    """tuner reads the stats socket of uWSGI."""
 
     kind: Literal["uwsgi"]  #: Kind of probe
     #: Address of the stats server, HOST:PORT or a path, as in --stats
@@ -162,7 +162,7 @@ def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
 
 
 class RedisProbeSettings(Section):
-    """tuner adds up numbers in Redis."""
+    """tuner reads numbers in Redis and adds them."""
 
     kind: Literal["redis"]  #: Kind of probe
     url: RedisUrl  #: URL of the server
@@ -204,7 +204,8 @@ class SqlProbeSettings(Section):
     #: URL of the database: `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
     url: Annotated[str, AfterValidator(_sql_url)]
     query: Annotated[str, Field(min_length=1)]  #: Query that returns one number, which only increases
-    failed: Annotated[str, Field(min_length=1)] | None = None  #: The same for failed items
+    #: Query that returns the number of failed items
+    failed: Annotated[str, Field(min_length=1)] | None = None
     timeout: LongerThanZero = 2.0  #: Time limit of each query, after which the reading is missing
 
     @field_validator("url")

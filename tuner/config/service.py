@@ -67,7 +67,7 @@ class RunSettings(Section):
     environment: Environment = Field(default_factory=dict)  #: Variables to add to tuner's environment
     environment_file: ConfigPath | None = None  #: File with lines NAME=VALUE, which are used literally
     stop: StopSettings = StopSettings()  #: How a worker is stopped
-    #: Resource limits, in units of `ulimit`
+    #: Resource limits, in the units of setrlimit, as `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
     #: Most OS threads of a process beyond its layout's; None: the service's own, or any number
     max_extra_threads: WholeNumber | None = None
@@ -116,7 +116,7 @@ class CrashProcessorSettings(RunSettings):
     cross_check: ClassVar[None] = None
     cross_check_within: ClassVar[None] = None
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
-    #: Name of the service, used for the study's file and its section in a runbook
+    #: Name of the service, for the study file and the section in a runbook
     name: Name = "crash-processor"
     spool: ConfigPath | None = None  #: Spool folder, which is kept afterwards; None: a temporary one
     #: Number of items in the spool; None: four times as many as the largest layout works on at once
@@ -128,8 +128,8 @@ class CrashProcessorSettings(RunSettings):
     #: Further options of `crash-processor run`, by name; by default the shares of an item in 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
-    prepend: Words = ()  #: Words to put before its command, as [numactl, --interleave=all]
-    #: Further axes, with the differences of each value; a variant is one value of each: `4x6@VALUE+VALUE`
+    prepend: Words = ()  #: Words to put before the command, as [numactl, --interleave=all]
+    #: Axes to combine, with what differs for each value; a variant is one value of each: `4x6@VALUE+VALUE`
     axes: CrashAxes = Field(default_factory=dict)
     #: Variants that the axes make
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
@@ -166,15 +166,16 @@ class ScriptSettings(RunSettings):
     """Any worker service: a command that is started once per process, or once."""
 
     kind: Literal["script"]  #: Kind of service
-    name: Name  #: Name of the service, used for the study's file and its section in a runbook
+    name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
     threads: bool = True  #: Whether the service has threads to choose; no: only processes
-    #: each: start the command once per process; one: start it once, and it starts the processes itself
+    #: each: start the command once per process; one: start it once, because it starts the processes itself
     programs: Programs = "each"
-    #: Processes that work on items: the programs, or their children; None: children of the one program, else
-    #: programs
+    #: What works on items: the `programs`; their `children`; `children-if-several`: the program itself if it
+    #: starts one process only; `pools`: children, for each program as many as the layout has threads;
+    #: `threads` of the one program; None: children of the one program, else programs
     workers: Workers | None = None
-    #: When the threads start, if they are threads of the operating system; None: they are not compared
+    #: When a process starts its OS threads; None: numbers of threads are not compared between layouts
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
@@ -184,13 +185,12 @@ class ScriptSettings(RunSettings):
     #: Largest difference between the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
     feeder: FeederSettings = NoFeederSettings()  #: Source of the items
-    #: Values of one further axis (pool, interpreter, malloc), with the differences of each: `4x6@NAME`
+    #: Variants to compare (pool, interpreter, malloc), with what differs in each: `4x6@NAME`
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: Several further axes, with the differences of each value; a variant is one value of each:
-    #: `4x6@VALUE+VALUE`
+    #: Axes to combine, with what differs for each value; a variant is one value of each: `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Known service that this is one of
-    cautions: dict[str, str] = Field(default_factory=dict)  #: Notes for the user, by slug
+    record: Name | None = None  #: Known service that the section was made from; tuner sets it
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; tuner sets them
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

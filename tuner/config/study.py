@@ -74,11 +74,11 @@ class StudySettings(Section):
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: all: number of windows of each launch; None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Warm-up before windows; auto: until items and active tasks are steady
+    #: Warm-up before windows; auto: until throughput and active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up of auto; what is not steady by then is measured and marked
+    #: Longest warm-up of auto; a layout that is not steady by then is measured and marked
     warmup_cap: LongerThanZero = 300.0
-    warm_cache: bool = True  #: Whether the first launch is discarded
+    warm_cache: bool = True  #: Whether the first launch is discarded, because it fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
     #: Number of attempts at a window that turns out invalid

@@ -62,7 +62,8 @@ class VariantSettings(Section):
     """Differences of one variant of a service; missing keys are those of the service."""
 
     command: LayoutCommand | None = None  #: None: the service's
-    environment: Environment = Field(default_factory=dict)  #: In addition to those of the service
+    #: Variables to add to those of the service
+    environment: Environment = Field(default_factory=dict)
     threads: bool | None = None  #: None: the service's
     programs: Programs | None = None  #: None: the service's
     workers: Workers | None = None  #: None: the service's
@@ -91,9 +92,11 @@ class CrashVariantSettings(Section):
     """Differences of one variant of the built-in worker, or of one value of an axis."""
 
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of the service
-    prepend: Words | None = None  #: Words before those of the service; None: none
-    options: dict[str, str] = Field(default_factory=dict)  #: In addition to those of the service
-    environment: Environment = Field(default_factory=dict)  #: In addition to those of the service
+    prepend: Words | None = None  #: Words to put before those of the service; None: none
+    #: Options to add to those of the service
+    options: dict[str, str] = Field(default_factory=dict)
+    #: Variables to add to those of the service
+    environment: Environment = Field(default_factory=dict)
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's
 
@@ -120,7 +123,7 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # done first: the last one that is named
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping of axes to mappings of values to what is different in them; of `omp` a list of values is enough
+#: mapping of axis to mapping of value to what differs; for `omp` a list of values is enough
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping of axes to mappings of values to what is different in them; of `omp` a list of values is enough
+#: mapping of axis to mapping of value to what differs; for `omp` a list of values is enough
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

@@ -1,4 +1,4 @@
-"""A commented config for a command that somebody typed: what was found, and what may be changed."""
+"""A commented config for the command of a service: the settings that were found, and keys to change."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ _COLUMN = 32  #: where comments begin
 _STUDY = """\
 
 study:
-  # cores: 24                   # what the layouts are for; default: what tuner may use here
-  # layouts: [24x1, 4x6]        # just these; default: a grid for these cores
+  # cores: 24                   # number of CPU cores to plan layouts for; default: those available to tuner
+  # layouts: [24x1, 4x6]        # measure only these; default: a grid for these cores
 {variants}\
-  window: 10m                   # the longest; a race takes shorter ones where they tell as much
-  within: 2%                    # how near the best the answer has to be
-  # budget: 8h                  # stop within it, with what is known by then
-  # max_load: 20                # what a winner may cause and use
-  # max_memory: 8G
+  window: 10m                   # longest window; a race takes shorter ones where they are enough
+  within: 2%                    # the answer is at most this much slower than the best
+  # budget: 8h                  # stop within this time and print what is known by then
+  # max_load: 20                # highest load average of the best layout
+  # max_memory: 8G              # most memory of the best layout
 """
 _SCRIPT = """\
-# A study of a script: its command is started once for each process of a layout.
+# A study of a script: tuner starts its command once per process of a layout.
 service:
   kind: script
   name: {name}
   command: {command}
-  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in environment,
-  # where each process finds TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS, too.
-  threads: yes                  # no: it has none to choose, only processes
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in `environment`.
+  # Each process also has TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS in its environment.
+  threads: yes                  # no: the service has no threads to choose, only processes
   # environment: {{WORKER_THREADS: "{{threads}}"}}
-  # programs: one               # the command is a master, which starts {{processes}} workers itself
+  # programs: one               # start the command once: it starts {{processes}} workers itself
   # ready: {{kind: log, pattern: started, within: 60s}}
-  stop: {{signal: TERM, wait: 60s}}   # time to let work in hand end
+  stop: {{signal: TERM, wait: 60s}}   # time to finish running items
   probe:
-    kind: mmap-counter          # the worker counts, by two lines of code; who else can: docs/probes.md
+    kind: mmap-counter          # the worker counts, with two lines of code; other probes: docs/probes.md
   feeder:
-    kind: none                  # the worker finds its items by itself; or a command, requests, a queue
+    kind: none                  # the worker finds its items itself; or command, http, queue
 """
 _WEB = """\
-# A study of a web server: tuner sends requests and counts the answers. Its command is started once for each
-# process of a layout, unless it starts its processes itself.
+# A study of a web server: tuner sends requests and counts the answers. It starts the command once per
+# process of a layout, or once if the command starts its processes itself.
 service:
   kind: script
   name: {name}
   command: {command}
-  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in environment,
-  # where each process finds TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS, too.
-  programs: {programs:<20}# one: the command is a master, which starts {{processes}} workers itself;
-                                # each: with several processes they share the port (SO_REUSEPORT), or name
-                                # it with {{process}} in it
-  threads: {threads:<21}# no: it has none to choose, only processes
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in `environment`.
+  # Each process also has TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS in its environment.
+  programs: {programs:<20}# one: start the command once, it starts {{processes}} workers itself;
+                                # each: once per process; the processes share the port (SO_REUSEPORT), or
+                                # the port has {{process}} in it
+  threads: {threads:<21}# no: the service has no threads to choose, only processes
   # environment: {{WORKER_THREADS: "{{threads}}"}}
   # ready: {{kind: log, pattern: started, within: 60s}}
-  stop: {{signal: TERM, wait: 60s}}   # time to let work in hand end
+  stop: {{signal: TERM, wait: 60s}}   # time to finish running items
   probe:
-    kind: generator             # counts good answers; who else can: docs/probes.md
+    kind: generator             # counts good answers; other probes: docs/probes.md
   feeder:
     kind: http                  # docs/http.md
     url: {url}
-    find_address: yes           # send to where its processes listen, if that is another port or TLS
+    find_address: yes           # send requests to where the service listens, if that is another port or TLS
     # headers: {{Authorization: Bearer abc}}
-    # requests: requests.jsonl  # several requests in turn, a JSON object a line
+    # requests: requests.jsonl  # requests to send in turn, one JSON object per line
 """
 
 
@@ -102,7 +102,7 @@ def starter(
     others = [form.name for form in service.forms if form.name != own]
     variants = ""
     if others:
-        named = _line("# variants", _flow([own, *others]), "several forms beside each other")
+        named = _line("# variants", _flow([own, *others]), "variants to compare")
         variants = f"{named}\n"
     lines = [
         f"# A study of {service.name}: {service.page}, tuner services show {service.name}",
@@ -125,7 +125,7 @@ def _settings(service: Service, command: Command, hide: Callable[[Any], Any]) ->
         elif value is None:
             lines.append(_line(f"# {setting.name}", "...", setting.summary))
         else:
-            how = "the default" if setting.find(command) is None else "found"
+            how = "default" if setting.find(command) is None else "found"
             lines.append(_line(f"# {setting.name}", _flow(hide(value)), f"{setting.summary} ({how})"))
     return lines
 
@@ -148,14 +148,14 @@ def _made_of_it(
 ) -> list[str]:
     asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
     section = hide(expanded(service, asked, environment, None))
-    lines = ["  # What tuner makes of it; a key that is written here goes before."]
+    lines = ["  # Keys that tuner sets; a key of yours overrides them."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
     if section["environment"]:
         lines.append("  #   environment:")
         lines += [f"  #     {_flow({name: value})[1:-1]}" for name, value in section["environment"].items()]
     if section["command"] != list(words):
-        lines.append(f"  #   started as: {_flow(section['command'])}")
+        lines.append(f"  #   tuner starts: {_flow(section['command'])}")
     return lines
 
 
