@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.rollout import Rollout
+
+if TYPE_CHECKING:
+    from tuner.core.overview import Overview
+    from tuner.reports.first_screen import Starts
 
 
 def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
@@ -17,8 +22,19 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
 
     section = (json.loads(record.config) if record.config else {}).get("service")
     if not section:
-        return "No service ran: measure this layout on a real box before you apply it."
+        return "No service ran: measure this layout on a real host before you apply it."
     try:
         return rollout_of(section, layout, record.cores, known_services())
     except ConfigError as error:
-        return f"What to type is not known here: {error.problem}."
+        return f"The command to type is not known here: {error.problem}."
+
+
+def starts_of(overview: Overview) -> Starts:
+    """How the best layout of a study is started in production, and the one in use."""
+    from tuner.reports.first_screen import Starts
+
+    study, best, current = overview.study, overview.ranking.best, overview.ranking.current
+    return Starts(
+        None if best is None else in_production(study, best.layout),
+        None if current is None else in_production(study, current),
+    )
