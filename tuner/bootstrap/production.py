@@ -26,7 +26,7 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
     try:
         return rollout_of(section, layout, record.cores, known_services())
     except ConfigError as error:
-        return f"The command to type is not known here: {error.problem}."
+        return f"Cannot print the command here: {error.problem}."
 
 
 def starts_of(overview: Overview) -> Starts:

@@ -157,7 +157,7 @@ def _now(board: Board, look: Look) -> list[Line]:
     """The launch that runs now, a line for each host of a fleet."""
     if board.live is not None:
         return _box_lines(board.live, look) if board.live.boxes else _now_lines(board.live, look)
-    return [[("now    ", "dim"), ("nothing is being measured", "")]] if board.stage == "at-rest" else []
+    return [[("Nothing is being measured.", "")]] if board.stage == "at-rest" else []
 
 
 def _standing(board: Board, look: Look) -> list[Line]:
