@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -156,7 +157,10 @@ def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(ra
     rows = re.findall(
         r"<tr><td>.*?</td><td>.*?</td><td class=\"n\">.*?</td><td>(.*?)</td><td>(.*?)</td></tr>", text
     )
-    assert rows.count(("invalid window, launch error", f"worker-died: {reason.detail}")) >= min(40, len(ended)) - 1
+    assert (
+        rows.count(("invalid window, launch error", f"worker-died: {reason.detail}"))
+        >= min(40, len(ended)) - 1
+    )
     assert not [what for what, why in rows if what == "launch error" and "worker-died" in why]
 
 
@@ -287,7 +291,9 @@ def test_the_first_screen_says_what_to_run_how_sure_that_is_what_it_gains_and_wh
     assert lines[-1].startswith("tuner export gunicorn.tuner.db --into RUNBOOK.md")
 
 
-@pytest.mark.parametrize(("current", "kept"), [("4x6@gthread", "4 processes"), ("6x4@gthread", "6 processes")])
+@pytest.mark.parametrize(
+    ("current", "kept"), [("4x6@gthread", "4 processes"), ("6x4@gthread", "6 processes")]
+)
 def test_a_layout_in_use_that_is_as_good_is_kept_and_no_command_starts_another(
     current: str, kept: str
 ) -> None:
@@ -341,7 +347,7 @@ def test_headings_are_in_order(race_page: str) -> None:
     levels = [int(level) for level in re.findall(r"<h([1-6])", race_page)]
 
     assert levels[0] == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
 
 
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:

@@ -17,8 +17,8 @@ from tuner.core.ranking import RankedLayout, rank
 from tuner.core.strategy import Answer
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
 from tuner.reports.documents.blocks import Block
-from tuner.reports.formats import Table
 from tuner.reports.first_screen import Starts, layout_words
+from tuner.reports.formats import Table
 from tuner.reports.runbook_page import chosen, runbook_page
 
 from ..printed import printed

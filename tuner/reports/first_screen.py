@@ -90,7 +90,7 @@ def how_sure(ranking: Ranking) -> list[str]:
 
 
 def gains(ranking: Ranking) -> list[str]:
-    """How much more the best layout gives than the one in use, or else than the smallest one, in sentences."""
+    """How much more the best layout gives than the one in use, or else than the smallest one."""
     best = ranking.best
     if best is None:
         return []
@@ -163,9 +163,7 @@ def _over_current(best: RankedLayout, current: RankedLayout, ranking: Ranking) -
     return [_times(best, current, "the layout in use", ratio, ranking), *shown]
 
 
-def _times(
-    best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate, ranking: Ranking
-) -> str:
+def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate, ranking: Ranking) -> str:
     interval = interval_cell(ratio, times_cell)
     told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
     times = f"{best.layout} gives {times_cell(ratio.mean)} times"

@@ -133,7 +133,7 @@ def _of_box(one: BoxLive, age_s: float, look: Look) -> Line:
     line: list[tuple[str, Style]] = [(f"{one.layout}, {which}: ", ""), (phase_told(one), "")]
     if one.window_s:
         elapsed_s = min(elapsed_s, one.window_s)
-        line += [(" ", ""), *_filled(elapsed_s / one.window_s, 8, unicode=look.unicode)]
+        line += [(" ", ""), *_filled(elapsed_s / one.window_s, 5, unicode=look.unicode)]
         line.append((f" {render_rest(elapsed_s)} of {render_rest(one.window_s)}", ""))
     elif one.phase != "between":
         line.append((f", {render_rest(elapsed_s)}", ""))

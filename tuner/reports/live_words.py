@@ -51,7 +51,8 @@ def asked_told(board: Board) -> str:
     study = board.study
     level = percent(study.confidence)
     if study.strategy == "race":
-        asked = f"Goal: a layout within {percent(study.within_ratio)} of the best, {level} confidence, {study.kind}"
+        near = f"a layout within {percent(study.within_ratio)} of the best"
+        asked = f"Goal: {near}, {level} confidence, {study.kind}"
     elif study.strategy == "all":
         asked = f"Goal: each layout {counted(study.n_blocks, 'time')}, intervals at {level}"
     elif study.strategy == "aa":
@@ -126,7 +127,11 @@ def standing_told(board: Board) -> str:
         if board.n_void and not board.n_windows:
             return _all_void_told(board)
         is_open = study.limits and study.strategy == "all"
-        return "tuner watch shows which layouts keep the limits, as does the end of the study." if is_open else ""
+        return (
+            "tuner watch shows which layouts keep the limits, as does the end of the study."
+            if is_open
+            else ""
+        )
     if answer.layout is None:
         if any(place.state == "kept-out" for place in board.places):
             return f"No layout is shown to keep {_limits_told(study)}."

@@ -1,4 +1,4 @@
-"""The first screen: what to run, how sure that is, what it gains, what to do next; the exact claim is folded."""
+"""The first screen: what to run, how sure that is, what it gains and what to do next."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def answer_section(overview: Overview, starts: Starts | None = None, *, live: bo
     blocks: list[Block] = [
         Text([recommendation(study, ranking, step)], "answer"),
         *([Text([verdict(ranking)])] if ranking.best is None else []),
-        *_warnings(grave),
+        *(Text([sentence], "warning") for sentence in grave),
         *_setting(overview, starts, step),
         *([Subheading("How sure is that?")] if sure or doubts else []),
         *([Text([" ".join(sure)])] if sure else []),
-        *_warnings(doubts),
+        *(Text([sentence], "caution") for sentence in doubts),
         *_gain(overview, live=live),
         Subheading("Next step"),
         Code(step.sentence.removesuffix(":"), command(step)),
@@ -50,10 +50,6 @@ def answer_section(overview: Overview, starts: Starts | None = None, *, live: bo
         blocks.append(Facts(facts, is_large=True))
     blocks.append(_details(overview, [*grave, *doubts, *sure]))
     return Section("answer", "What to run", blocks)
-
-
-def _warnings(sentences: Sequence[str]) -> list[Text]:
-    return [Text([sentence], "warning") for sentence in sentences]
 
 
 def _setting(overview: Overview, starts: Starts | None, step: NextStep) -> list[Block]:
@@ -94,7 +90,9 @@ def _details(overview: Overview, shown: Sequence[str]) -> Text:
 def _settling(ranking: Ranking) -> str:
     n = len(ranking.settling)
     stand = "is" if n == 1 else "are"
-    return f"{counted(n, 'remark')} on how launches settled {stand} in the section Every window in time order."
+    return (
+        f"{counted(n, 'remark')} on how launches settled {stand} in the section Every window in time order."
+    )
 
 
 def guarantee(ranking: Ranking) -> str:

@@ -30,7 +30,9 @@ class Text:
     """Sentences: a paragraph, or a list where there are several."""
 
     sentences: Sequence[str]
-    kind: str = "plain"  #: answer, plain, note, warning, list; folded: a list below its first sentence
+    kind: str = (
+        "plain"  #: answer, plain, note, warning, caution, list; folded: a list below its first sentence
+    )
     block: str = field(default="text", init=False)
 
 
@@ -105,5 +107,7 @@ def thinned(table: Table, most: int) -> tuple[Table, str]:
     first = first_of(table.rows, most)
     if len(first) == len(table.rows):
         return table, ""
-    rest = f"{len(table.rows) - most} more rows are left out here; tuner export --format csv prints all of them."
+    rest = (
+        f"{len(table.rows) - most} more rows are left out here; tuner export --format csv prints all of them."
+    )
     return Table(table.headers, tuple(first), table.numeric), rest

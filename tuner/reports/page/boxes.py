@@ -31,7 +31,8 @@ def boxes_sections(overview: Overview, limits: Limits) -> list[Section]:
     rows = tuple(_rows(names, overview, levels))
     level = "interval" if boxes is None else f"{100 * boxes.confidence:g} % interval"
     headers = (
-        "host", "times the mean", level, "level is", "valid windows", "invalid", "launches", "failed or lost", "left because",
+        "host", "times the mean", level, "level is", "valid windows", "invalid", "launches", "failed or lost",
+        "left because",
     )  # fmt: skip
     table, left_out = thinned(Table(headers, rows, frozenset({1, 2, 4, 5, 6, 7})), limits.rows)
     blocks.append(Shown("boxes-table", "Each host", table, left_out=left_out))

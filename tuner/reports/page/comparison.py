@@ -25,7 +25,13 @@ def render_comparison_page(found: Compared) -> str:
     service = visible(found.after.study.service, LONGEST_NAME)
     made: list[Block] = [Text(sides_told(found))]
     if found.differences:
-        made.append(Shown("differences", "Differences between the studies, which may explain a change", differences_table(found)))
+        made.append(
+            Shown(
+                "differences",
+                "Differences between the studies, which may explain a change",
+                differences_table(found),
+            )
+        )
     told = comparison_sentences(found)
     level = percent(found.confidence)
     simulated = all_simulated_told(found)

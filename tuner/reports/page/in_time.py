@@ -104,7 +104,8 @@ def _windows(course: Series, most: int) -> Shown:
         for window, off in zip(windows[::every], course.off[::every], strict=True)
     ]
     headers = (
-        "time (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load", "invalid because",
+        "time (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load",
+        "invalid because",
     )  # fmt: skip
     table = Table(headers, tuple(rows), frozenset({2, 3, 4, 5, 6}))
     rest = (

@@ -69,7 +69,10 @@ def method_section(overview: Overview) -> Section:
         command = study.provenance.get("made_by", "tuner grid")
         simulated = " --simulate PROFILE" if is_simulated(study) else ""
         blocks.append(
-            Code("To repeat the study, save the config below as study.yaml and run", f"{command} study.yaml{simulated}")
+            Code(
+                "To repeat the study, save the config below as study.yaml and run",
+                f"{command} study.yaml{simulated}",
+            )
         )
         if "<hidden>" in config:
             blocks.append(Text(["The study stores no secrets: replace <hidden> by yours."], "note"))
@@ -148,7 +151,9 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
     if study.budget_s is not None:
         found.append(("budget", render_duration(study.budget_s)))
     if study.foreign_limit_cores is not None:
-        found.append(("CPU of other processes that invalidates a window", f"{study.foreign_limit_cores:g} cores"))
+        found.append(
+            ("CPU of other processes that invalidates a window", f"{study.foreign_limit_cores:g} cores")
+        )
     if command := _command(study):
         found.append(("command", command))
     return found
