@@ -167,7 +167,7 @@ def test_rank_export_and_runbook_carry_the_column(typed: Typed, study: Path) -> 
         "24x1": "cores", "4x3": "waiting", "1x24": "gil", "1x1": "waiting",
     }  # fmt: skip
     typed("export", study, "--into", "RUNBOOK.md")
-    assert "| bound by " in (typed.folder / "RUNBOOK.md").read_text()
+    assert "| bottleneck " in (typed.folder / "RUNBOOK.md").read_text()
 
 
 def test_an_old_file_has_no_column_and_says_why_once(typed: Typed, tmp_path: Path) -> None:

@@ -58,10 +58,10 @@ def test_the_page_is_printed_as_it_is_kept(tuner: Typed, study: Path) -> None:
     )
     for title in (
         "What to run",
-        "In use, and proposed",
         "Apply",
+        "Compared with the layout in use",
         "Evidence",
-        "Measured under",
+        "Measurement conditions",
         "When to measure again",
     ):
         assert f"\n### {title}\n" in text

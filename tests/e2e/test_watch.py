@@ -167,7 +167,7 @@ def test_a_study_at_rest_has_no_colours_where_the_terminal_has_none(tuner) -> No
 def test_watch_shows_what_runs_in_another_process_and_q_leaves_it(tuner, typed: Typed) -> None:
     script(tuner.folder, "20s")
     with measuring(tuner.folder), on_terminal(tuner.folder, "watch", "sleeper.tuner.db") as seen:
-        seen.until(lambda screen: "window " in screen and "active" in screen)
+        seen.until(lambda screen: "measuring " in screen and "active" in screen)
         done = typed("watch", "sleeper.tuner.db", "--json")
         os.write(seen.master, b"q")
         assert seen.ended() == 0, seen.screen()
@@ -190,7 +190,7 @@ def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner, typ
             assert seen.ended() == 0  # with the study
 
         assert (tuner.folder / "sleeper.tuner.db-live").exists()
-        assert wording("grid.go-on-with", study="sleeper.tuner.db") in seen.screen()
+        assert wording("watch.continue-with") in seen.screen()
     done = typed("watch", "sleeper.tuner.db")
     assert done.returncode == 0, done.stderr
     assert "now    " not in done.stdout

@@ -396,4 +396,4 @@ def test_a_fleet_has_to_be_named() -> None:
     step = step_of(record, ranking(wider=EDGE))
 
     assert command(step).endswith("--fleet ADDRESS")
-    assert remarks_on(record, step) == ["ADDRESS is that of the fleet's scheduler."]
+    assert remarks_on(record, step) == ["ADDRESS is the address of the fleet's scheduler."]

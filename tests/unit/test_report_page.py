@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,14 +19,14 @@ from tuner.core.limit_text import OPTIONS, parse_limits
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import rank
 from tuner.core.window import VoidReason
-from tuner.reports.next_step import TITLE
+from tuner.reports.first_screen import Starts
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
 from tuner.reports.ties import among_ties
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
-from ..wording import wording
+from ..wording import start_of, wording
 from . import runbook_study
 
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
@@ -156,8 +157,11 @@ def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(ra
     rows = re.findall(
         r"<tr><td>.*?</td><td>.*?</td><td class=\"n\">.*?</td><td>(.*?)</td><td>(.*?)</td></tr>", text
     )
-    assert rows.count(("void window, launch", f"worker-died: {reason.detail}")) >= min(40, len(ended)) - 1
-    assert not [what for what, why in rows if what == "launch" and "worker-died" in why]
+    assert (
+        rows.count(("invalid window, launch error", f"worker-died: {reason.detail}"))
+        >= min(40, len(ended)) - 1
+    )
+    assert not [what for what, why in rows if what == "launch error" and "worker-died" in why]
 
 
 def test_one_layout_is_named_the_fastest_and_another_reference_is_explained(race: Overview) -> None:
@@ -194,15 +198,15 @@ def told_to_do(page: Overview | str) -> str:
     """What the page tells to do, as its reader sees it."""
     text = page if isinstance(page, str) else render_page(page)
     answer = text[text.index('<section id="answer"') : text.index('<section id="ranking"')]
-    begin = answer.find(TITLE)
-    return "" if begin < 0 else unescape(re.sub(r"<[^>]+>", "", answer[begin:]))
+    _, _, step = answer.partition("<h3>Next step</h3>\n")
+    return unescape(re.sub(r"<[^>]+>", "", step))
 
 
 def test_the_page_says_what_to_do_with_the_answer() -> None:
     asked = runbook_study.overview(max_load="30")
     told = told_to_do(asked)
 
-    assert told.startswith(f"{TITLE}: 4x6@gthread can be put in use.")
+    assert told.startswith("4x6@gthread can be put in use.")
     assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
     assert wording("rank.least-memory") in unescape(render_page(asked))
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
@@ -253,7 +257,7 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
 def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
     step = told_to_do(runbook_study.overview(current=current))
 
-    assert step.startswith(f"{TITLE}: {current} is in use{told}: nothing has to change.")
+    assert step.startswith(f"{current} is in use{told}: nothing has to change.")
     assert "tuner check gunicorn.tuner.db CONFIG\n" in step
 
 
@@ -262,16 +266,94 @@ def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview, 
     assert "tuner doctor\n" in told_to_do(race_page)  # it was measured on a busy host
     told = told_to_do(replace(race, ranking=replace(race.ranking, others=None)))
 
-    assert told.startswith(f"{TITLE}: ")
     assert f"tuner grid --resume {RACE}\n" in told
     assert "<dt>leads so far</dt>" in race_page
     assert f"tuner watch {RACE}\n" in told_to_do(replace(race, is_held=True))
 
 
+def first_screen(page: Overview | str, starts: Starts | None = None) -> list[str]:
+    """The lines above the figures: what to run, how sure, what it gains, what to do."""
+    text = page if isinstance(page, str) else render_page(page, starts=starts)
+    answer = text[text.index('<section id="answer"') :].partition("<dl")[0]
+    return [line for line in unescape(re.sub(r"<[^>]+>", "", answer)).splitlines() if line.strip()]
+
+
+def test_the_first_screen_says_what_to_run_how_sure_that_is_what_it_gains_and_what_to_do() -> None:
+    seen = runbook_study.overview()
+    lines = first_screen(seen, bootstrap.starts_of(seen))
+
+    assert lines[1:3] == [wording("report.run-this"), wording("report.start-it")]
+    assert "--workers=4 --threads=6 --worker-class=gthread' gunicorn app:app" in lines[3]
+    headings = ["How sure is that?", "What does it gain?", "Next step"]
+    assert [line for line in lines if line in headings] == headings
+    assert wording("report.measured-best-but") in lines[lines.index(headings[0]) + 1]
+    assert wording("report.times-the-items") in start_of(lines[lines.index(headings[1]) + 1])
+    assert lines[-1].startswith("tuner export gunicorn.tuner.db --into RUNBOOK.md")
+
+
+@pytest.mark.parametrize(
+    ("current", "kept"), [("4x6@gthread", "4 processes"), ("6x4@gthread", "6 processes")]
+)
+def test_a_layout_in_use_that_is_as_good_is_kept_and_no_command_starts_another(
+    current: str, kept: str
+) -> None:
+    seen = runbook_study.overview(current=current)
+    lines = first_screen(seen, bootstrap.starts_of(seen))
+
+    assert lines[1].startswith(f"Keep {kept} x ")
+    assert not any("GUNICORN_CMD_ARGS" in line for line in lines)
+
+
+def test_without_a_layout_in_use_the_gain_is_that_over_the_smallest() -> None:
+    lines = first_screen(runbook_study.overview(current=None))
+
+    assert any(wording("report.times-the-smallest") in line for line in lines)
+    assert any("--current LAYOUT" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"provenance": {**runbook_study.PROVENANCE, "quick": "true"}}, "Do not act on this yet: "),
+        ({"provenance": {**runbook_study.PROVENANCE, "simulated": "socorro"}}, "In the model, "),
+        ({"strategy": "aa"}, "No recommendation: "),
+        ({"strategy": "check"}, "No recommendation: "),
+    ],
+)
+def test_what_nobody_should_act_on_is_no_recommendation(changes: dict[str, object], said: str) -> None:
+    seen = runbook_study.overview(runbook_study.study(**changes))
+    lines = first_screen(seen, bootstrap.starts_of(seen))
+
+    assert lines[1].startswith(said)
+    assert not any("GUNICORN_CMD_ARGS" in line for line in lines)
+
+
+def test_a_study_under_way_recommends_nothing_yet(race: Overview) -> None:
+    grid = first_screen(replace(runbook_study.overview(), is_held=True))
+
+    assert grid[1] == first_screen(race)[1].replace(str(race.ranking.best.layout), "4x6@gthread")  # type: ignore[union-attr]
+    assert wording("report.no-answer-yet") in grid[1]
+
+
+def test_the_exact_claim_is_a_click_away(race_page: str) -> None:
+    answer = race_page[race_page.index('<section id="answer"') : race_page.index('<section id="ranking"')]
+    folded = answer[answer.index("<details>") :]
+
+    assert "The exact claim" in folded
+    assert "No answer yet: " in folded
+
+
+def test_headings_are_in_order(race_page: str) -> None:
+    levels = [int(level) for level in re.findall(r"<h([1-6])", race_page)]
+
+    assert levels[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
     told = told_to_do(runbook_study.overview(max_load="1"))
 
-    assert told.startswith(f"{TITLE}: No layout is shown to keep the limits.")
+    assert told.startswith("No layout is shown to keep the limits.")
     assert "tuner rank gunicorn.tuner.db --max-load 10.1\n" in told
 
 

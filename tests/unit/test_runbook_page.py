@@ -17,8 +17,9 @@ from tuner.core.ranking import RankedLayout, rank
 from tuner.core.strategy import Answer
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
 from tuner.reports.documents.blocks import Block
+from tuner.reports.first_screen import Starts, layout_words
 from tuner.reports.formats import Table
-from tuner.reports.runbook_page import Starts, chosen, layout_words, runbook_page
+from tuner.reports.runbook_page import chosen, runbook_page
 
 from ..printed import printed
 from ..wording import end_of, start_of, wording
@@ -91,10 +92,11 @@ def test_the_page_has_no_fault_that_its_reader_would_tell(fmt: str, package: str
 def test_it_says_what_to_run_in_words_and_why() -> None:
     told = section(page_of(overview(items={**ITEMS, "6x4@gthread": (2001, 2002, 2003)})), "What to run")
 
-    first, second = told.splitlines()
+    first, sure, gain, measured = told.splitlines()
     assert first == wording("export.layout-in-words")
-    assert wording("export.it-did-items") in start_of(second)
-    assert wording("export.did-more-than-each") in end_of(second)
+    assert wording("export.did-more-than-each") in end_of(sure)
+    assert wording("export.times-what-it-does") in gain
+    assert wording("export.it-did-items") in start_of(measured)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +146,8 @@ def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> Non
 
 
 def test_what_is_in_use_stands_beside_what_is_proposed() -> None:
-    told = section(page_of(overview()), "In use, and proposed")
+    told = section(page_of(overview()), wording("export.use-proposed"))
 
-    assert wording("export.times-what-it-does") in told
     assert wording("export.in-use-and-proposed") in told
     assert wording("export.memory-row") in told
     assert wording("export.connections-opens") in told
@@ -185,7 +186,7 @@ def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
 
 
 def test_it_says_under_what_it_was_measured() -> None:
-    told = section(page_of(overview(max_load="30")), "Measured under")
+    told = section(page_of(overview(max_load="30")), "Measurement conditions")
 
     assert told.splitlines() == [
         wording("export.box"),
@@ -398,9 +399,9 @@ def test_programs_that_differ_by_their_number_are_told_one_by_one() -> None:
     told = [section(runbook_page(seen, starts), "Apply").split("The same")[0] for starts in (few, many)]
 
     start = "$ TUNER_PROCESSES={0} TUNER_THREADS=2 work 2 {1}\n"
-    assert told[0] == "Start these:\n" + "".join(start.format(3, number) for number in range(3))
+    assert told[0] == "Start these 3 programs:\n" + "".join(start.format(3, number) for number in range(3))
     assert told[1] == (
-        "Start these:\n"
+        "Start these 8 programs:\n"
         + "".join(start.format(8, number) for number in range(3))
         + wording("export.so-number")
     )

@@ -1,4 +1,4 @@
-"""How the study goes, on a terminal: where every layout stands, and what runs; finished windows scroll above.
+"""The live view of a study on a terminal; finished windows scroll above it.
 
 It must not disturb what is measured: it is drawn every other second, from a board that is worked out once per
 window, and nothing waits for the terminal.
@@ -33,7 +33,7 @@ Draw = Callable[[Board, int, int, bool], Sequence[tuple[str, int]]]
 
 
 class LiveView(Follower):
-    """A Progress that draws; what the study's strategy knows is taken from *strategy*."""
+    """A Progress that draws; leader and intervals come from *strategy*."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class LiveView(Follower):
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Draw within the block; nothing of it stays but the lines above."""
+        """Draw within the block; only the lines above the view stay."""
         try:
             with beating(EVERY_S, self.beat):
                 yield
@@ -66,7 +66,7 @@ class LiveView(Follower):
             self._screen.close()
 
     def beat(self) -> None:
-        """Draw anew where nobody has told anything for a while: a layout starts or stops.
+        """Draw again after a silence: a layout starts or stops.
 
         For another thread. What the strategy knows is not asked for: it may be at work.
         """

@@ -23,7 +23,7 @@ from tuner.bootstrap.lab_typed import lab_command
 from tuner.bootstrap.loading import with_clients_found
 from tuner.bootstrap.metrics import Metrics, MetricsAsked, metrics_asked, metrics_shown
 from tuner.bootstrap.model import calibrated, calibrated_variants, foretold, simulated_layouts, write_profile
-from tuner.bootstrap.production import in_production
+from tuner.bootstrap.production import in_production, starts_of
 from tuner.bootstrap.pythons import pythons_asked
 from tuner.bootstrap.rollouts import rollout
 from tuner.bootstrap.samples import sampled
@@ -80,6 +80,7 @@ __all__ = [
     "showing_fleet",
     "simulated_box",
     "simulated_layouts",
+    "starts_of",
     "studies_served",
     "study_stamp",
     "takes_unicode",

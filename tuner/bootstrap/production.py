@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
 from tuner.core.records import StudyRecord
 from tuner.core.rollout import Rollout
 from tuner.core.stored_config import stored_service
+
+if TYPE_CHECKING:
+    from tuner.core.overview import Overview
+    from tuner.reports.first_screen import Starts
 
 
 def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
@@ -16,8 +22,19 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
 
     section = stored_service(record.config)
     if not section:
-        return "No service ran: measure this layout on a real box before you apply it."
+        return "No service ran: measure this layout on a real host before you apply it."
     try:
         return rollout_of(section, layout, record.cores, known_services())
     except ConfigError as error:
-        return f"What to type is not known here: {error.problem}."
+        return f"Cannot print the command here: {error.problem}."
+
+
+def starts_of(overview: Overview) -> Starts:
+    """How the best layout of a study is started in production, and the one in use."""
+    from tuner.reports.first_screen import Starts
+
+    study, best, current = overview.study, overview.ranking.best, overview.ranking.current
+    return Starts(
+        None if best is None else in_production(study, best.layout),
+        None if current is None else in_production(study, current),
+    )

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tuner.bootstrap.answers import live_now, overview, study_stamp
+from tuner.bootstrap.production import starts_of
 from tuner.bootstrap.stores import open_store
 from tuner.core.address import Address
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.adapters.web.site import Shown
+    from tuner.core.model.calibration.calibrated import Calibrated
 
 _WHILE_IT_RUNS = "The model is not fitted while the study runs."
 _PATTERN = "*.tuner.db"  #: of a folder
@@ -110,10 +112,12 @@ def _page(file: Path) -> bytes:
     from tuner.reports.page import render_page
 
     question = parse_question(costs="load,memory")
+    prediction: Calibrated | str = _WHILE_IT_RUNS
     if live_now(file)[1]:
-        return render_page(overview(file, question=question), _WHILE_IT_RUNS, live=True).encode()
-    seen, prediction = foretold(file, question=question)
-    return render_page(seen, prediction, live=True).encode()
+        seen = overview(file, question=question)
+    else:
+        seen, prediction = foretold(file, question=question)
+    return render_page(seen, prediction, starts=starts_of(seen), live=True).encode()
 
 
 def _facts(file: Path) -> dict[str, Any]:

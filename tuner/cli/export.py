@@ -263,14 +263,10 @@ def _overview(study: Path, options: MadeWith) -> Overview:
 
 def _page(overview: Overview, options: MadeWith, pictures: Sequence[Picture]) -> Sequence[Block]:
     from tuner import bootstrap
-    from tuner.reports.runbook_page import REPEAT_AFTER_S, Starts, chosen, runbook_page
+    from tuner.reports.runbook_page import REPEAT_AFTER_S, runbook_page
 
     repeat_after_s = _repeat_after_s(options.repeat_after) or REPEAT_AFTER_S
-    record, best, current = overview.study, chosen(overview.ranking), overview.ranking.current
-    starts = Starts(
-        None if best is None else bootstrap.in_production(record, best),
-        None if current is None else bootstrap.in_production(record, current),
-    )
+    starts = bootstrap.starts_of(overview)
     return runbook_page(overview, starts, repeat_after_s=repeat_after_s, pictures=pictures)
 
 

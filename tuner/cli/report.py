@@ -78,8 +78,10 @@ def report(
     target = output if output is not None else _beside(study)
     check_ours(target, force=force)
     with collection_paused():
-        asked = bootstrap.foretold(study, current=current, confidence=confidence, question=question)
-        page = render_page(*asked, small=small)
+        seen, prediction = bootstrap.foretold(
+            study, current=current, confidence=confidence, question=question
+        )
+        page = render_page(seen, prediction, starts=bootstrap.starts_of(seen), small=small)
     if target == STDOUT:
         typer.echo(page, nl=False)
         return

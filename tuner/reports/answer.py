@@ -36,27 +36,35 @@ def answer_sentence(claim: Claim) -> str:
 
 def answer_notes(claim: Claim) -> list[str]:
     """What else there is to know of the answer, a sentence each."""
-    answer = claim.answer
-    found = []
-    if not answer.reached and answer.layout is not None:
-        if answer.doubt is not None and 1 - claim.confidence < answer.doubt < 1:
-            found.append(
-                f"To take {answer.layout} now would be wrong with a probability of {percent(answer.doubt)}"
-                " at most."
-            )
-        if claim.rest is None:
-            found.append("How much more it takes to know is not known yet.")
-        else:
-            windows = counted(claim.rest.n_windows, "more window")
-            lasts = render_rest(claim.rest.lasts_s)
-            found.append(f"At most {windows}, {lasts}, are likely to decide it.")
-    if answer.guidance is not None:
-        found.append(_guidance_note(answer.guidance))
+    found = open_notes(claim)
+    if claim.answer.guidance is not None:
+        found.append(_guidance_note(claim.answer.guidance))
     if claim.n_otherwise:
         found.append(
             f"{counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
             " the claim is the one of this version."
         )
+    return found
+
+
+def open_notes(claim: Claim) -> list[str]:
+    """The error probability of the leader and the measuring that is left, a sentence each.
+
+    None once there is an answer.
+    """
+    answer = claim.answer
+    if answer.reached or answer.layout is None:
+        return []
+    found = []
+    if answer.doubt is not None and 1 - claim.confidence < answer.doubt < 1:
+        found.append(
+            f"If you choose {answer.layout} now, the error probability is at most {percent(answer.doubt)}."
+        )
+    if claim.rest is None:
+        found.append("The time to an answer cannot be estimated yet.")
+    else:
+        windows = counted(claim.rest.n_windows, "more window")
+        found.append(f"At most {windows}, {render_rest(claim.rest.lasts_s)}, are likely to decide it.")
     return found
 
 
@@ -84,14 +92,14 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
 
 
 def _guidance_note(guidance: Guidance) -> str:
-    """Whether a model chose what to measure, and by how much it was off where it had not looked."""
+    """Whether a model chose what to measure, and its error on layouts that it had not seen."""
     if guidance.error_ratio is None or guidance.error_without_ratio is None:
-        return "The queueing model has not foretold a layout yet."
-    foretold = (
-        f"foretold the first window of {counted(guidance.n_held_out, 'layout')}"
-        f" {percent(guidance.error_ratio)} off in the median"
+        return "The queueing model has not predicted a layout yet."
+    predicted = (
+        f"its predictions of the first window of {counted(guidance.n_held_out, 'layout')}"
+        f" had a median error of {percent(guidance.error_ratio)}"
     )
-    without = f"{percent(guidance.error_without_ratio)} without it"
+    without = f"{percent(guidance.error_without_ratio)} without the model"
     if not guidance.used:
-        return f"The queueing model was switched off: it {foretold}, {without}."
-    return f"The queueing model helped to choose what to measure: it {foretold} ({without})."
+        return f"The queueing model was switched off: {predicted}, {without}."
+    return f"The queueing model helped to choose what to measure: {predicted} ({without})."

@@ -1,4 +1,4 @@
-"""A study as it stands, for a terminal: every layout with its interval, what runs, what ends it."""
+"""A study for a terminal: what runs, the leader, the time left, then every layout with its interval."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
     Args:
         board: the study.
         look: where it is shown.
-        go_on: the command that goes on with a study that was cut off.
+        go_on: the command that continues a study that was cut off.
         says: what else the reader should know, a line at the end.
     """
     head: list[Line] = [
@@ -54,11 +54,8 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
             for line in _wrapped([(printable(told), "doubtful")], look)
         ),
         *_wrapped([(head_told(board), "bold")], look),
-        *_wrapped([(asked_told(board), "dim")], look),
     ]
-    now: list[Line] = []
-    if board.live is not None:
-        now = _box_lines(board.live, look) if board.live.boxes else _now_lines(board.live, look)
+    first = [*_now(board, look), *_standing(board, look)]
     warnings: list[Line] = []
     if board.live is not None:
         for slug, text in board.live.warnings[-2:]:
@@ -66,14 +63,15 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
     last: list[Line] = []
     if board.last is not None:
         last = _hanging("last   ", last_told(board.last, n_boxes=board.n_boxes), "dim", look)
-    end = [line for text in _end(board, look) for line in _wrapped([(text, "")], look, 4)]
+    goal = _wrapped([(asked_told(board), "dim")], look)
+    end = [] if board.stage == "over" else _wrapped([(end_told(board), "dim")], look, 4)
+    command: list[Line] = []
     if board.stage == "at-rest" and go_on:
-        end += _wrapped([(f"Go on with: {printable(go_on)}", "bold")], look, 8)
-    end += [] if says is None else [[(says, "bold")]]
-    # What fits, the dearest first; a blank line stands between the parts where there is room.
-    fixed = [*now, *end]
-    room = look.lines - len(fixed)
-    for part in (head, last, warnings):
+        command += _wrapped([(f"Continue with: {printable(go_on)}", "bold")], look, 8)
+    command += [] if says is None else [[(says, "bold")]]
+    # What fits, the most important first; a blank line stands between the parts where there is room.
+    room = look.lines - len(first) - len(command)
+    for part in (head, warnings, end, goal, last):
         if room - len(part) < min(4, len(board.places) + 1):
             part.clear()
         room -= len(part)
@@ -81,7 +79,8 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
     blanks = 2 if room >= n_rows + 2 or 12 <= room < n_rows else 0  # no layout goes for a blank
     table = table_lines(board, look.columns, max(0, room - blanks), unicode=look.unicode)
     gap: list[Line] = [[("", "")]] if blanks else []
-    return [*head, *(gap if head else []), *table, *gap, *now, *last, *warnings, *end][: look.lines]
+    below = [*last, *warnings, *goal, *end, *command]
+    return [*head, *first, *gap, *table, *gap, *below][: look.lines]
 
 
 # ---------------------------------------------------------------------- what runs, what is left
@@ -90,7 +89,7 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
 def _now_lines(live: Live, look: Look) -> list[Line]:
     age_s = max(0.0, look.now_wall_s - live.at_wall_s)
     layout: Layout | None = live.layout
-    which = f"block {live.block + 1}" if live.block >= 0 else "before block 1, not counted"
+    which = f"block {live.block + 1}" if live.block >= 0 else "before block 1, not used"
     name = "nothing yet" if layout is None else f"{layout}, {which}"
     silent_s = _STARTING_SILENT_S if live.phase == "starting" else _SILENT_S
     elapsed_s = live.elapsed_s + min(age_s, silent_s)
@@ -103,12 +102,12 @@ def _now_lines(live: Live, look: Look) -> list[Line]:
         first.append((f", {render_rest(elapsed_s)}", ""))
     second = [part for part in (rate_told(live), _load_told(live)) if part]
     if age_s >= silent_s:
-        second.append(f"last heard of {render_rest(age_s)} ago")
+        second.append(f"last update {render_rest(age_s)} ago")
     return [first, [("       ", ""), (", ".join(second), "")]] if second else [first]
 
 
 def _box_lines(live: Live, look: Look) -> list[Line]:
-    """A line for each box of a fleet, as many as a third of the terminal takes, and what the others do."""
+    """A line for each host of a fleet, in at most a third of the terminal, and the phases of the others."""
     age_s = max(0.0, look.now_wall_s - live.at_wall_s)
     most = max(2, look.lines // 3)
     shown = live.boxes if len(live.boxes) <= most else live.boxes[: most - 1]
@@ -120,9 +119,9 @@ def _box_lines(live: Live, look: Look) -> list[Line]:
     if rest := live.boxes[len(shown) :]:
         counts = Counter(phase_told(one) for one in rest)
         kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-        lines.append([(f"       ... and {counted(len(rest), 'more box')}: {kinds}", "dim")])
+        lines.append([(f"       ... and {counted(len(rest), 'more host')}: {kinds}", "dim")])
     if age_s >= _SILENT_S:
-        lines.append([(f"       last heard of {render_rest(age_s)} ago", "")])
+        lines.append([(f"       last update {render_rest(age_s)} ago", "")])
     return lines
 
 
@@ -134,7 +133,7 @@ def _of_box(one: BoxLive, age_s: float, look: Look) -> Line:
     line: list[tuple[str, Style]] = [(f"{one.layout}, {which}: ", ""), (phase_told(one), "")]
     if one.window_s:
         elapsed_s = min(elapsed_s, one.window_s)
-        line += [(" ", ""), *_filled(elapsed_s / one.window_s, 8, unicode=look.unicode)]
+        line += [(" ", ""), *_filled(elapsed_s / one.window_s, 5, unicode=look.unicode)]
         line.append((f" {render_rest(elapsed_s)} of {render_rest(one.window_s)}", ""))
     elif one.phase != "between":
         line.append((f", {render_rest(elapsed_s)}", ""))
@@ -154,25 +153,27 @@ def _filled(share: float, cells: int, *, unicode: bool) -> Line:
     return [(done * full, "good"), (left * (cells - full), "dim")]
 
 
-def _end(board: Board, look: Look) -> list[str]:
-    told = [standing_told(board)]
-    if board.stage == "over":
-        return [text for text in told if text]
-    rest = rest_told(board, look.now_wall_s)
-    if board.stage == "at-rest":
-        told.append(f"Nobody measures at the moment{f', {rest}' if rest else ''}.")
-        told.append(end_told(board))
-    else:
-        if rest and not rest.endswith("."):
-            rest = f"{rest[0].upper()}{rest[1:]}."
-        told.append(" ".join(filter(None, [rest, end_told(board)])))
-    return [text for text in told if text]
+def _now(board: Board, look: Look) -> list[Line]:
+    """The launch that runs now, a line for each host of a fleet."""
+    if board.live is not None:
+        return _box_lines(board.live, look) if board.live.boxes else _now_lines(board.live, look)
+    return [[("Nothing is being measured.", "")]] if board.stage == "at-rest" else []
 
 
-def _hanging(name: str, text: str, style: Style, look: Look) -> list[Line]:
-    """*text* beside its *name*, in two lines at most."""
+def _standing(board: Board, look: Look) -> list[Line]:
+    """The leader, and the time left until there is an answer."""
+    lines: list[Line] = []
+    if told := standing_told(board):
+        lines += _hanging("best   ", told, "dim", look, 3)
+    if board.stage != "over" and (rest := rest_told(board, look.now_wall_s)):
+        lines += _hanging("left   ", rest, "dim", look)
+    return lines
+
+
+def _hanging(name: str, text: str, style: Style, look: Look, most: int = 2) -> list[Line]:
+    """*text* next to its *name*, in *most* lines at most."""
     cells = max(1, look.columns - width(name))
-    first, *further = wrapped(text, cells, 2, unicode=look.unicode)
+    first, *further = wrapped(text, cells, most, unicode=look.unicode)
     blank = padded("", width(name))
     lines: list[Line] = [[(name, style), (first, "")]]
     lines += [[(blank, ""), (part, "")] for part in further]

@@ -145,7 +145,7 @@ class _Columns:
 
 
 def _windows_told(place: Place) -> str:
-    return f"{place.n_windows}+{place.n_void} void" if place.n_void else f"{place.n_windows}"
+    return f"{place.n_windows}+{place.n_void} invalid" if place.n_void else f"{place.n_windows}"
 
 
 def _scale(places: Sequence[Place]) -> tuple[float, float] | None:

@@ -1,4 +1,4 @@
-"""What a live view says, in words."""
+"""The sentences of the live view."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
 #: how layouts without a row are counted: in a full grid, and in a race
 STATES: tuple[dict[State, str], dict[State, str]] = (
     {"leads": "best so far", "tied": "tied", "open": "not ruled out", "behind": "slower",
-     "kept-out": "kept out by a limit", "left-out": "left out by the brake",
+     "kept-out": "kept out by a limit", "left-out": "stopped by a safety limit",
      "failed": "cannot run", "unseen": "not measured yet"},
     {"leads": "leads", "tied": "tied", "open": "not ruled out", "behind": "slower",
-     "kept-out": "kept out by a limit", "left-out": "left out by the brake",
+     "kept-out": "kept out by a limit", "left-out": "stopped by a safety limit",
      "failed": "cannot run", "unseen": "not measured yet"},
 )  # fmt: skip
 _PHASES: dict[Phase, str] = {
     "starting": "starting",
     "warming-up": "warming up",
-    "window": "window",
+    "window": "measuring",
     "between": "between windows",
 }
 
@@ -36,8 +36,8 @@ def head_told(board: Board) -> str:
     """Which service, where, and what is done."""
     study = board.study
     n_boxes = board.n_boxes if board.live is None else max(board.n_boxes, len(board.live.boxes))
-    host = counted(n_boxes, "box") if n_boxes > 1 else study.provenance.get("host", "")
-    how = {"race": "race", "all": "full grid", "aa": "a layout against itself", "check": "check"}
+    host = counted(n_boxes, "host") if n_boxes > 1 else study.provenance.get("host", "")
+    how = {"race": "race", "all": "full grid", "aa": "layout compared with itself", "check": "check"}
     parts = [
         f"{study.service}{f' on {host}' if host else ''}",
         f"{counted(len(study.layouts), 'layout')} for {counted(study.cores, 'core')}",
@@ -47,21 +47,22 @@ def head_told(board: Board) -> str:
 
 
 def asked_told(board: Board) -> str:
-    """What is to be found out, and how much was measured for it."""
+    """The goal of the study, and the windows so far."""
     study = board.study
     level = percent(study.confidence)
     if study.strategy == "race":
-        asked = f"Asked: within {percent(study.within_ratio)} of the best, {level}, {study.kind}"
+        near = f"a layout within {percent(study.within_ratio)} of the best"
+        asked = f"Goal: {near}, {level} confidence, {study.kind}"
     elif study.strategy == "all":
-        asked = f"Asked: each layout {counted(study.n_blocks, 'time')}, intervals at {level}"
+        asked = f"Goal: each layout {counted(study.n_blocks, 'time')}, intervals at {level}"
     elif study.strategy == "aa":
-        asked = f"Asked: {counted(study.n_blocks, 'pair')} of launches of one layout"
+        asked = f"Goal: {counted(study.n_blocks, 'pair')} of launches of one layout"
     else:
-        asked = f"Asked: does the answer of {study.provenance.get('check_of', 'a study')} still hold, {level}"
+        asked = f"Goal: check the answer of {study.provenance.get('check_of', 'a study')}, {level} confidence"
     limits = "".join(f", {render_limit(limit)}" for limit in limits_from(study.limits))
     objective = "" if study.objective == "throughput" else f", by {study.objective}"
-    void = f", {board.n_void} void" if board.n_void else ""
-    return printable(f"{asked}{objective}{limits}. Taken: {counted(board.n_windows, 'window')}{void}.")
+    void = f", {board.n_void} invalid" if board.n_void else ""
+    return printable(f"{asked}{objective}{limits}. So far: {counted(board.n_windows, 'valid window')}{void}.")
 
 
 def place_told(place: Place, board: Board) -> str:
@@ -122,17 +123,21 @@ def standing_told(board: Board) -> str:
     answer, study = board.answer, board.study
     if answer is None:
         if study.strategy == "aa" and board.stage == "over":
-            return "Its pairs are taken: tuner aa with this file says what they show."
+            return "All pairs are measured. To print the result, run tuner aa with this file."
         if board.n_void and not board.n_windows:
             return _all_void_told(board)
         is_open = study.limits and study.strategy == "all"
-        return "Which layouts keep the limits is judged by tuner watch, and at the end." if is_open else ""
+        return (
+            "tuner watch shows which layouts keep the limits, as does the end of the study."
+            if is_open
+            else ""
+        )
     if answer.layout is None:
         if any(place.state == "kept-out" for place in board.places):
             return f"No layout is shown to keep {_limits_told(study)}."
         if board.n_void and not board.n_windows:
             return _all_void_told(board)
-        return "Nothing can be compared before the first block is whole." if board.n_windows else ""
+        return "No comparison before the first block is complete." if board.n_windows else ""
     others = groups_told(answer.tied, [x for x in answer.ties if x not in answer.tied], _MOST_NAMED)
     if answer.reached:
         keeps = f" that keeps {_limits_told(study)}" if study.limits else ""
@@ -146,14 +151,14 @@ def standing_told(board: Board) -> str:
         parts += [f"not yet shown to keep {limits}"] * bool(limits)
         parts += [*others, *[f"{unseen} not measured yet"] * bool(unseen)]
         if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
-            parts.append(f"to take it now is wrong with a probability of {percent(answer.doubt)} at most")
+            parts.append(f"error probability if you stop now: at most {percent(answer.doubt)}")
         return f"{'; '.join(parts)}."
     told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
     return f"{'; '.join([told, *others])}."
 
 
 def _all_void_told(board: Board) -> str:
-    return f"No window counts so far: {counted(board.n_void, 'window')} void."
+    return f"No valid window so far: {counted(board.n_void, 'window')} invalid."
 
 
 def _open_told(verdict: Verdict) -> str:
@@ -161,13 +166,13 @@ def _open_told(verdict: Verdict) -> str:
 
 
 def end_told(board: Board) -> str:
-    """The rule by which the study stops, in words, and what became of its budget."""
+    """The rule that ends the study, and the state of its budget."""
     study = board.study
     if study.budget_s is None:
         return f"Ends {_rule(study)}."
     budget = f"its budget of {render_duration(study.budget_s)}"
     if board.is_spent and board.stage == "at-rest":
-        return f"Ends {_rule(study)}; {budget} is spent, and going on may take as much again."
+        return f"Ends {_rule(study)}; {budget} is spent, and continuing may take as much again."
     return f"Ends {_rule(study)}, or after {budget}."
 
 
@@ -186,18 +191,18 @@ def _rule(study: StudyRecord) -> str:
 
 
 def rest_told(board: Board, now_wall_s: float) -> str:
-    """How long it still takes; empty where nobody measures and nobody knows."""
+    """The time left; empty where nothing is measured and no estimate exists."""
     live, is_race = board.live, board.study.strategy == "race"
-    about = "at most" if is_race else "about"  # a race tells what nine races of ten do not exceed
+    about = "at most" if is_race else "about"  # nine of ten races do not take longer than their estimate
     if live is None:
-        return "" if board.rest_s is None else f"{about} {render_rest(board.rest_s)} of measuring left"
+        return "" if board.rest_s is None else f"{about} {render_rest(board.rest_s)} of measuring"
     most = "at most " if is_race else ""
     taken = f"{live.n_taken} of {most}{live.n_planned} windows" if live.n_planned is not None else ""
     if live.remaining_s is None:
-        return f"{taken}." if taken else "How long it takes is not known yet."
+        return f"unknown ({taken} so far)" if taken else "unknown"
     end = until(live.at_wall_s + live.remaining_s, now_wall_s)
     left_s = max(0.0, live.remaining_s - max(0.0, now_wall_s - live.at_wall_s))
-    return f"{f'{taken}, {about}' if taken else about.capitalize()} {render_rest(left_s)} left{end}."
+    return f"{about} {render_rest(left_s)}{end}{f' ({taken} so far)' if taken else ''}"
 
 
 def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:
@@ -206,14 +211,14 @@ def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:
     where = f"{box}{window.layout}, {block_told(window.block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
-        return printable(f"{where}: void, {reasons}")
+        return printable(f"{where}: invalid, {reasons}")
     rate = _grouped(TEN_MINUTES_S * window.n_done / window.length_s) if window.length_s else "-"
     failed = f", {window.n_failed} failed" if window.n_failed else ""
     return f"{where}: {rate} items/10 min, load {window.load1_mean:.2f}{failed}"
 
 
 def phase_told(live: Live | BoxLive) -> str:
-    """What is being done."""
+    """The phase of the launch."""
     return _PHASES[live.phase]
 
 

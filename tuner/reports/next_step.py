@@ -14,7 +14,7 @@ from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.formats import render_paragraph
 
 TITLE = "Next step"
-_FILE = "the file that the study was begun with"
+_FILE = "the file that started the study"
 
 
 def step_of(overview: Overview, *, at_any_time: bool = False) -> NextStep:
@@ -59,17 +59,17 @@ def remarks_on(study: StudyRecord, step: NextStep) -> list[str]:
     before, after = told_again(study)
     found = []
     if "COMMAND" in step.words:
-        found.append("COMMAND is the one that the study was begun with, and so are its settings (--set).")
+        found.append("COMMAND is the command that started the study, with its settings (--set).")
     elif before and before[0] in step.words:
         found.append("" if before != ["CONFIG"] else f"CONFIG is {_FILE}.")
     elif "CONFIG" in step.words:
         is_typed = TYPED in study.provenance and bool(after)
-        what = "the command that the study was begun with as a file (tuner init writes one)"
+        what = "the command that started the study, as a file (tuner init writes one)"
         found.append(f"CONFIG is {what if is_typed else _FILE}.")
     if found:
-        found.append("It is needed again because the study keeps no secrets.")
+        found.append("It is needed again because the study stores no secrets.")
     if "ADDRESS" in step.words:
-        found.append("ADDRESS is that of the fleet's scheduler.")
+        found.append("ADDRESS is the address of the fleet's scheduler.")
     return [sentence for sentence in found if sentence]
 
 

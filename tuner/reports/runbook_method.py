@@ -1,4 +1,4 @@
-"""Under what a study was measured, a line each."""
+"""The conditions of a study, a line each."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _SHORT_REVISION = 12
 
 
 def measured_under(overview: Overview) -> Iterator[str]:
-    """Box, system, release, time, input, limits; what nobody knows is left out, but for the release."""
+    """Host, system, revision, time, input and limits; unknown facts are left out, but for the revision."""
     study, ranking = overview.study, overview.ranking
     facts = study.provenance
-    yield f"Box: {_box(study)}."
+    yield f"Host: {_box(study)}."
     system = [facts.get("os", ""), f"kernel {facts['kernel']}" if "kernel" in facts else ""]
     if any(system):
         yield f"System: {_joined(system)}."
     if not is_simulated(study):
-        yield f"Release: {_release(facts)}."
+        yield f"Revision: {_release(facts)}."
     yield f"Software: {_joined(_software(facts))}."
-    yield f"When: {_when(overview)}."
+    yield f"Time: {_when(overview)}."
     layouts = counted(len(study.layouts), "layout")
-    yield f"How: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
+    yield f"Study: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
     yield f"Windows: {_windows(overview)}."
     if ranking.others is not None:
         yield f"Other processes on the host: {others_cores(ranking.others)}."
     yield f"Input: {_input(study)}."
     if ranking.limits:
-        yield f"Limits asked for: {limits_told(ranking)}."
+        yield f"Limits: {limits_told(ranking)}."
 
 
 def ended_wall_s(overview: Overview) -> float | None:
@@ -55,7 +55,7 @@ def ended_wall_s(overview: Overview) -> float | None:
 
 
 def connections_told(study: StudyRecord, layout: Layout) -> int | None:
-    """How many connections *layout* opens; None: nobody said what a process opens."""
+    """Number of connections that *layout* opens; None: unknown for a process."""
     per_process = stored_service(study.config).get("connections")
     if per_process == "threads" or isinstance(per_process, int):
         return connections_of(layout, per_process)
@@ -79,10 +79,10 @@ def _box(study: StudyRecord) -> str:
 def _release(facts: Mapping[str, str]) -> str:
     revision = facts.get("git_revision", "")
     if not revision:
-        return "not known, as tuner did not run in a git checkout"
+        return "unknown, because tuner did not run in a git checkout"
     if revision.endswith("+"):
-        return f"{revision[:_SHORT_REVISION]} of the folder it ran in, with changes"
-    return f"{revision[:_SHORT_REVISION]} of the folder it ran in"
+        return f"{revision[:_SHORT_REVISION]} of the folder that tuner ran in, with uncommitted changes"
+    return f"{revision[:_SHORT_REVISION]} of the folder that tuner ran in"
 
 
 def _gil(facts: Mapping[str, str], variant: str) -> str:
@@ -110,42 +110,42 @@ def _when(overview: Overview) -> str:
     study, ended = overview.study, ended_wall_s(overview)
     began = datetime.fromtimestamp(study.created_wall_s, UTC)
     if ended is None:
-        return f"begun {began:%Y-%m-%d %H:%M} UTC"
+        return f"started {began:%Y-%m-%d %H:%M} UTC"
     end = datetime.fromtimestamp(ended, UTC)
     to = f"{end:%H:%M}" if end.date() == began.date() else f"{end:%Y-%m-%d %H:%M}"
     in_windows = sum(one.length_s for one in overview.windows)
-    return f"{began:%Y-%m-%d %H:%M} to {to} UTC, {render_rest(in_windows)} of it in windows"
+    return f"{began:%Y-%m-%d %H:%M} to {to} UTC, with {render_rest(in_windows)} of windows"
 
 
 def _windows(overview: Overview) -> str:
     windows = [one for one in overview.windows if one.block != WARMING_BLOCK]
     void = [one for one in windows if one.void]
     if not void:
-        return f"{len(windows)}, none of them void"
+        return f"{len(windows)} valid, none invalid"
     reasons = Counter(reason.slug for one in void for reason in one.void)
     told = ", ".join(f"{slug} {count}" for slug, count in sorted(reasons.items()))
-    return f"{len(windows) - len(void)} that count, {len(void)} void ({told})"
+    return f"{len(windows) - len(void)} valid, {len(void)} invalid ({told})"
 
 
 def _input(study: StudyRecord) -> str:
     if is_simulated(study):
-        return f"none; the figures are those of a model of {study.provenance[SIMULATED]}"
+        return f"none; a model of {study.provenance[SIMULATED]} gave the figures"
     service = stored_service(study.config)
     found = service.get("feeder")
     feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}
     if service.get("kind") != "script":
         if dumps := service.get("dumps"):
-            return f"the crash dumps in {dumps}, again and again"
-        return f"synthetic crash dumps (seed {service.get('seed', 1)}), again and again"
+            return f"the crash dumps in {dumps}, repeated"
+        return f"synthetic crash dumps (seed {service.get('seed', 1)}), repeated"
     kind = feeder.get("kind")
     if kind == "http":
         return f"requests to {feeder.get('url')}, {_rate(feeder)}"
     if kind == "queue":
         return f"clones of the messages in {feeder.get('sample')}, put into {feeder.get('queue')}"
     if kind == "command":
-        return f"what this command supplies: {shell_line([str(word) for word in feeder['command']])}"
+        return f"items from this command: {shell_line([str(word) for word in feeder['command']])}"
     if kind in ("none", None):
-        return "what the service found by itself"
+        return "items that the service gets without tuner"
     return str(kind)
 
 
@@ -155,7 +155,7 @@ def _rate(feeder: Mapping[str, Any]) -> str:
         clients, how = feeder.get("clients"), feeder.get("connections")
         many = "clients" if not isinstance(clients, int) else counted(clients, "client")
         held = f" on {how} connections" if isinstance(how, str) else ""
-        return f"by {many}{held}, each the next one as soon as the last is answered"
+        return f"by {many}{held}, each sends the next request when the last one is answered"
     return f"{rate:g} a second" if isinstance(rate, int | float) else f"at a rate of {rate}"
 
 

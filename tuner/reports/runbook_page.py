@@ -1,24 +1,23 @@
-"""What a runbook says of a study: a page to act on, at night, by somebody who was not there."""
+"""A study as a page of a runbook, for an operator on call who has not seen the study."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from tuner.core.figures import counted, percent
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.model.diagnosis.text import short
 from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.records import StudyRecord
-from tuner.core.rollout import Rollout
 from tuner.core.simulated import is_simulated, simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.axis_bests import axis_bests_told
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
 from tuner.reports.evidence import doubts_told, no_evidence_told, others_told
+from tuner.reports.first_screen import Starts, gains, how_sure, is_answered, layout_words
 from tuner.reports.formats import Table
-from tuner.reports.groups import SCATTER, row_group, to_decide_cell
+from tuner.reports.groups import row_group, to_decide_cell
 from tuner.reports.latency import p95_told
 from tuner.reports.limits import limits_heading, limits_sentences, limits_table, limits_told
 from tuner.reports.next_step import next_step_blocks, step_of
@@ -41,7 +40,6 @@ from tuner.reports.ranking_words import (
 )
 from tuner.reports.runbook_method import connections_told, measured_under
 from tuner.reports.runbook_steps import apply_steps, repeat_steps, roll_back_steps
-from tuner.reports.ties import not_slower, ties_told
 from tuner.reports.wider import wider_told
 
 REPEAT_AFTER_S = 90 * 86400.0
@@ -49,14 +47,6 @@ REPEAT_AFTER_S = 90 * 86400.0
 OF_RUNBOOK = ("export", "check-later")
 _MOST_ROWS = 8  #: of the table, beside the layout in use: `tuner rank` shows them all
 _MOST_FURTHER_ROWS = 12  #: of the tables of limits and trade-offs
-
-
-@dataclass(frozen=True, slots=True)
-class Starts:
-    """How layouts are started in production, or why that is not known; None: there is no such layout."""
-
-    proposed: Rollout | str | None = None
-    current: Rollout | str | None = None
 
 
 def chosen(ranking: Ranking) -> Layout | None:
@@ -76,14 +66,13 @@ def runbook_page(
     repeat_after_s: float = REPEAT_AFTER_S,
     pictures: Sequence[Picture] = (),
 ) -> list[Block]:
-    """The choice with its evidence, how to apply and to take back it, and when to measure again.
+    """The recommendation, how to apply it and roll it back, its evidence, and when to measure again.
 
     Nothing in it depends on when it is made: the same study gives the same page.
     """
     study, ranking = overview.study, overview.ranking
     best = _row_of(ranking, chosen(ranking))
     current = _row_of(ranking, ranking.current)
-    is_answered = not ranking.starved and (ranking.claim is None or ranking.claim.answer.reached)
     step = step_of(overview, at_any_time=True)
     next_step = next_step_blocks(study, step)
     page: list[Block] = [
@@ -96,121 +85,78 @@ def runbook_page(
         if any(row.is_kept_out for row in ranking.rows):
             page.append(Paragraph(verdict(ranking)))
         page += [Paragraph("Change nothing."), *next_step]
-    elif not is_answered:
-        page += [Paragraph(f"No answer yet: {best.layout} leads.", True)]
+    elif not is_answered(ranking):
+        page += [Paragraph(f"No answer yet: {best.layout} leads.", True), *_bullets(ranking)]
         page += [Note(sentence) for sentence in wider_told(ranking, step)]
         page += [Paragraph("Change nothing yet."), *next_step]
     else:
-        page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True)]
-        page += [Paragraph(" ".join(_reasons(best, ranking)))]
-        page += _ties(best, ranking, study.within_ratio)
+        page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True), *_bullets(ranking)]
         page += [Note(sentence) for sentence in wider_told(ranking, step)]
         if step.slug not in OF_RUNBOOK:
             page += next_step
-        if current is not None and current is not best:
-            page += [Heading("In use, and proposed"), *_comparison(study, ranking, current, best)]
         page += apply_steps(overview.name, best.layout, starts.proposed, is_current=current is best)
         if current is not best and not is_simulated(study):
             page += roll_back_steps(overview.name, ranking.current, starts.current)
+        if current is not None and current is not best:
+            page += [Heading("Compared with the layout in use"), _comparison(study, ranking, current, best)]
     page += _evidence(overview, pictures)
-    page += [Heading("Measured under"), Bullets(tuple(measured_under(overview)))]
+    page += [Heading("Measurement conditions"), Bullets(tuple(measured_under(overview)))]
     if known := [*limits_sentences(ranking), *_remaining_notes(study, ranking)]:
-        page += [Heading("What to know"), Bullets(tuple(known))]
+        page += [Heading("Remarks"), Bullets(tuple(known))]
     if best is not None:
         page += repeat_steps(
             overview,
             best.layout,
             repeat_after_s,
-            is_answered=is_answered,
+            is_answered=is_answered(ranking),
             is_next=step.slug in OF_RUNBOOK,
         )
     return page
 
 
 def on_top(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """What weakens all that follows, a sentence each."""
+    """What weakens everything below, a sentence each."""
     return [*reservations(study, ranking), *doubts_told(study, ranking)]
-
-
-def layout_words(layout: Layout) -> str:
-    """``4 processes x 6 threads``; with its variant, where it has one."""
-    words = counted(layout.processes, "process")
-    if layout.has_threads:
-        words += f" x {counted(layout.threads, 'thread')}"
-    return f"{words}, {layout.variant}" if layout.variant else words
 
 
 def _row_of(ranking: Ranking, layout: Layout | None) -> RankedLayout | None:
     return next((row for row in ranking.rows if row.layout == layout), None)
 
 
-def _reasons(best: RankedLayout, ranking: Ranking) -> list[str]:
-    """Why this one, a sentence each."""
+def _bullets(ranking: Ranking) -> list[Block]:
+    """How sure the answer is, what it gains and what was measured, a line each."""
+    best = ranking.best
+    told = [("How sure", how_sure(ranking)), ("Gain", gains(ranking))]
+    if best is not None and is_answered(ranking):
+        told.append(("Measured", _measured(best, ranking)))
+    lines = tuple(f"{name}: {' '.join(sentences)}" for name, sentences in told if sentences)
+    return [Bullets(lines)] if lines else []
+
+
+def _measured(best: RankedLayout, ranking: Ranking) -> list[str]:
     value = value_ranked_by(best, ranking)
     unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
     interval = interval_cell(value, items_cell)
     told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
-    return [f"It did {items_cell(value.mean)} {unit}{told}.", *_standing(ranking), *_kept(ranking)]
+    kept = [f"It is shown to keep its limits: {limits_told(ranking)}."] if ranking.limits else []
+    return [f"{items_cell(value.mean)} {unit}{told}.", *kept]
 
 
-def _standing(ranking: Ranking) -> list[str]:
-    if (claim := ranking.claim) is not None:
-        within = f"within {percent(claim.within)} of the best of {claim.of_whom}"
-        if claim.answer.kind == "none":
-            return [f"It is said to be {within}, without a guarantee."]
-        over = ", on average over studies" if claim.answer.kind == "calibrated" else ""
-        return [f"It is {within}, with {percent(claim.confidence)} confidence{over}, {SCATTER}."]
-    n_others = sum(row.rank is not None for row in ranking.rows) - 1
-    if not n_others:
-        return ["It alone could be ranked, so it is compared with nothing."]
-    if not_slower(ranking):
-        return []
-    others = "the other layout" if n_others == 1 else f"each of the {n_others} other layouts"
-    more = "more" if ranking.objective == "throughput" else "better"
-    return [f"It did {more} than {others} ({level_of(ranking)}, all pairs at once, {SCATTER})."]
-
-
-def _kept(ranking: Ranking) -> list[str]:
-    return [f"It is shown to keep {limits_told(ranking)}."] if ranking.limits else []
-
-
-def _ties(best: RankedLayout, ranking: Ranking, within: float) -> list[Block]:
-    """What may be as good, and how to choose."""
-    told = ties_told(best, ranking, within)
-    return [Paragraph(" ".join(told))] if told else []
-
-
-def _comparison(
-    study: StudyRecord, ranking: Ranking, current: RankedLayout, best: RankedLayout
-) -> list[Block]:
-    sentences = []
-    if current.reason is not None:
-        sentences.append(f"{current.layout}, in use, has no rank: {current.reason}.")
-    ratio = best.ratio_to_current
-    if ratio is not None and ratio.mean is not None:
-        interval = interval_cell(ratio, times_cell)
-        told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
-        sentences.append(
-            f"{best.layout} does {times_cell(ratio.mean)} times what {current.layout} does{told}."
-        )
-        is_tied = current in not_slower(ranking)  # told above
-        if not is_tied and (ratio.low is None or ratio.low <= 1):
-            sentences.append("That it does more is not shown.")
+def _comparison(study: StudyRecord, ranking: Ranking, current: RankedLayout, best: RankedLayout) -> Table:
     rows = [("items in 10 minutes", *(_items_told(row) for row in (current, best)))]
     if ranking.objective != "throughput":
         rows.append(
             ("items per CPU second", *(items_cell(value_ranked_by(x, ranking).mean) for x in (current, best)))
         )
-    rows.append(("load average (most)", load_cell(current), load_cell(best)))
+    rows.append(("load average (max)", load_cell(current), load_cell(best)))
     rows.append(("memory", memory_cell(current), memory_cell(best)))
     if ranking.is_latency_known:
-        rows.append(("95 % of answers within", p95_told(current), p95_told(best)))
+        rows.append(("p95 latency", p95_told(current), p95_told(best)))
     connections = [connections_told(study, row.layout) for row in (current, best)]
     if None not in connections:
-        rows.append(("connections it opens", str(connections[0]), str(connections[1])))
-    headers = ("what", f"in use: {current.layout}", f"proposed: {best.layout}")
-    text = [Paragraph(" ".join(sentences))] if sentences else []
-    return [*text, Table(headers, tuple(rows), frozenset({1, 2}))]
+        rows.append(("connections opened", str(connections[0]), str(connections[1])))
+    headers = ("figure", f"in use: {current.layout}", f"proposed: {best.layout}")
+    return Table(headers, tuple(rows), frozenset({1, 2}))
 
 
 def _items_told(row: RankedLayout) -> str:
@@ -226,14 +172,14 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
         return []
     rows = [row for row in ranking.rows if row.n_windows]
     shown = [row for place, row in enumerate(rows) if place < _MOST_ROWS or row.layout == ranking.current]
-    heading = "Figures, not evidence" if no_evidence_told(ranking) else "Evidence"
+    heading = "Figures (not evidence)" if no_evidence_told(ranking) else "Evidence"
     found: list[Block] = [
         Heading(heading),
         *map(Paragraph, no_evidence_told(ranking)),
         _table(ranking, shown),
     ]
     if left := len(rows) - len(shown):
-        found.append(Paragraph(f"{left} more: tuner rank shows them."))
+        found.append(Paragraph(_more_told(left)))
     if told := comparison_told(ranking):
         found.append(Paragraph(" ".join(told)))
     if ranking.claim is not None:
@@ -254,18 +200,22 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
     return [*found, *pictures]
 
 
+def _more_told(left: int) -> str:
+    return f"{counted(left, 'more layout')}: tuner rank prints all of them."
+
+
 def _first_rows(table: Table) -> list[Block]:
     left = len(table.rows) - _MOST_FURTHER_ROWS
     if left <= 1:
         return [table]
     shown = Table(table.headers, table.rows[:_MOST_FURTHER_ROWS], table.numeric)
-    return [shown, Paragraph(f"{left} more: tuner rank shows them.")]
+    return [shown, Paragraph(_more_told(left))]
 
 
 def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
     unit = "items/10 min" if ranking.objective == "throughput" else "items/CPU s"
     latency = ["p95"] if ranking.is_latency_known else []
-    bound = ["bound by"] if ranking.is_bound_known else []
+    bound = ["bottleneck"] if ranking.is_bound_known else []
     current = ranking.current
     against = [] if current is None else [f"against {current}"]
     decide = ["to decide"] if any(to_decide_cell(row) != "-" for row in shown) else []
@@ -291,12 +241,12 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
                 *(["in use" if row.layout == current else times_cell(ratio)] if against else []),
             )
         )
-    text = ("group", "layout", "bound by")
+    text = ("group", "layout", "bottleneck")
     numeric = frozenset(place for place, name in enumerate(headers) if name not in text)
     return Table(headers, tuple(rows), numeric)
 
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
-    """All that limits the ranking and is not told on top."""
-    told = [*on_top(study, ranking), *others_told(ranking)]  # the latter: under what it was measured
+    """All that limits the ranking and is not above it already."""
+    told = [*on_top(study, ranking), *others_told(ranking), *how_sure(ranking)]
     return [note for note in notes(study, ranking) if note not in told]

@@ -1,4 +1,4 @@
-"""What to type: to apply a layout, to take it back, to measure again."""
+"""The commands that apply a layout, roll it back, and measure again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tuner.reports.next_step import TITLE
 from tuner.reports.runbook_method import ended_wall_s
 from tuner.reports.snippets import fitting_kinds
 
-_FILE = "the file that the study was begun with"
-_WHY_AGAIN = "It is needed again because the study keeps no secrets."
+_FILE = "the file that started the study"
+_WHY_AGAIN = "It is needed again because the study stores no secrets."
 _MOST_STARTS = 4  #: of programs that differ by their number
 
 
@@ -28,29 +28,29 @@ def apply_steps(
     """How to make *layout* the one in use."""
     heading = Heading("Apply")
     if is_current:
-        return [heading, Paragraph("It is in use: there is nothing to change.")]
+        return [heading, Paragraph("This layout is already in use: change nothing.")]
     if not isinstance(production, Rollout):
-        return [heading, Paragraph(production or "What to type is not known.")]
+        return [heading, Paragraph(production or "The command to type is not known.")]
     run = "1 worker process runs" if layout.processes == 1 else f"{layout.processes} worker processes run"
     return [
         heading,
         *_started(production),
         *_as_file(file, production),
-        Paragraph(f"Restart the service, and see that {run}."),
+        Paragraph(f"Restart the service, then check that {run}."),
     ]
 
 
 def roll_back_steps(file: str, current: Layout | None, production: Rollout | str | None) -> list[Block]:
-    """How to have back what was in use."""
+    """How to return to the layout that was in use."""
     heading = Heading("Roll back")
     if current is None or not isinstance(production, Rollout):
         return [
             heading,
             Paragraph(
-                "Put back the settings you had, and restart the service. Write them down before you change"
-                " them: this study was not told what was in use."
+                "Restore your previous settings, and restart the service. Write them down before you change"
+                " them, because this page does not have them: --current LAYOUT names the layout in use."
                 if current is None
-                else "Put back the settings you had, and restart the service."
+                else "Restore your previous settings, and restart the service."
             ),
         ]
     return [
@@ -66,14 +66,14 @@ def _of_config(study: StudyRecord) -> list[Block]:
     before, after = told_again(study)
     if before not in ([], ["CONFIG"]) or not (before or after):
         return []
-    what = "the command that the study was begun with as a file (tuner init writes one)" if after else _FILE
+    what = "the command that started the study, as a file (tuner init writes one)" if after else _FILE
     return [Paragraph(f"CONFIG is {what}. {_WHY_AGAIN}")]
 
 
 def repeat_steps(
     overview: Overview, layout: Layout, after_s: float, *, is_answered: bool, is_next: bool
 ) -> list[Block]:
-    """Until when the answer may be trusted, and how to find out whether it may.
+    """When to measure again, and the command that checks the answer.
 
     *is_next*: this is the next step, once the layout is applied.
     """
@@ -90,34 +90,34 @@ def repeat_steps(
         words += ["--current", str(current)]
     return [
         heading,
-        Paragraph(f"By {day}, and before that when one of these changes:"),
+        Paragraph(f"By {day}, or earlier if one of these changes:"),
         Bullets(
             (
-                f"the release of {study.service}, or of a library that it spends its time in",
-                f"Python{f' ({python})' if python else ''}, the kernel, or the cores of the box"
+                f"the release of {study.service}, or of a library that it spends much time in",
+                f"Python{f' ({python})' if python else ''}, the kernel, or the cores of the host"
                 f" ({study.box_cores:g})",
-                "what the service works on: the kinds of items, their sizes, how many come",
-                "what it waits for: database, queue, storage, other services",
+                "the work: the kinds of items, their sizes and their rate",
+                "a backend of the service: database, queue, storage, another service",
             )
         ),
         Paragraph(
-            f"{f'{TITLE}: ' if is_next else ''}This tests whether the answer still holds; it measures on"
-            " the same box, for 2 hours at most:"
+            f"{f'{TITLE}: ' if is_next else ''}This checks whether the answer still holds. It measures on"
+            " the same host for at most 2 hours:"
         ),
         Code((_command(*words),)),
         *_of_config(study),
         Bullets(
             (
-                "Exit code 0: it still holds.",
-                "Exit code 4: another layout is better now. Measure all of them again with tuner grid.",
-                "Exit code 5: it cannot be told in this time. Give it more: --budget 6h.",
+                "Exit code 0: the answer still holds.",
+                "Exit code 4: another layout is better now. Measure all layouts again with tuner grid.",
+                "Exit code 5: not decided in this time. Allow more time with --budget 6h.",
             )
         ),
     ]
 
 
-def _started(production: Rollout) -> list[Block]:
-    """The command with the layout's settings."""
+def start_of(production: Rollout) -> tuple[str, list[str], list[str]]:
+    """How often to start the service, the commands with the layout's settings, and remarks."""
     n_programs = production.n_programs
     environment = {
         **(production.names if n_programs > 1 else {}),
@@ -133,14 +133,20 @@ def _started(production: Rollout) -> list[Block]:
     ]
     if len(lines) > _MOST_STARTS:
         lines = [*lines[: _MOST_STARTS - 1], f"# and so on, to number {n_programs - 1}"]
-    often = "once" if n_programs == 1 else "twice" if n_programs == 2 else f"{n_programs} times"
-    which = "Start these:" if is_numbered and n_programs > 1 else f"Start it {often}, like this:"
+    often = "" if n_programs == 1 else f" {n_programs} times"
+    is_several = is_numbered and n_programs > 1
+    which = f"Start these {n_programs} programs:" if is_several else f"Start the service{often} like this:"
     remarks = list(production.remarks)
     if production.hidden:
         names = ", ".join(production.hidden)
-        remarks.append(f"Leave as they are, since the study did not keep their values: {names}.")
-    told = [Paragraph(" ".join(remarks))] if remarks else []
-    return [Paragraph(which), Code(tuple(lines)), *told]
+        remarks.append(f"Leave these as they are, because the study does not store their values: {names}.")
+    return which, lines, remarks
+
+
+def _started(production: Rollout) -> list[Block]:
+    """The same on a page."""
+    which, lines, remarks = start_of(production)
+    return [Paragraph(which), Code(tuple(lines)), *([Paragraph(" ".join(remarks))] if remarks else [])]
 
 
 def _as_file(file: str, production: Rollout, *options: str) -> list[Block]:
@@ -148,9 +154,9 @@ def _as_file(file: str, production: Rollout, *options: str) -> list[Block]:
     kinds = ", ".join(fitting_kinds(production))
     if not kinds:
         return []
-    told = f"The same as a file for what starts your service; KIND is one of {kinds}:"
+    told = f"The same settings as a file; replace KIND by one of {kinds}:"
     return [
-        Paragraph("The same as a file:" if options else told),
+        Paragraph("The same settings as a file:" if options else told),
         Code((_command("tuner", "export", file_word(file), "--snippet", "KIND", *options),)),
     ]
 

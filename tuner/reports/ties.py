@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from tuner.core.figures import named, percent
 from tuner.core.ranking import RankedLayout, Ranking
-from tuner.reports.groups import to_decide_cell
 from tuner.reports.ranking_cells import memory_cell
 
 _MOST_TIES = 8
@@ -26,9 +25,9 @@ def not_slower(ranking: Ranking) -> list[RankedLayout]:
 def ties_told(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
     """What may be as good, and how to choose, a sentence each; *within*: the margin that counts as alike."""
     tied, open_ = tied_with_best(ranking), ranking.of_group("not-ruled-out")
-    told = [f"Tied with it: {named([_with_memory(row) for row in tied], _MOST_TIES)}."] if tied else []
+    told = [f"Tied with it: {named([row.layout for row in tied], _MOST_TIES)}."] if tied else []
     if open_:
-        told.append(f"Not ruled out yet: {named([_with_launches(row) for row in open_], _MOST_TIES)}.")
+        told.append(f"Not ruled out yet: {named([row.layout for row in open_], _MOST_TIES)}.")
     return [*told, *among_ties(best, ranking, within)]
 
 
@@ -57,12 +56,3 @@ def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], within: float) -
         f"Where memory counts, take {least.layout}: it measured within {percent(within)} of {best.layout},"
         f" and needs {memory_cell(least)} instead of {memory_cell(best)}."
     ]
-
-
-def _with_launches(row: RankedLayout) -> str:
-    n = to_decide_cell(row)
-    return str(row.layout) if n == "-" else f"{row.layout} (about {n} launches would decide)"
-
-
-def _with_memory(row: RankedLayout) -> str:
-    return str(row.layout) if row.pss_bytes is None else f"{row.layout} ({memory_cell(row)})"

@@ -34,11 +34,11 @@ _LOOKS: dict[Share, tuple[str, str]] = {
 
 
 def shares_svg(overview: Overview, *, width: float = WIDE, standalone: bool = False) -> str:
-    """What binds each layout, as SVG."""
+    """The bottleneck of each layout, as SVG."""
     picture = shares_picture(overview, width=width)
     if picture is None:
-        why = overview.explanation if isinstance(overview.explanation, str) else "Nothing is known of it."
-        picture = nothing_picture("shares", "What binds each layout", why, width)
+        why = overview.explanation if isinstance(overview.explanation, str) else "Nothing is known about it."
+        picture = nothing_picture("shares", "Bottleneck of each layout", why, width)
     return picture.svg(standalone=standalone)
 
 
@@ -52,10 +52,10 @@ def shares_picture(
     shown = first_of(found.diagnoses, most)
     used = [share for share in SHARES if any(_value(one, share) >= 0.005 for one in shown)]
     left = min(width * 0.25, 12 + max(width_of(str(one.layout)) for one in shown))
-    right = width - 12 - max(width_of(short(one.what)) for one in shown)
+    right = width - 12 - max(width_of("bottleneck", SMALL), *(width_of(short(one.what)) for one in shown))
     parts = [
         words("share of the threads' time", left, 14, class_="s m"),
-        words("bound by", width - 4, 14, class_="s m e"),
+        words("bottleneck", width - 4, 14, class_="s m e"),
     ]
     for place, one in enumerate(shown):
         y = _TOP + _ROW * place
@@ -119,5 +119,5 @@ def _pattern(share: Share, name: str) -> str:
 
 
 def _summary(shown: Sequence[Diagnosis]) -> str:
-    told = "; ".join(f"{one.layout} by {short(one.what)}" for one in shown[:8])
-    return f"A bar for each layout, the fastest first, of what its threads do. Bound: {told}."
+    told = "; ".join(f"{one.layout}: {short(one.what)}" for one in shown[:8])
+    return f"A bar for each layout, the fastest first: the shares of its threads' time. Bottlenecks: {told}."

@@ -1,4 +1,4 @@
-"""Every window of a study in time order: throughput, drift of the box, launches, and what was void."""
+"""Every window of a study in time order: throughput, drift of the host, launches, invalid windows."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ def timeline_picture(
 
 
 def nothing_counts(overview: Overview) -> str:
-    """What is said of a study none of whose windows counts."""
+    """The sentence for a study without a valid window."""
     if not overview.windows:
-        return "No window was taken: no launch came so far."
+        return "No window so far: no launch reached one."
     taken = [one for one in overview.windows if one.block != WARMING_BLOCK]
     if not taken:
-        return "No window counts yet."
+        return "No valid window yet."
     told = "the only one is" if len(taken) == 1 else f"all {len(taken)} are"
-    return f"No window counts: {told} void."
+    return f"No valid window: {told} invalid."
 
 
 def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
@@ -151,12 +151,12 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
     )
     first = windows[0]
     if len(windows) > 1:
-        told = f"{len(windows)} windows, {len(windows) - len(rates)} void or of the first launch"
+        told = f"{len(windows)} windows, {len(windows) - len(rates)} invalid or of the first launch"
         told += f"; {signed(fmean(off))} on average" if off else ""
     elif first.block == WARMING_BLOCK:
-        told = f"{first.layout}: warms the page cache, does not count"
+        told = f"{first.layout}: warms the page cache, not used"
     elif first.void:
-        told = f"{first.layout}, block {first.block + 1}: void: "
+        told = f"{first.layout}, block {first.block + 1}: invalid: "
         told += "; ".join(f"{reason.slug}: {reason.detail}" for reason in first.void)
     else:
         told = f"{first.layout}, block {first.block + 1}: {items(600 * rates[0])} items per 10 min"
@@ -212,7 +212,7 @@ def _lane_names(boxes: Sequence[str], lane: float, left: float) -> Iterator[str]
         return
     for number, box in enumerate(boxes):
         y = lane + number * _BETWEEN_LANES + _LANE / 2 + 4
-        yield words(box if width_of(box, SMALL) < left - 4 else f"box {number + 1}", 2, y, class_="s m")
+        yield words(box if width_of(box, SMALL) < left - 4 else f"host {number + 1}", 2, y, class_="s m")
 
 
 def _launches(overview: Overview, seen: InTime, axis: TimeAxis, top: float, most: int) -> Iterator[str]:
@@ -299,17 +299,17 @@ def _legend(overview: Overview, found: Sequence[Moment], name: str) -> list[tupl
     box = {"x": -6, "y": -5, "width": 12, "height": 10}
     entries = []
     if any(moment.is_best for moment in found):
-        entries.append((element("g", diamond(4), class_="best"), "a layout of rank 1"))
+        entries.append((element("g", diamond(4), class_="best"), "best or tied"))
     if any(moment.values for moment in found):
         one = len(found) == len(overview.windows)
         entries.append((dot(2.6), "a window" if one else "several windows"))
         blocks = overview.study.strategy == "all" and overview.study.n_blocks <= _MOST_BLOCKS
         whose = "block" if blocks else "part"
         entries.append((line(-7, 0, 7, 0, "drift"), f"drift: mean of a {whose}"))
-        entries.append((element("rect", **box, class_="counts"), "counts"))
+        entries.append((element("rect", **box, class_="counts"), "valid"))
     if any(moment.n_void for moment in found):
         void = element("rect", **box, fill=f"url(#{name}-h)", class_="void")
-        entries.append((void + at(0, 0, cross(3.2)), "void"))
+        entries.append((void + at(0, 0, cross(3.2)), "invalid"))
     entries.append((element("rect", **box, class_="launch"), "start, warm-up, stop"))
     return entries
 
@@ -318,6 +318,6 @@ def _summary(overview: Overview, n_void: int) -> str:
     n_failed = sum(launch.error is not None for _, launch in overview.launches)
     return (
         f"{len(overview.windows)} windows of {len(overview.launches)} launches in the order they were taken;"
-        f" {n_void} void, {n_failed} launches failed or were spoilt. Above: throughput; below: the same"
-        " against the mean of its layout, which shows what the box did meanwhile."
+        f" {n_void} invalid, {n_failed} launches ended with an error. Above: throughput; below: throughput"
+        " against the mean of its layout, which shows the drift of the host."
     )

@@ -1,4 +1,4 @@
-"""A study as one HTML page that needs nothing but itself: no script to be read, no request to anywhere.
+"""A study as one HTML page in one file: it reads without a script, and sends no request.
 
 `docs/report.md` is for its readers, `docs/adr/20261122-pictures-are-svg.md` has the reasons.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrated import Calibrated
     from tuner.core.overview import Overview
+    from tuner.reports.first_screen import Starts
     from tuner.reports.page.blocks import Section
 
 #: a page that would be larger has no pictures of their own for phones
@@ -17,13 +18,19 @@ FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
 
 
 def render_page(
-    overview: Overview, prediction: Calibrated | str | None = None, *, small: bool = False, live: bool = False
+    overview: Overview,
+    prediction: Calibrated | str | None = None,
+    *,
+    starts: Starts | None = None,
+    small: bool = False,
+    live: bool = False,
 ) -> str:
     """The whole document; the same study gives the same bytes.
 
     Args:
         overview: asked for costs (`Question.costs`), so that the fronts are drawn.
         prediction: of the same study; or why there is none, a sentence; None: not asked.
+        starts: how the best layout is started in production; None: the page leaves it out.
         small: without script, and shorter tables: for mail.
         live: says what runs, and loads itself anew every few seconds from where it was served.
     """
@@ -32,7 +39,7 @@ def render_page(
     from tuner.reports.visible import visible
 
     study = overview.study
-    sections = _sections(overview, prediction, small=small, live=live)
+    sections = _sections(overview, prediction, starts, small=small, live=live)
 
     def made(*, for_phones: bool) -> str:
         return document(
@@ -52,7 +59,12 @@ def render_page(
 
 
 def _sections(
-    overview: Overview, prediction: Calibrated | str | None, *, small: bool, live: bool
+    overview: Overview,
+    prediction: Calibrated | str | None,
+    starts: Starts | None,
+    *,
+    small: bool,
+    live: bool,
 ) -> list[Section]:
     from tuner.reports.page.answer import answer_section
     from tuner.reports.page.blocks import FULL, SMALL
@@ -66,7 +78,7 @@ def _sections(
     limits = SMALL if small else FULL
     return [
         *([now_section(overview.live)] if live else []),
-        answer_section(overview),
+        answer_section(overview, starts, live=live),
         ranking_section(overview, limits),
         heat_map_section(overview, limits),
         trade_section(overview, limits),

@@ -1,52 +1,98 @@
-"""The answer in a sentence, what it promises, and the few figures that everybody looks for."""
+"""The first screen: what to run, how sure that is, what it gains and what to do next."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tuner.core.figures import counted, percent
+from tuner.core.next_step import NextStep
 from tuner.core.overview import Overview
 from tuner.core.ranking import RankedLayout, Ranking
+from tuner.core.rollout import Rollout
 from tuner.core.simulated import simulated_told
 from tuner.reports.answer import answer_sentence
 from tuner.reports.axis_bests import axis_bests_told
 from tuner.reports.evidence import doubts_told
+from tuner.reports.first_screen import NAME_CURRENT, Starts, gains, how_sure, is_to_act_on, recommendation
 from tuner.reports.groups import SCATTER
 from tuner.reports.limits import limits_told
 from tuner.reports.model import interval, items, load
-from tuner.reports.next_step import step_of
-from tuner.reports.page.blocks import Block, Facts, Section, Text
-from tuner.reports.page.to_do import to_do
+from tuner.reports.next_step import command, remarks_on, step_of
+from tuner.reports.page.blocks import Block, Code, Facts, Section, Subheading, Text
 from tuner.reports.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
+from tuner.reports.runbook_steps import start_of
 from tuner.reports.ties import not_slower
 from tuner.reports.wider import wider_told
 
 
-def answer_section(overview: Overview) -> Section:
+def answer_section(overview: Overview, starts: Starts | None = None, *, live: bool = False) -> Section:
     """Always the first."""
     study, ranking = overview.study, overview.ranking
-    answer = verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)
     step = step_of(overview)
-    blocks: list[Block] = [Text([answer], "answer")]
-    blocks += [Text([sentence], "warning") for sentence in wider_told(ranking, step)]
-    warnings = [*simulated_told(study), *reservations(study, ranking), *doubts_told(study, ranking)]
-    blocks += [Text([sentence], "warning") for sentence in warnings]
-    blocks.append(Text([guarantee(ranking)]))
-    blocks += [Text([sentence]) for sentence in axis_bests_told(study, ranking)]
+    grave = [*simulated_told(study), *reservations(study, ranking)]
+    doubts = [*wider_told(ranking, step), *doubts_told(study, ranking)]
+    sure = how_sure(ranking)
+    blocks: list[Block] = [
+        Text([recommendation(study, ranking, step)], "answer"),
+        *([Text([verdict(ranking)])] if ranking.best is None else []),
+        *(Text([sentence], "warning") for sentence in grave),
+        *_setting(overview, starts, step),
+        *([Subheading("How sure is that?")] if sure or doubts else []),
+        *([Text([" ".join(sure)])] if sure else []),
+        *(Text([sentence], "caution") for sentence in doubts),
+        *_gain(overview, live=live),
+        Subheading("Next step"),
+        Code(step.sentence.removesuffix(":"), command(step)),
+    ]
+    if remarks := remarks_on(study, step):
+        blocks.append(Text(remarks))
     if facts := _facts(ranking):
         blocks.append(Facts(facts, is_large=True))
-    blocks += to_do(overview, step)
-    elsewhere = {*warnings, *ranking.settling, *ranking.settling_facts}
-    said = [sentence for sentence in notes(study, ranking) if sentence not in elsewhere]
+    blocks.append(_details(overview, [*grave, *doubts, *sure]))
+    return Section("answer", "What to run", blocks)
+
+
+def _setting(overview: Overview, starts: Starts | None, step: NextStep) -> list[Block]:
+    """The command that starts the best layout; none where it should not be applied, or already runs."""
+    study, ranking = overview.study, overview.ranking
+    best = ranking.best
+    if starts is None or starts.proposed is None or best is None or not is_to_act_on(study, ranking, step):
+        return []
+    if any(row.layout == ranking.current for row in (best, *not_slower(ranking))):
+        return []
+    if not isinstance(starts.proposed, Rollout):
+        return [Text([starts.proposed])]
+    how, lines, remarks = start_of(starts.proposed)
+    return [Code(how.removesuffix(":"), "\n".join(lines)), *([Text(remarks)] if remarks else [])]
+
+
+def _gain(overview: Overview, *, live: bool) -> list[Block]:
+    study, ranking = overview.study, overview.ranking
+    told = gains(ranking)
+    if told and ranking.current is None and not live:
+        told = [*told, NAME_CURRENT]
+    found = [" ".join(told), *axis_bests_told(study, ranking)] if told else axis_bests_told(study, ranking)
+    return [Subheading("What does it gain?"), Text(found)] if found else []
+
+
+def _details(overview: Overview, shown: Sequence[str]) -> Text:
+    """The exact claim, its guarantee and all remarks that are not *shown* above."""
+    study, ranking = overview.study, overview.ranking
+    claim = [verdict(ranking) if ranking.claim is None else answer_sentence(ranking.claim)]
+    elsewhere = {*shown, *ranking.settling, *ranking.settling_facts}
+    remarks = [sentence for sentence in notes(study, ranking) if sentence not in elsewhere]
     if ranking.settling:
-        said.append(_settling(ranking))
-    if said:
-        blocks.append(Text(said, "note"))
-    return Section("answer", "Answer", blocks)
+        remarks.append(_settling(ranking))
+    title = "The exact claim" + (f", and {counted(len(remarks), 'remark')}" if remarks else "")
+    return Text([title, *claim, guarantee(ranking), *remarks], "folded")
 
 
 def _settling(ranking: Ranking) -> str:
     n = len(ranking.settling)
-    stand = "stands" if n == 1 else "stand"
-    return f"{counted(n, 'remark')} on how launches settled {stand} under Every window in time order."
+    stand = "is" if n == 1 else "are"
+    return (
+        f"{counted(n, 'remark')} on how launches settled {stand} in the section Every window in time order."
+    )
 
 
 def guarantee(ranking: Ranking) -> str:
@@ -55,19 +101,17 @@ def guarantee(ranking: Ranking) -> str:
     if claim is None:
         wrong = percent(1 - ranking.confidence)
         return (
-            f"How sure that is: {SCATTER}, at most {wrong} of such studies tell any layouts apart that are"
-            " alike. One that is tied or not ruled out may still be better."
+            f"Guarantee: at most {wrong} of such studies report a difference between layouts that are equally"
+            f" fast, {SCATTER}. A layout that is tied or not ruled out may still be better."
         )
     if not claim.answer.reached:
-        return (
-            f"How sure that is: not at all yet. The study was asked for an answer at {level}, and has none."
-        )
+        return f"Guarantee: none yet, because the study has no answer at {level} confidence."
     near = f"name a layout within {percent(claim.within)} of the best"
     promises = {
-        "strict": f"{level} or more of such studies, of whatever service, {near}, {SCATTER}.",
-        "calibrated": f"{level} of such studies, on average, {near}, {SCATTER}.",
+        "strict": f"at least {level} of such studies {near}, for every service, {SCATTER}.",
+        "calibrated": f"on average, {level} of such studies {near}, {SCATTER}.",
     }
-    return f"How sure that is: {promises.get(claim.answer.kind, f'nothing; such studies mostly {near}.')}"
+    return f"Guarantee: {promises.get(claim.answer.kind, f'none; such studies mostly {near}.')}"
 
 
 def _facts(ranking: Ranking) -> list[tuple[str, str]]:
@@ -77,7 +121,7 @@ def _facts(ranking: Ranking) -> list[tuple[str, str]]:
     return [
         (_standing(ranking), str(best.layout)),
         *_told(best, ranking),
-        *([] if not ranking.limits else [("of what keeps", limits_told(ranking))]),
+        *([] if not ranking.limits else [("limits", limits_told(ranking))]),
     ]
 
 

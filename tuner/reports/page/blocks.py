@@ -1,4 +1,4 @@
-"""What a page is made of: a handful of kinds of block, which the template shows."""
+"""The few kinds of block of a page, which the template renders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Limits:
     windows: int  #: of the table of windows
     marks: int  #: of the picture of windows
     narrow_marks: int  #: the same on a phone
-    tips: int  #: marks of a picture that tell their figures
+    tips: int  #: marks of a picture that show their figures
 
 
 FULL = Limits(rows=600, windows=400, marks=400, narrow_marks=120, tips=250)
@@ -30,7 +30,9 @@ class Text:
     """Sentences: a paragraph, or a list where there are several."""
 
     sentences: Sequence[str]
-    kind: str = "plain"  #: answer, plain, note, warning, list; folded: a list below its first sentence
+    kind: str = (
+        "plain"  #: answer, plain, note, warning, caution, list; folded: a list below its first sentence
+    )
     block: str = field(default="text", init=False)
 
 
@@ -74,7 +76,15 @@ class Code:
     block: str = field(default="code", init=False)
 
 
-Block = Text | Drawn | Shown | Facts | Code
+@dataclass(frozen=True, slots=True)
+class Subheading:
+    """A heading within a section."""
+
+    title: str
+    block: str = field(default="subheading", init=False)
+
+
+Block = Text | Drawn | Shown | Facts | Code | Subheading
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +107,7 @@ def thinned(table: Table, most: int) -> tuple[Table, str]:
     first = first_of(table.rows, most)
     if len(first) == len(table.rows):
         return table, ""
-    rest = f"{len(table.rows) - most} more rows are left out here; tuner export --format csv gives them all."
+    rest = (
+        f"{len(table.rows) - most} more rows are left out here; tuner export --format csv prints all of them."
+    )
     return Table(table.headers, tuple(first), table.numeric), rest

@@ -1,4 +1,4 @@
-"""The boxes of a fleet: how each one does, what was lost there, and what they are not alike in."""
+"""The hosts of a fleet: the level of each, its invalid windows and failures, and how they differ."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ def boxes_sections(overview: Overview, limits: Limits) -> list[Section]:
     levels = {} if boxes is None else {one.box: level_cells(one) for one in boxes.levels}
     rows = tuple(_rows(names, overview, levels))
     level = "interval" if boxes is None else f"{100 * boxes.confidence:g} % interval"
-    headers = ("box", "times the mean", level, "is", "windows", "void", "launches", "failed or lost", "left")
+    headers = (
+        "host", "times the mean", level, "level is", "valid windows", "invalid", "launches", "failed or lost",
+        "left because",
+    )  # fmt: skip
     table, left_out = thinned(Table(headers, rows, frozenset({1, 2, 4, 5, 6, 7})), limits.rows)
-    blocks.append(Shown("boxes-table", "Each box", table, left_out=left_out))
+    blocks.append(Shown("boxes-table", "Each host", table, left_out=left_out))
     blocks += _differences(overview.boxes, limits)
-    return [Section("boxes", "Boxes", blocks)]
+    return [Section("boxes", "Hosts", blocks)]
 
 
 def _rows(
@@ -61,25 +64,25 @@ def _rows(
 
 
 def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
-    """What boxes said of themselves and is not the same on all: a row a fact, a column a box."""
+    """The facts that differ between hosts: a row for each fact, a column for each host."""
     last = {box.name: box for box in boxes}
     if len(last) < 2:
         return []
     facts = {name: {"cores offered": f"{box.cores:g}", **_told(box.provenance)} for name, box in last.items()}
     keys = sorted({key for own in facts.values() for key in own})
     differing = [key for key in keys if len({own.get(key) for own in facts.values()}) > 1]
-    alike = f"All {counted(len(last), 'box')} say the same of themselves, but for their names."
+    alike = f"All {counted(len(last), 'host')} have the same facts, except for their names."
     if not differing:
         return [Text([alike])]
     shown = list(facts)[:_MOST_BOXES]
     table = Table(
-        ("what", *shown),
+        ("fact", *shown),
         tuple((key, *(facts[name].get(key, "-") for name in shown)) for key in differing[: limits.rows]),
         frozenset(),
     )
     left = len(facts) - len(shown)
-    rest = f"{counted(left, 'more box')} left out here: the study file has them all." if left > 0 else ""
-    return [Shown("boxes-differ", "What the boxes are not alike in", table, left_out=rest)]
+    rest = f"{counted(left, 'more host')} left out here: the study file has all of them." if left > 0 else ""
+    return [Shown("boxes-differ", "Differences between the hosts", table, left_out=rest)]
 
 
 def _told(provenance: Mapping[str, str]) -> dict[str, str]:

@@ -108,7 +108,7 @@ def trade_section(overview: Overview, limits: Limits) -> Section:
         )
         if not pictures:
             word = _PLAIN[cost]
-            blocks.append(Text([f"What more {word} buys is not known: no window tells the {word}."]))
+            blocks.append(Text([f"Throughput against {word} is unknown, because no window has its {word}."]))
             continue
         blocks += pictures
         if cost == "load":

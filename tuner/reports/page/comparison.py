@@ -25,7 +25,13 @@ def render_comparison_page(found: Compared) -> str:
     service = visible(found.after.study.service, LONGEST_NAME)
     made: list[Block] = [Text(sides_told(found))]
     if found.differences:
-        made.append(Shown("differences", "What differs, and may explain the rest", differences_table(found)))
+        made.append(
+            Shown(
+                "differences",
+                "Differences between the studies, which may explain a change",
+                differences_table(found),
+            )
+        )
     told = comparison_sentences(found)
     level = percent(found.confidence)
     simulated = all_simulated_told(found)
@@ -33,7 +39,7 @@ def render_comparison_page(found: Compared) -> str:
     answer += [Text(told[:1], "answer"), *([Text(told[1:])] if told[1:] else [])]
     sections = [
         Section("answer", "What changed", answer),
-        Section("made", "How they were made", made),
+        Section("made", "The two studies", made),
         Section(
             "layouts",
             "Each layout",
@@ -41,7 +47,7 @@ def render_comparison_page(found: Compared) -> str:
                 *drawn(lambda width, name: changes_picture(found, width=width, name=name), "changes"),
                 Shown(
                     "changes-table",
-                    f"Throughput before and after; {level} intervals, each column's for all layouts at once",
+                    f"Throughput before and after; {level} intervals, for all layouts of a column at once",
                     changes_table(found),
                 ),
             ],
@@ -49,10 +55,10 @@ def render_comparison_page(found: Compared) -> str:
     ]
     if len(found.figures) > 1:
         ratios = Shown("figures", FIGURES_TOLD.rstrip(":"), figures_table(found))
-        sections.append(Section("others", "Load, memory and what else is known", [ratios]))
+        sections.append(Section("others", "Load, memory and other figures", [ratios]))
     notes = comparison_notes(found)
     if notes:
-        sections.append(Section("notes", "What limits it", [Text(notes, "note")]))
+        sections.append(Section("notes", "Limits of the comparison", [Text(notes, "note")]))
     return document(
         title=f"{service}: {names[0]} and {names[1]}",
         service=service,

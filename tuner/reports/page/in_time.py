@@ -1,4 +1,4 @@
-"""Every window in time order, and what was void and why."""
+"""Every window in time order, and the invalid ones with their reasons."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     if not blocks:
         return Section("windows", "Every window in time order", [Text(["Nothing has been launched yet."])])
     if all(window.void or window.block == WARMING_BLOCK for window in overview.windows):
-        told = "The picture has launches and what was void, and no throughput."
+        told = "The picture shows launches and invalid windows, and no throughput."
         blocks.append(Text([f"{nothing_counts(overview)} {told}"]))
     blocks.append(Text([_void_sentence(overview, seen.void)]))
     if rows := _troubles(overview, seen.void):
         left = len(rows) - _MOST_TOLD
         rest = f"{left} more are left out here." if left > 0 else ""
         table = Table(
-            ("when (UTC)", "layout", "block", "what", "why"), tuple(rows[:_MOST_TOLD]), frozenset({2})
+            ("time (UTC)", "layout", "block", "event", "reason"), tuple(rows[:_MOST_TOLD]), frozenset({2})
         )
-        blocks.append(Shown("void", "What did not count, and why", table, left_out=rest))
+        blocks.append(Shown("void", "Invalid windows and launches with an error", table, left_out=rest))
     if settling := (*overview.ranking.settling, *overview.ranking.settling_facts):
         blocks.append(Text(settling, "note"))
     if overview.windows:
@@ -58,10 +58,10 @@ def _void_sentence(overview: Overview, windows: Sequence[WindowRecord]) -> str:
     n_failed = sum(launch.error is not None for _, launch in overview.launches)
     taken = f"{counted(len(overview.windows), 'window')} of {counted(len(overview.launches), 'launch')}"
     why = ", ".join(f"{slug} {n}" for slug, n in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
-    void = f"{len(windows)} void ({why})" if windows else "none void"
-    failed = f"; {counted(n_failed, 'launch')} failed or {'was' if n_failed == 1 else 'were'} spoilt"
+    void = f"{len(windows)} invalid ({why})" if windows else "none invalid"
+    failed = f"; {counted(n_failed, 'launch')} ended with an error"
     return (
-        f"{taken}: {void}{failed if n_failed else ''}. A void window counts for nothing and is taken again."
+        f"{taken}: {void}{failed if n_failed else ''}. Invalid windows are not used, and are measured again."
     )
 
 
@@ -74,10 +74,10 @@ def _troubles(overview: Overview, windows: Sequence[WindowRecord]) -> list[tuple
         ended = (errors.get(window.launch_id) or "").endswith(why)
         if ended:
             del errors[window.launch_id]
-        what = "void window, launch" if ended else "void window"
+        what = "invalid window, launch error" if ended else "invalid window"
         found.append((window.started_wall_s, str(window.layout), window.block, what, why))
     found += [
-        (launch.started_wall_s, str(launch.layout), launch.block, "launch", errors[number])
+        (launch.started_wall_s, str(launch.layout), launch.block, "launch error", errors[number])
         for number, launch in overview.launches
         if number in errors
     ]
@@ -103,10 +103,13 @@ def _windows(course: Series, most: int) -> Shown:
         )
         for window, off in zip(windows[::every], course.off[::every], strict=True)
     ]
-    headers = ("when (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load", "void")
+    headers = (
+        "time (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load",
+        "invalid because",
+    )  # fmt: skip
     table = Table(headers, tuple(rows), frozenset({2, 3, 4, 5, 6}))
     rest = (
-        f"One window in {every} is shown, {len(rows)} of {len(windows)}: the study file has them all."
+        f"One window in {every} is shown, {len(rows)} of {len(windows)}: the study file has all of them."
         if every > 1
         else ""
     )

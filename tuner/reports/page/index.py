@@ -25,7 +25,7 @@ def _row(study: Mapping[str, Any]) -> dict[str, Any]:
     row = {"name": visible(study["name"], _LONGEST), "page": study["page"], "problem": ""}
     if "problem" in study:
         return {**row, "problem": visible(study["problem"], 4 * _LONGEST)}
-    state = "simulated" if study["simulated"] else "running" if study["is_measured"] else "at rest"
+    state = "simulated" if study["simulated"] else "running" if study["is_measured"] else "not running"
     return {
         **row,
         "service": visible(study["service"], _LONGEST),

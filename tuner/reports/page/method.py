@@ -1,4 +1,4 @@
-"""Environment and method: enough for somebody else to do it again."""
+"""Environment and method: enough to repeat the study."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _WORDS = {
     "cpu_frequency": "CPU clock",
     "physical_cores": "physical cores",
     "threads_per_core": "threads per core",
-    "cores": "cores of the box",
-    "cores_why": "cores, as found",
-    "load_of": "load is of",
-    "strangers": "strangers",
+    "cores": "cores of the host",
+    "cores_why": "reason for this number of cores",
+    "load_of": "load average of",
+    "strangers": "other processes",
     "launch_cgroup": "cgroup of each launch",
     "memory": "memory",
     "swap": "swap",
     "virtualization": "virtualization",
-    "steal_since_boot": "stolen since boot",
+    "steal_since_boot": "CPU time stolen since boot",
     "governor": "governor",
     "clock_source": "clock source",
     "tuner": "tuner",
@@ -59,9 +59,9 @@ def method_section(overview: Overview) -> Section:
     """Always the last."""
     study = overview.study
     blocks: list[Block] = [
-        Text(["What was done:"]),
+        Text(["Settings of the study:"]),
         Facts(_asked(study)),
-        Text(["Where:"]),
+        Text(["Host and software:"]),
         Facts(_environment(study)),
     ]
     config = repeatable(study)
@@ -69,10 +69,13 @@ def method_section(overview: Overview) -> Section:
         command = study.provenance.get("made_by", "tuner grid")
         simulated = " --simulate PROFILE" if is_simulated(study) else ""
         blocks.append(
-            Code("To do it again, with the config below as study.yaml", f"{command} study.yaml{simulated}")
+            Code(
+                "To repeat the study, save the config below as study.yaml and run",
+                f"{command} study.yaml{simulated}",
+            )
         )
         if "<hidden>" in config:
-            blocks.append(Text(["Secrets were not kept: put them back where it says <hidden>."], "note"))
+            blocks.append(Text(["The study stores no secrets: replace <hidden> by yours."], "note"))
         blocks.append(Code("study.yaml", config, is_folded=True))
     again = (["tuner", command, file_word(overview.name)] for command in ("rank", "explain"))
     blocks.append(Code("The same figures from the study file", "\n".join(map(shell_line, again))))
@@ -125,22 +128,22 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
         f"found for each launch, {cap} at most" if study.warmup_s is None else render_duration(study.warmup_s)
     )
     orders = {
-        "race": "a race: what may be the best is launched again, in random order",
+        "race": "a race: layouts that may be best are launched again, in random order",
         "all": f"every layout once per block, in random order, {counted(study.n_blocks, 'block')}",
     }
     found = [
         ("service", study.service),
-        ("begun", began),
+        ("started", began),
         ("layouts", ", ".join(map(str, study.layouts))),
-        ("cores", f"layouts for {study.cores}; the box offered {study.box_cores:g}"),
+        ("cores", f"layouts for {study.cores}; the host offered {study.box_cores:g}"),
         ("order", orders.get(study.strategy, study.strategy)),
-        ("seed of the order", str(study.seed)),
+        ("seed of the launch order", str(study.seed)),
         ("windows", longest if shortest == longest else f"{shortest} to {longest}"),
         ("windows per launch", str(study.windows_per_launch)),
         ("warm-up", warmup),
-        ("first launch", "discarded, to warm the page cache" if study.warms_cache else "counts"),
-        ("tries of a void window", str(study.max_attempts)),
-        ("answer asked for", _asked_answer(study)),
+        ("first launch", "discarded, to warm the page cache" if study.warms_cache else "used"),
+        ("attempts at most for an invalid window", str(study.max_attempts)),
+        ("required answer", _asked_answer(study)),
         ("objective", study.objective),
     ]
     if study.limits:
@@ -148,7 +151,9 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
     if study.budget_s is not None:
         found.append(("budget", render_duration(study.budget_s)))
     if study.foreign_limit_cores is not None:
-        found.append(("CPU of strangers that voids a window", f"{study.foreign_limit_cores:g} cores"))
+        found.append(
+            ("CPU of other processes that invalidates a window", f"{study.foreign_limit_cores:g} cores")
+        )
     if command := _command(study):
         found.append(("command", command))
     return found
@@ -190,4 +195,4 @@ def _environment(study: StudyRecord) -> list[tuple[str, str]]:
         if name in study.provenance
     ]
     others = [(_words_of(name), value) for name, value in sorted(left.items())]
-    return [*known, *others] or [("box", "the study file does not tell")]
+    return [*known, *others] or [("host", "not in the study file")]

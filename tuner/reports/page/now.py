@@ -1,4 +1,4 @@
-"""What runs at this moment, for a page that is served while a study runs."""
+"""The launch that runs now, for a page that is served while a study runs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PHASES = {
 
 
 def now_section(live: Live | None) -> Section:
-    """Stands before the answer. What is left is the most that is to be expected."""
+    """The section before the answer; the time left is an upper bound."""
     if live is None:
-        return Section("now", "Now", [Text(["Nothing is measured at the moment."])])
+        return Section("now", "Measured now", [Text(["Nothing is being measured."])])
     planned = "" if live.n_planned is None else f" of up to {live.n_planned}"
     facts = [
         *(_on_boxes(live.boxes) if live.boxes else _on_one(live)),
@@ -32,7 +32,7 @@ def now_section(live: Live | None) -> Section:
     at = datetime.fromtimestamp(live.at_wall_s, UTC).strftime("%H:%M:%S UTC")
     blocks: list[Block] = [Facts(facts, is_large=True), Text([f"As of {at}."])]
     blocks += [Text([f"{slug}: {text}"], "warning") for slug, text in live.warnings[-5:]]
-    return Section("now", "Now", blocks)
+    return Section("now", "Measured now", blocks)
 
 
 def _on_one(live: Live) -> list[tuple[str, str]]:

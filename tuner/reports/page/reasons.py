@@ -1,4 +1,4 @@
-"""What binds each layout, and how well a model foretells what was measured."""
+"""The bottleneck of each layout, and how well a model predicts the measurements."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _TITLE = "Prediction against measurement"
 
 def bound_section(overview: Overview, limits: Limits) -> Section:
     """What the threads of each layout do, in a picture, a sentence each and a table; rules to size by."""
-    found, title = overview.explanation, "What binds each layout"
+    found, title = overview.explanation, "Bottleneck of each layout"
     if isinstance(found, str):
         return Section("bound", title, [Text([found])])
     blocks: list[Block] = []
     blocks += drawn(lambda width, name: shares_picture(overview, width=width, name=name), "shares")
     told = [f"{sentence(one)}." for one in found.diagnoses]
-    blocks.append(Text(["In a sentence each", *told[: limits.rows]], "folded"))
+    blocks.append(Text(["One sentence for each layout", *told[: limits.rows]], "folded"))
     table, left_out = thinned(explanation_table(found), limits.rows)
-    caption = "The same as a table, and how busy the GIL and the cores are"
+    caption = "The same as a table, with the load of the GIL and of the cores"
     blocks.append(
         Shown("bound-table", caption, table, is_folded=True, left_out=f"{LEGEND} {left_out}".strip())
     )
@@ -51,17 +51,17 @@ def bound_section(overview: Overview, limits: Limits) -> Section:
 def foretold_section(prediction: Calibrated | str | None, limits: Limits) -> Section:
     """Each layout as a fit foretells it that has not seen it; why not, where there is no such fit."""
     if prediction is None:
-        told = "The model was not asked; tuner predict compares it with what was measured."
+        told = "No prediction was made; tuner predict compares the model with the measurements."
         return Section("foretold", _TITLE, [Text([told])])
     if isinstance(prediction, str):
         return Section(
-            "foretold", _TITLE, [Text([f"The model cannot be held against this study: {prediction}"])]
+            "foretold", _TITLE, [Text([f"The model cannot be compared with this study: {prediction}"])]
         )
     errors = prediction.left_out
     if errors is None:
         why = (
-            "Too few layouts were measured to leave one out and predict it from the others: how well the"
-            " model does on this service is not known."
+            "Too few layouts were measured to leave one out and predict it from the others, so the error of"
+            " the model on this service is unknown."
         )
         return Section("foretold", _TITLE, [Text([why])])
     blocks: list[Block] = []
