@@ -26,6 +26,7 @@ from tuner.core.command_words import is_runner, is_shell
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.messages import invalid
 from tuner.core.service import ServiceSpec
 from tuner.core.window import VoidReason
 
@@ -98,7 +99,7 @@ class SupervisedLaunch:
         """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
         self.bound_logs()
         if who := self.launcher_ended():
-            self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
+            self._note("launcher", invalid.launcher_died(who))
         self._note_deaths()
         if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
             self._note_missing()
@@ -194,14 +195,12 @@ class SupervisedLaunch:
             os.close(self._supervisord)
             self._supervisord = _CLOSED
 
-    def _note(self, key: object, slug: str, detail: str) -> None:
-        self._problems.setdefault(key, VoidReason(slug, detail))
+    def _note(self, key: object, reason: VoidReason) -> None:
+        self._problems.setdefault(key, reason)
 
     def _note_deaths(self) -> None:
         for process in self.watch.newly_dead():
-            self._note(
-                ("died", process), "worker-died", f"{self._name(process)} ended: {self.end_of(process)}"
-            )
+            self._note(("died", process), invalid.worker_died(self._name(process), self.end_of(process)))
 
     def _workers(self) -> dict[int, str]:
         """Pid and name of each."""
@@ -232,8 +231,7 @@ class SupervisedLaunch:
         n_wanted = self._spec.shape(self.layout).processes
         self._n_missing = max(0, n_wanted - n_found)
         if self._n_missing and before:
-            seen = f"{counted(n_found, 'worker process')} of {n_wanted} run"
-            self._note("workers", "wrong-layout", f"{seen} below {self._spec.name}")
+            self._note("workers", invalid.processes_missing(n_found, n_wanted, self._spec.name))
 
     def _note_threads(self, least: int, most: float) -> None:
         """Note wrong numbers. Too many are right where a library starts threads of its own."""
@@ -242,9 +240,7 @@ class SupervisedLaunch:
             if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
                 continue
             if not least <= n_threads <= most:
-                wanted = f"{least} or more" if most == inf else f"{least} to {most}"
-                wanted = f"{least}" if least == most else wanted
-                self._note(("threads", pid), "wrong-layout", f"{name} has {n_threads} threads, not {wanted}")
+                self._note(("threads", pid), invalid.wrong_threads(name, n_threads, least, most))
 
     def _starts_own_threads(self, pid: int) -> bool:
         if pid not in self._have_pools and pools_of(pid).causes:
