@@ -27,6 +27,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.messages import invalid
+from tuner.core.messages.launch import log_long
 from tuner.core.service import ServiceSpec
 from tuner.core.window import VoidReason
 
@@ -131,9 +132,7 @@ class SupervisedLaunch:
             if bound(log) and log not in self._long_logs:
                 self._long_logs.add(log)
                 self._warn(
-                    "log-long",
-                    f"process {process + 1} of {self.n_programs} of {self.layout} has logged more than"
-                    f" {2 * KEPT_BYTES >> 20} MiB; of its log the last {KEPT_BYTES >> 20} MiB are kept",
+                    *log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES)
                 )
 
     def supervised(self, wait_s: float = 0.0) -> bool:

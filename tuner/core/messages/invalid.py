@@ -12,16 +12,18 @@ from tuner.core.messages.catalogue import invalid_window, with_reasons
 
 @invalid_window(
     "braked",
-    "The launch passed one of your [safety limits](brake.md) and was stopped, with the study or its layout."
-    " This does not use up an attempt.",
-    "Find out which limit it was, and whether it is right.",
+    "The launch passed one of your [safety limits](brake.md) and was stopped. This does not use up an"
+    " attempt.",
+    "Check whether the limit is right.",
 )
 def braked(passed: str) -> str:
     return passed
 
 
 _clock_jumped = invalid_window(
-    "clock-jumped", "A clock was set, or the host was suspended.", "Nothing, if it happens once."
+    "clock-jumped",
+    "",
+    "Nothing, if it happens once.",
 )
 
 
@@ -40,7 +42,7 @@ def wall_clock_jumped(step_s: float) -> str:
 
 @invalid_window(
     "counts-fell",
-    "A total decreased.",
+    "",
     "Find out whether a worker was replaced, or whether the probe reads something that is not a total.",
 )
 def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -> str:
@@ -49,8 +51,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "A line of the counted name had an invalid value, type or sample rate. The warning `statsd-lines` shows"
-    " an example.",
+    "An invalid value, type or sample rate in a line of the counted name; `statsd-lines` shows an example.",
     "Send `NAME:1\\|c`, or with a sample rate above 0 and up to 1 `NAME:1\\|c\\|@0.1`"
     " ([statsd](probes.md#statsd)).",
 )
@@ -61,8 +62,9 @@ def counts_unreadable(n_lines: int) -> str:
 
 @invalid_window(
     "disturbed",
-    "The limit is `foreign_limit`: 0.15 core or 1 % of the cores, the larger; 0.5 core with `--quick`.",
-    "Find these processes (`top`) and stop them, list the service's own backends under `backends`, or raise"
+    "The default limit (`foreign_limit`) is 0.15 core or 1 % of the cores, the larger; 0.5 core with"
+    " `--quick`.",
+    "Find them (`top`) and stop them, list the service's own backends under `backends`, or raise"
     " `--foreign-limit`.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
@@ -72,7 +74,7 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 
 @invalid_window(
     "launcher-died",
-    "supervisord or tuner's guardian process ended.",
+    "Also: tuner's guardian process ended.",
     "Somebody killed it, or the host ran out of memory: read the kernel's log.",
 )
 def launcher_died(which: str) -> str:
@@ -81,10 +83,10 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "An option of the command, a start script, a configuration file or the application fixes the number, so"
-    " one of the two layouts ran with wrong numbers. The study ends with exit code 2.",
-    "Remove the number there, so that the layout decides"
-    " ([how this is detected](services/README.md#what-runs-is-compared)).",
+    "An option of the command, a start script, a configuration file or the application fixes the number."
+    " The study ends with exit code 2.",
+    "Remove the number there, so that the layout decides ([how this is"
+    " detected](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -111,7 +113,7 @@ def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
 
 _no_items = invalid_window(
     "no-items",
-    "The reason is added as far as feeder and probe know it.",
+    "",
     "Check that the worker counts (`tuner.probe.counter`), that it finds its items, and that it does not"
     " hang. Long items need a longer `--window`.",
 )
@@ -139,7 +141,7 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "The source of the count was slow or did not answer for over two seconds.",
-    "Query the source by hand and time it; [probes.md](probes.md) lists what each probe needs.",
+    "Query it by hand and time it; [probes.md](probes.md) lists what each probe needs.",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -148,7 +150,7 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 
 @invalid_window(
     "probes-disagree",
-    "The probe and the `cross_check` counted different numbers of items.",
+    "The probe and the `cross_check` disagree.",
     "Count by hand for a minute to find the right one. Often one of them counts retries, failures or other"
     " queues, or loses lines or packets ([probes.md](probes.md)).",
 )
@@ -164,7 +166,7 @@ def probes_disagree(
 
 @invalid_window(
     "source-dry",
-    "The workers were idle. The reason is added if the feeder knows it.",
+    "The workers were idle.",
     "Feed faster, or more beforehand; for the built-in service raise `service.items`.",
 )
 def source_dry(problem: str) -> str:
@@ -182,7 +184,7 @@ def stalled(gap_s: float, interval_s: float) -> str:
 
 @invalid_window(
     "stolen",
-    "Other guests of the hypervisor used the CPU time of this host.",
+    "Other guests of the hypervisor used this CPU time.",
     "Measure on another host, or at another hour.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
@@ -191,7 +193,7 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 
 @invalid_window(
     "worker-died",
-    "A worker process ended during the launch; its last log lines are printed.",
+    "",
     "Read the log lines. If memory or files ran out, later launches of the layout will fail, too.",
 )
 def worker_died(worker: str, how: str) -> str:
@@ -200,7 +202,7 @@ def worker_died(worker: str, how: str) -> str:
 
 _wrong_layout = invalid_window(
     "wrong-layout",
-    "The number of processes or threads is not that of the layout.",
+    "",
     "Check that the command uses `{threads}`. A service with further threads needs `max_extra_threads`."
     " Threads of numeric libraries do not count ([inner-threads.md](inner-threads.md)).",
 )
