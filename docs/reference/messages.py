@@ -80,7 +80,7 @@ WARNINGS = (
     probes.packets_lost(BIG, 12),
     probes.statsd_lines(BIG, "unreadable", 3, "'jobs.done'", "jobs.done:x|c"),
     probes.statsd_names(BIG, "'jobs.done'", ["app.jobs.done (c)"]),
-    service.failures_counted("rq", "queue", "those that fail as items, too"),
+    service.failures_counted("rq", "queue", "failed items, too"),
     service.loses_at_stop("waitress", [("waitress", "requests that wait for a thread")]),
     service.nothing_feeds("defer enough jobs for the whole study beforehand, or name a feeder"),
     service.probe_costs("events cost Celery 0.3 to 0.7 ms of CPU per task"),
