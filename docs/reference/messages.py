@@ -1,4 +1,4 @@
-"""The tables of messages.md: each slug of `tuner.core.messages` with an example, its meaning and what to do."""
+"""The tables of messages.md: each slug of `tuner.core.messages`, with an example and what to do."""
 
 from __future__ import annotations
 

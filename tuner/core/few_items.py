@@ -46,7 +46,7 @@ def few_items_warning(window: Window) -> Message | None:
 
 
 def mixed_items_warning(window: Window) -> Message | None:
-    """Return the warning that a few items take far longer than the rest, and most of the time; None: not seen."""
+    """Return the warning that a few long items take much of the time; None: not seen."""
     if window.requests is None:
         return None
     latencies = window.requests.latencies
