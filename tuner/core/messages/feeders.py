@@ -41,7 +41,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 
 @warning(
     "connections-uneven",
-    "Printed from 5 % of a window on.",
+    "Printed if threads lacked requests for at least 5 % of a window.",
     "Use `--connections even` (the default). If the server closes connections itself, or the kernel spreads"
     " them very unevenly, use more `--clients` ([http.md](http.md)).",
 )

@@ -53,6 +53,6 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 )
 def needs_boxes(n_hosts: int) -> str:
     return (
-        f"layouts differ too much between {counted(n_hosts, 'host')}: more hosts can decide which is best,"
-        " more windows cannot"
+        f"layouts differ too much between {counted(n_hosts, 'host')}: it takes more hosts, not more windows,"
+        " to decide"
     )

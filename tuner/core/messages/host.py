@@ -41,7 +41,7 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     if hidden:
         others = f"cannot detect other processes, so they make no window invalid ({hidden})"
     return (
-        "in this container, /proc/loadavg is that of the host. tuner counts load and active tasks of the"
+        "this is a container, so /proc/loadavg is that of the host. tuner counts load and active tasks of the"
         f" service alone, reads pressure from {pressure}, and {others}"
     )
 
