@@ -1,4 +1,4 @@
-"""docs/messages.md explains each slug of the catalogue, and no slug stands elsewhere; errors are printed so."""
+"""docs/messages.md explains each slug of the catalogue, and no slug stands elsewhere. Its errors are printed ones."""
 
 from __future__ import annotations
 

@@ -131,9 +131,7 @@ class SupervisedLaunch:
         for process, log in enumerate(self.log_files):
             if bound(log) and log not in self._long_logs:
                 self._long_logs.add(log)
-                self._warn(
-                    *log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES)
-                )
+                self._warn(*log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES))
 
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""

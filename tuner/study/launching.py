@@ -349,5 +349,3 @@ def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
         "position": str(launch.position),
         "attempt": str(launch.attempt),
     }
-
-

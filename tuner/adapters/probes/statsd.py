@@ -14,7 +14,6 @@ from typing import Literal
 from tuner.adapters.probes.polled import one_line
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import MeasurementError
-from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
 from tuner.core.statsd import Passed, StatsdTally

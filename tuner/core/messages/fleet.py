@@ -21,7 +21,6 @@ def box_gone(host: str, why: str) -> str:
     "Its cores or its tuner differ, the config or the service does not work there, or it is never quiet.",
     "Fix the reason and restart its `tuner box`.",
 )
-
 def box_left_out(host: str, why: str) -> str:
     return f"{host} gets no more work: {why}"
 

@@ -122,9 +122,7 @@ def no_live_file(path: object, error: str | None) -> str:
     "Run tuner as the user of the workers, or as root.",
 )
 def no_memory_figures() -> str:
-    return (
-        "cannot read the workers' memory: they belong to another user, or the kernel does not provide it"
-    )
+    return "cannot read the workers' memory: they belong to another user, or the kernel does not provide it"
 
 
 @warning(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.messages.catalogue import warning, with_reasons

@@ -65,9 +65,7 @@ def queue_told(service: str, added: str) -> str:
     "Add `--service NAME`, as the warning suggests.",
 )
 def service_behind(program: str, service: str) -> str:
-    return (
-        f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"
-    )
+    return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"
 
 
 @warning("workers-are-threads", "", "Nothing ([granian](services/granian.md)).")
