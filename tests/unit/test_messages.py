@@ -1,4 +1,4 @@
-"""docs/messages.md explains each slug of the catalogue, and no slug stands elsewhere. Its errors are printed ones."""
+"""docs/messages.md explains each slug of the catalogue; no slug stands elsewhere. Its errors are printed ones."""
 
 from __future__ import annotations
 
