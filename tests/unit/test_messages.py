@@ -1,4 +1,4 @@
-"""docs/messages.md explains each slug of the catalogue; no slug stands elsewhere. Its errors are printed ones."""
+"""docs/messages.md explains each slug of the catalogue, no slug stands elsewhere, and errors are printed so."""
 
 from __future__ import annotations
 

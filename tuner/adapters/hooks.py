@@ -42,10 +42,9 @@ class CommandHooks:
             problem = self._problem(event, list(command), {**os.environ, **told})
             if problem is None:
                 continue
-            failed = f"the {event} hook {problem}"
             if event != FINISHED:
-                raise MeasurementError(failed)
-            self._warn(*hook_failed(failed))
+                raise MeasurementError(f"the {event} hook {problem}")
+            self._warn(*hook_failed(f"the {event} hook {problem}"))
 
     def _problem(self, event: str, command: list[str], environment: dict[str, str]) -> str | None:
         """Run one command; what went wrong, or None.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.messages.catalogue import warning
 
@@ -86,7 +87,8 @@ def queue_left(layout: Layout, problem: str) -> str:
     "Find the other producer, which may be the service itself. Give the study a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
-    return f"{layout}: {n_messages} messages in {queue} are not tuner's and stay there"
+    messages = counted(n_messages, "message")
+    return f"{layout}: {queue} holds {messages} that tuner did not feed; tuner leaves them there"
 
 
 @warning(

@@ -36,13 +36,15 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
-    pressure = "its cgroup" if has_cgroup else "nowhere (no cgroup of version 2 is mounted)"
+    pressure = "reads pressure from its cgroup"
+    if not has_cgroup:
+        pressure = "cannot read pressure (no cgroup of version 2 is mounted)"
     others = f"looks for other processes on {n_cpus} CPUs"
     if hidden:
         others = f"cannot detect other processes, so they make no window invalid ({hidden})"
     return (
         "this is a container, so /proc/loadavg is that of the host. tuner counts load and active tasks of the"
-        f" service alone, reads pressure from {pressure}, and {others}"
+        f" service alone, {pressure}, and {others}"
     )
 
 
