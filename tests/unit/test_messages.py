@@ -1,4 +1,4 @@
-"""docs/messages.md explains each slug of the catalogue, no slug stands elsewhere, and errors are printed so."""
+"""docs/messages.md explains each slug of the catalogue; no slug stands elsewhere; errors are as printed."""
 
 from __future__ import annotations
 

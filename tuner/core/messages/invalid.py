@@ -222,4 +222,4 @@ def processes_missing(n_running: int, n_wanted: int, service: str) -> str:
 @_wrong_layout
 def wrong_threads(worker: str, n_threads: int, least: int, most: float) -> str:
     wanted = f"{least} or more" if most == inf else f"{least} to {most:g}"
-    return f"{worker} has {n_threads} threads, not {least if least == most else wanted}"
+    return f"{worker} has {counted(n_threads, 'thread')}, not {least if least == most else wanted}"

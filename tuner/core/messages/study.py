@@ -154,7 +154,7 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     "Read the reason in the warnings before it.",
 )
 def left_out(layout: Layout) -> str:
-    return f"{layout} gave no valid window at any attempt and is left out from now on"
+    return f"{layout} gave no valid window at any attempt; it is left out"
 
 
 @warning(
