@@ -57,7 +57,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 )
 def counts_unreadable(n_lines: int) -> str:
     lines = counted(n_lines, "line")
-    return f"the probe could not read {lines} that should count items, so these items are missing"
+    return f"the probe could not read {lines} that should count items, so their items are missing"
 
 
 @invalid_window(

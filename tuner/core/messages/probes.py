@@ -75,9 +75,10 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = counted(n_lines, "line")
+    of_names = f"{lines} of {names} sent to statsd"
     problem = {
-        "unreadable": f"could not read {lines} of {names} sent to statsd, so their windows are invalid",
-        "other-type": f"did not count {lines} of {names} sent to statsd, because their type is not counter",
+        "unreadable": f"could not read {of_names}, so the windows they came in are invalid",
+        "other-type": f"did not count {of_names}, because their type is not counter (c)",
         "no-metric": f"did not count {lines} sent to statsd, because they are not metrics",
     }[why]
     return f"{layout}: {problem}; for example '{example}'"
