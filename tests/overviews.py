@@ -92,7 +92,7 @@ def large(n_layouts: int = 500, n_windows: int = 100_000) -> Overview:
     for number in range(n_windows):
         layout, block, began_s = layouts[number % n_layouts], number // n_layouts, BEGAN_S + 70 * number
         per_s = 40 * layout.total_threads**0.3 * (1 + 0.03 * noise.gauss(0, 1))
-        disturbed = VoidReason("disturbed", "others on the box used 0.80 core on average")
+        disturbed = VoidReason("disturbed", "other processes on the host used 0.80 core on average")
         void = (disturbed,) if number % 100 == 7 else ()
         settled = {"running_after_s": 0.2, "warmup_s": 5.0, "settled": True, "ended_wall_s": began_s + 68}
         place = number % n_layouts

@@ -1,4 +1,4 @@
-"""Writes the pages of this folder from the code: commands.md, config.md, exit-codes.md, public.md.
+"""Writes pages from the code: commands.md, config.md, exit-codes.md, public.md, and tables of ../messages.md.
 
 python docs/reference/make.py           # write them
 python docs/reference/make.py --check   # write nothing; exit code 1 when one is not what the code says
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from commands import render_commands
 from config_keys import render_config
+from messages import with_tables
 from public import render_public
 
 from tuner.cli.exit_codes import EXIT_CODES
@@ -48,12 +49,13 @@ PAGES = {
 
 def main() -> int:
     """Write the pages, or look whether they are as they should be."""
-    stale = []
-    for name, render in PAGES.items():
-        page, file = AGAIN + render(), HERE / name
+    stale, messages = [], HERE.parent / "messages.md"
+    pages = {HERE / name: AGAIN + render() for name, render in PAGES.items()}
+    pages[messages] = with_tables(messages.read_text(encoding="utf-8"))
+    for file, page in pages.items():
         if file.exists() and file.read_text(encoding="utf-8") == page:
             continue
-        stale.append(name)
+        stale.append(file.name)
         if "--check" not in sys.argv[1:]:
             file.write_text(page, encoding="utf-8")
     if stale and "--check" in sys.argv[1:]:

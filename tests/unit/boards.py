@@ -81,7 +81,7 @@ def live_of(layout: str, **more: object) -> Live:
         "n_taken": 37,
         "n_planned": 52,
         "remaining_s": 9600.0,
-        "warnings": (("left-out", "24x1 gave no window at any attempt and is left out from now on"),),
+        "warnings": (("left-out", "24x1 gave no valid window at any attempt; it is left out"),),
         **more,
     }
     return Live(**fields)  # type: ignore[arg-type]

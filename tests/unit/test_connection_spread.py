@@ -12,7 +12,7 @@ from tuner.core.connection_spread import (
     spread_kept,
     spread_of,
     surplus,
-    uneven_told,
+    uneven_ratio,
 )
 
 
@@ -56,9 +56,9 @@ def test_sums_are_those_of_the_time_between_two_looks_and_of_launches_together()
 
 
 def test_uneven_connections_are_reported_from_five_percent_on() -> None:
-    assert uneven_told(ConnectionSpread(10.0, 1.9, (50.0, 30.0)), 4) is None
-    assert "3 to 5 connections" in uneven_told(ConnectionSpread(10.0, 2.0, (50.0, 30.0)), 4)
-    assert uneven_told(ConnectionSpread(), 4) is None
+    assert uneven_ratio(ConnectionSpread(10.0, 1.9, (50.0, 30.0)), 4) is None
+    assert uneven_ratio(ConnectionSpread(10.0, 2.0, (50.0, 30.0)), 4) == pytest.approx(0.05)
+    assert uneven_ratio(ConnectionSpread(), 4) is None
 
 
 def test_what_a_file_keeps_is_read_back_and_nothing_else() -> None:

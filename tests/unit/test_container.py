@@ -110,7 +110,7 @@ def test_a_container_is_told_once_and_a_host_never(container: RecordedContainer)
         load1 = watch.sample(READING).load1
 
     assert slug == "container-load"
-    assert "/proc/loadavg the host's" in text
+    assert "/proc/loadavg is that of the host" in text
     assert container.warnings == []
     assert load1 == 3.21
 

@@ -8,9 +8,10 @@ import pytest
 
 from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.few_items import few_items_told, mixed_items_told
+from tuner.core.few_items import few_items_warning, mixed_items_warning
 from tuner.core.latency import Latencies, bucket_of
 from tuner.core.layout import Layout
+from tuner.core.messages.launch import several_interpreters
 from tuner.core.requests import Requests
 from tuner.core.strategies.of_study import strategy_of
 from tuner.core.window import Window
@@ -41,30 +42,30 @@ def requests(**n_of: int) -> Requests:
 
 
 def test_a_window_of_two_items_is_told_with_the_length_that_would_do(taken: Window) -> None:
-    assert few_items_told(window(taken, 2, 60.0)) == wording("launch.few-items")
+    assert few_items_warning(window(taken, 2, 60.0)).text == wording("launch.few-items")
 
 
 def test_a_window_shorter_than_three_of_the_longest_requests_is_told(taken: Window) -> None:
     short = window(taken, 500, 10.0, requests(ms20=490, ms4000=10))
 
-    assert few_items_told(short) == wording("launch.short-for-longest")
+    assert few_items_warning(short).text == wording("launch.short-for-longest")
 
 
 def test_where_nobody_tells_how_long_items_take_a_mean_item_stands_for_them(taken: Window) -> None:
-    told = few_items_told(replace(window(taken, 30, 10.0), layout=Layout(4, 4)))
+    told = few_items_warning(replace(window(taken, 30, 10.0), layout=Layout(4, 4)))
 
-    assert told == wording("launch.short-for-mean")
+    assert told.text == wording("launch.short-for-mean")
 
 
 @pytest.mark.parametrize(("n_done", "length_s"), [(0, 60.0), (200, 10.0), (20, 60.0)])
 def test_nothing_is_said_of_windows_that_are_long_enough(taken: Window, n_done: int, length_s: float) -> None:
-    assert few_items_told(window(taken, n_done, length_s)) is None
+    assert few_items_warning(window(taken, n_done, length_s)) is None
 
 
 def test_a_few_long_requests_that_take_most_of_the_time_are_seen(taken: Window) -> None:
-    told = mixed_items_told(window(taken, 500, 60.0, requests(ms20=490, ms4000=10)))
+    told = mixed_items_warning(window(taken, 500, 60.0, requests(ms20=490, ms4000=10)))
 
-    assert told == wording("launch.mixed-items")
+    assert told.text == wording("launch.mixed-items")
 
 
 @pytest.mark.parametrize(
@@ -77,8 +78,8 @@ def test_a_few_long_requests_that_take_most_of_the_time_are_seen(taken: Window) 
     ],
 )
 def test_requests_that_differ_as_usual_are_no_mix(taken: Window, n_of: dict[str, int]) -> None:
-    assert mixed_items_told(window(taken, 500, 60.0, requests(**n_of))) is None
-    assert mixed_items_told(window(taken, 500, 60.0)) is None
+    assert mixed_items_warning(window(taken, 500, 60.0, requests(**n_of))) is None
+    assert mixed_items_warning(window(taken, 500, 60.0)) is None
 
 
 def test_what_holds_for_all_launches_is_told_once(taken: Window) -> None:
@@ -89,6 +90,6 @@ def test_what_holds_for_all_launches_is_told_once(taken: Window) -> None:
 
     for _ in range(3):
         bench._warn_of_items(few)
-        bench._warn_once("several-interpreters", "1x1: a worker process has 3 interpreters")
+        bench._warn_once(several_interpreters(Layout(1, 1), 3))
 
     assert [slug for slug, _ in progress.warnings] == ["few-items", "several-interpreters"]

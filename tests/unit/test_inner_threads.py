@@ -15,10 +15,10 @@ from tuner.core.inner_threads import (
     inner_of,
     inner_threads_of,
     inner_told,
-    inner_warning,
     kept_inner,
 )
 from tuner.core.layout import Layout
+from tuner.core.messages.launch import inner_threads
 from tuner.core.ran import RanLayouts
 from tuner.core.ranking import rank
 from tuner.core.records import StudyRecord
@@ -83,7 +83,9 @@ def test_more_than_half_of_the_looks_have_to_show_them(
     ids=key_of,
 )
 def test_a_warning_says_how_many_there_are_and_why(loaded: LoadedPools, said: str) -> None:
-    assert inner_warning(InnerThreads(L24, 26, loaded), 2.0) == said
+    found = InnerThreads(L24, 26, loaded)
+
+    assert inner_threads(found.layout, found.n_threads, 2.0, found.cause).text == said
 
 
 def test_a_study_warns_once_for_each_layout_and_keeps_it() -> None:

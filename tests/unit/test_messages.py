@@ -1,17 +1,33 @@
-"""docs/messages.md explains every slug that the sources use, and no other; its errors are told like that."""
+"""docs/messages.md explains each slug of the catalogue; no slug stands elsewhere; errors are as printed."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-_SLUG = re.compile(r"[a-z]+(-[a-z]+)*")
-#: what tells something -> the place of the slug among its arguments
-_TELLERS = {"VoidReason": 0, "warning": 0, "warn": 0, "_warn": 0, "_warn_once": 0, "_note": 1}
+import pytest
 
+from tuner.core.messages import feeders, fleet, host, invalid, launch, probes, service, study
+from tuner.core.messages.catalogue import Entry, entries, warning
+
+ROOT = Path(__file__).resolve().parents[2]
+CATALOGUE = ROOT / "tuner" / "core" / "messages"
+MODULES = (feeders, fleet, host, invalid, launch, probes, service, study)
+
+#: what raises a slug -> the place of the slug among its arguments
+_RAISES = {
+    "VoidReason": 0,
+    "Message": 0,
+    "Warned": 1,
+    "warning": 0,
+    "warn": 0,
+    "_warn": 0,
+    "_warn_once": 0,
+    "_note": 1,
+}
 
 #: what an error is made with, its text first
 _ERRORS = {"ConfigError", "MeasurementError", "TunerError", "StaleReport", "Misplaced"}
@@ -19,26 +35,31 @@ PAGE = (ROOT / "docs" / "messages.md").read_text(encoding="utf-8")
 
 
 @cache
-def in_sources() -> tuple[set[str], set[str]]:
-    """The slugs, and the texts of errors, with … for every value that is filled in."""
-    slugs, errors = set[str](), set[str]()
-    for path in (ROOT / "tuner").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and node.args:
-                slugs |= _slugs(node)
-                errors |= _errors(node)
-    return slugs, errors
+def calls() -> tuple[tuple[Path, ast.Call], ...]:
+    """Every call with arguments in the sources."""
+    return tuple(
+        (path, node)
+        for path in (ROOT / "tuner").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and node.args
+    )
 
 
-def _slugs(call: ast.Call) -> set[str]:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    place = _TELLERS.get(name)
-    if place is None or len(call.args) <= place:
-        return set()
-    slug = call.args[place]
-    if isinstance(slug, ast.Constant) and isinstance(slug.value, str) and _SLUG.fullmatch(slug.value):
-        return {slug.value}
-    return set()
+def slugs_outside_the_catalogue() -> Iterator[str]:
+    """Where a slug is written anywhere else, as ``file:line``."""
+    for path, call in calls():
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        place = _RAISES.get(name)
+        if path.is_relative_to(CATALOGUE) or place is None or len(call.args) < place + 2:
+            continue
+        if isinstance(call.args[place], ast.Constant | ast.JoinedStr):
+            yield f"{path.relative_to(ROOT)}:{call.lineno}"
+
+
+@cache
+def errors_in_sources() -> set[str]:
+    """The texts of errors, with … for every value that is filled in."""
+    return {text for _, call in calls() for text in _errors(call)}
 
 
 def _errors(call: ast.Call) -> set[str]:
@@ -52,22 +73,40 @@ def _errors(call: ast.Call) -> set[str]:
     return set()
 
 
-def slugs_in_page() -> set[str]:
-    return set(re.findall(r"^\| `([a-z-]+)` \|", PAGE, re.MULTILINE))
-
-
 def errors_in_page() -> set[str]:
     return set(re.findall(r"^\| `([^`]+)` \|", PAGE.partition("## Errors")[2], re.MULTILINE))
 
 
-def test_every_slug_is_explained() -> None:
-    assert in_sources()[0] - slugs_in_page() == set()
+def table_of(heading: str) -> list[str]:
+    """The slugs of a section, in order."""
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)
 
 
-def test_no_slug_is_explained_that_nothing_uses() -> None:
-    assert slugs_in_page() - in_sources()[0] == set()
+def test_the_page_has_every_slug_of_the_catalogue_in_alphabetical_order() -> None:
+    assert len(MODULES) == len([*CATALOGUE.glob("*.py")]) - 2  # all but the catalogue itself
+    assert table_of("Why a window is invalid") == [one.slug for one in entries("invalid")]
+    assert table_of("Warnings") == [one.slug for one in entries("warning")]
 
 
-def test_every_error_that_is_explained_is_told_in_these_words() -> None:
+def test_a_slug_that_is_not_in_the_catalogue_cannot_be_raised() -> None:
+    assert [*slugs_outside_the_catalogue()] == []
+
+
+def test_a_slug_is_entered_once() -> None:
+    with pytest.raises(ValueError, match="left-out"):
+        warning("left-out", "", "")
+
+
+@pytest.mark.parametrize(
+    "entry", [*entries("invalid"), *entries("warning")], ids=lambda one: f"{one.kind}-{one.slug}"
+)
+def test_each_slug_says_what_to_do_in_whole_sentences(entry: Entry) -> None:
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", entry.slug)
+    assert entry.to_do.endswith(".")
+    assert entry.happened.endswith(".") or not entry.happened
+
+
+def test_every_error_that_is_explained_is_printed_in_these_words() -> None:
     assert len(errors_in_page()) > 30
-    assert errors_in_page() - in_sources()[1] == set()
+    assert errors_in_page() - errors_in_sources() == set()

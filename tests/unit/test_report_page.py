@@ -143,7 +143,7 @@ def test_a_study_without_a_window_says_so_in_every_section(race: Overview) -> No
 
 
 def test_a_study_whose_windows_are_all_void_says_so_and_names_each_fault_once(race: Overview) -> None:
-    reason = VoidReason("worker-died", "process 0 (pid 7) exited with code 1")
+    reason = VoidReason("worker-died", "process 1 of 4 (pid 7) ended: exit status 1")
     windows = [replace(one, void=(reason,)) for one in race.windows]
     ended = {one.launch_id: f"{one.layout} in window 1: worker-died: {reason.detail}" for one in windows}
     launches = [

@@ -76,7 +76,7 @@ def test_windows_are_void_when_the_second_probe_counts_otherwise() -> None:
 
     assert ran.void == [["probes-disagree"]] * 2  # the study ends: both launches show the same
     assert all(
-        re.search(r"probe virtual counted \d+ items, cross_check other \d+ in the same time: ", detail)
+        re.search(r"probe virtual counted \d+ items and cross_check other \d+ in the same time; ", detail)
         for detail in ran.details
     ), ran.details
 

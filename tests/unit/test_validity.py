@@ -168,16 +168,14 @@ def test_a_longer_interval_allows_longer_gaps() -> None:
     assert void_reasons(samples()[::5], window_of(), cores=CORES, interval_s=5.0) == ()
 
 
-@pytest.mark.parametrize(
-    ("field", "name"), [("n_done_total", "items done"), ("n_failed_total", "items failed")]
-)
+@pytest.mark.parametrize(("field", "name"), [("n_done_total", "finished"), ("n_failed_total", "failed")])
 def test_counts_that_fall_void_with_both_figures(field: str, name: str) -> None:
     moments = samples()
     moments[7] = replace(moments[7], **{field: 0})  # type: ignore[arg-type]
     (reason,) = void_reasons(moments, window_of(), cores=CORES)
 
     assert reason.slug == "counts-fell"
-    assert f"count of {name} fell from {getattr(moments[6], field)} to 0" in reason.detail
+    assert f"count of {name} items fell from {getattr(moments[6], field)} to 0" in reason.detail
 
 
 def test_every_reason_is_told() -> None:

@@ -116,8 +116,8 @@ def warned(ran: list[LaunchRecord]) -> list[str]:
     count, found = SettlingCount(), []
     for one in ran:
         count.add(one)
-        if (text := alarm_of(one, count)) is not None:
-            found.append(text)
+        if (warning := alarm_of(one, count)) is not None:
+            found.append(warning.text)
     return found
 
 

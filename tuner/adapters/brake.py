@@ -9,8 +9,8 @@ from pathlib import Path
 from tuner.adapters.process_tree import read_once
 from tuner.adapters.repeated_command import AskedCommand, RepeatedCommand
 from tuner.core.brake import BoxNow, Braked, BrakeLimits, Braking
-from tuner.core.durations import render_duration
 from tuner.core.errors import ConfigError
+from tuner.core.messages.host import still_over
 from tuner.core.window import Reading
 from tuner.ports import Clock
 
@@ -76,8 +76,7 @@ class LimitsBrake:
                     break
                 if waited_s >= WORTH_A_WORD_S and not told:
                     told = True
-                    most = render_duration(RECOVERS_WITHIN_S)
-                    self._warn("still-over", f"with nothing running, {over}; waiting for {most} at most")
+                    self._warn(*still_over(over, RECOVERS_WITHIN_S))
                 self._clock.sleep_until(self._clock.monotonic_s() + LOOKS_EVERY_S)
         return over
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from tuner.adapters.box_times import read_box_times
 from tuner.adapters.cgroup import own_cgroup
 from tuner.adapters.kernel_text import kernel_lines
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.host import container_load
 
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
 
@@ -22,16 +24,10 @@ class Container:
     strangers_hidden: str = ""  #: why nobody can tell what others use of these; empty: it can be seen
 
     @property
-    def told(self) -> str:
-        """What load and pressure are of here, for people."""
-        pressure = "not known: no cgroup of version 2 is mounted" if self.cgroup is None else "of its cgroup"
-        strangers = f"strangers are looked for on {len(self.cpus)} CPUs"
-        if self.strangers_hidden:
-            strangers = f"strangers cannot be seen, and void no window: {self.strangers_hidden}"
-        return (
-            "this is a container, and its /proc/loadavg the host's: load and active tasks are counted of the"
-            f" service alone; pressure is {pressure}; {strangers}"
-        )
+    def warning(self) -> Message:
+        """The warning that load and pressure here are not those of the host."""
+        has_cgroup = self.cgroup is not None
+        return container_load(len(self.cpus), has_cgroup=has_cgroup, hidden=self.strangers_hidden)
 
 
 def container_here(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tuner.core.fleet import BoxFacts
 from tuner.core.layout import Layout
+from tuner.core.messages.fleet import box_gone
 from tuner.core.window import Sample, Window
 from tuner.ports import BoxwiseProgress, FleetProgress
 
@@ -25,7 +26,7 @@ class FleetTold:
     def box_went(self, box: str, why: str) -> None:  # noqa: D102
         for told in self._told:
             told.box_left(box)
-            told.warning("box-gone", f"{box} is gone: {why}")
+            told.warning(*box_gone(box, why))
         for one in self._beside:
             one.box_went(box, why)
 

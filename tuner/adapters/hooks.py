@@ -14,6 +14,7 @@ from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.own_group import running_in_own_group
 from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
+from tuner.core.messages.host import hook_failed
 
 FINISHED = "finished"
 _MOST_OUTPUT_BYTES = 16 * 1024  #: of each command, the end of it
@@ -43,7 +44,7 @@ class CommandHooks:
                 continue
             if event != FINISHED:
                 raise MeasurementError(f"the {event} hook {problem}")
-            self._warn("hook-failed", f"the {event} hook {problem}")
+            self._warn(*hook_failed(f"the {event} hook {problem}"))
 
     def _problem(self, event: str, command: list[str], environment: dict[str, str]) -> str | None:
         """Run one command; what went wrong, or None.

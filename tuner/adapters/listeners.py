@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.backend_address import BackendAddress
+from tuner.core.messages.host import backend_found
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 _PEER = struct.Struct("3i")  #: pid, uid and gid, as SO_PEERCRED gives them
 _PATIENCE_S = 1.0
-_OTHERWISE = "`backends` in the config says otherwise"
 #: they hand on to a server that listens elsewhere, which nobody finds by the address
 _FORWARDERS = ("docker-proxy", "rootlessport", "ssh", "kubectl", "socat")
-_ELSEWHERE = "it only passes on, so name the program that answers it under `backends`, too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +60,7 @@ class Listeners:
             name = _program(pid)
             if name and (address, name) not in self._told:
                 self._told.add((address, name))
-                self._warn(
-                    "backend-found",
-                    f"{name} (process {pid}) listens at {address}, which the config names: its CPU counts as"
-                    f" a backend's; {_ELSEWHERE if name in _FORWARDERS else _OTHERWISE}",
-                )
+                self._warn(*backend_found(name, pid, f"{address}", forwards=name in _FORWARDERS))
         return frozenset(found)
 
     def _found(self) -> Iterator[tuple[BackendAddress, int]]:

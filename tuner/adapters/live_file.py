@@ -20,6 +20,7 @@ from typing import Any, get_args
 from tuner.adapters.follower import Follower
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout, parse_layout
+from tuner.core.messages.host import no_live_file
 from tuner.core.overview import BoxLive, Live, Phase
 
 EVERY_S = 2.0  #: between two states of the file, but for a layout that is started: that is told at once
@@ -71,7 +72,7 @@ class LiveFile(Follower):
             self._is_kept = False
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)  # it would say what was
-            self._warn("no-live-file", f"{self._path} cannot be written: {error.strerror}")
+            self._warn(*no_live_file(self._path, error.strerror))
 
     def _write(self, content: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -20,6 +20,7 @@ from tuner.adapters.terminal import render_window
 from tuner.core.board import Board, BoardKeeper
 from tuner.core.layout import Layout
 from tuner.core.leading import Leading
+from tuner.core.messages.host import view_failed
 from tuner.core.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategies.followed import Followed, FollowedOnFleet
 from tuner.core.window import Window
@@ -155,7 +156,7 @@ class LiveView(Follower):
             return self._draw(board, columns - 1, max(1, lines - _ASIDE), self._was_ending)
         except Exception as error:  # a fault of the view is no reason to lose a night's study
             self._gave_up = True
-            self.warning("view-failed", f"what is measured goes on, in lines: {error!r}")
+            self.warning(*view_failed(error))
             return ()
 
     def _worked_out(self) -> Board:

@@ -20,8 +20,8 @@ from tuner.adapters.item_threads import ItemThreads
 from tuner.adapters.pss import PssReader
 from tuner.adapters.task_states import ActiveTasks, StatesSeen, StateTimes
 from tuner.core.errors import ConfigError
-from tuner.core.figures import percent
 from tuner.core.load import LoadAverage
+from tuner.core.messages.host import memory_missed, no_backend, no_memory_figures
 from tuner.core.window import Reading, Sample, Usage
 from tuner.ports import Clock, Launch
 
@@ -128,7 +128,7 @@ class ProcWatch:
             hint = "tuner measures on Linux, with /proc mounted."
             raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
         if container is not None:
-            self._warn("container-load", container.told)
+            self._warn(*container.warning)
         self._items = ItemThreads(proc)
         self._computing = ComputingThreads(proc, self._items)
         self._item_cpu_s = 0.0
@@ -269,7 +269,7 @@ class ProcWatch:
     def _look_at_backends(self, service: ServiceUse) -> float:
         total_s = self._backends.cpu_s_total(service.members)
         for name in self._backends.missing():
-            self._warn("no-backend", f"no process is called {name}; its CPU counts as foreign once it runs")
+            self._warn(*no_backend(name))
         return total_s
 
     def _pss_bytes(self) -> int | None:
@@ -284,13 +284,11 @@ class ProcWatch:
         wait_s = self._random.uniform(0.5, 1.5) * cost_s / PSS_SHARE_RATIO
         self._next_pss_s = self._clock.monotonic_s() + wait_s
         if seen is None:
-            text = "the workers' memory cannot be seen: they are another user's, or the kernel does not tell"
-            self._warn("no-memory-figures", text)
+            self._warn(*no_memory_figures())
             return None
         self._n_read += seen.n_read
         self._n_missed += seen.n_missed
         n_all = self._n_read + self._n_missed
         if n_all >= MISSED_AMONG and self._n_missed > MISSED_RATIO * n_all:
-            missed = f"{percent(self._n_missed / n_all)} of the service's processes ended before their memory"
-            self._warn("memory-missed", f"{missed} could be read; those like them stand for them")
+            self._warn(*memory_missed(self._n_missed / n_all))
         return seen.pss_bytes

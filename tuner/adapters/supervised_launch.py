@@ -26,6 +26,8 @@ from tuner.core.command_words import is_runner, is_shell
 from tuner.core.errors import ConfigError
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.messages import invalid
+from tuner.core.messages.launch import log_long
 from tuner.core.service import ServiceSpec
 from tuner.core.window import VoidReason
 
@@ -98,7 +100,7 @@ class SupervisedLaunch:
         """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
         self.bound_logs()
         if who := self.launcher_ended():
-            self._note("launcher", "launcher-died", f"{who} ended while the layout ran")
+            self._note("launcher", invalid.launcher_died(who))
         self._note_deaths()
         if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
             self._note_missing()
@@ -129,11 +131,7 @@ class SupervisedLaunch:
         for process, log in enumerate(self.log_files):
             if bound(log) and log not in self._long_logs:
                 self._long_logs.add(log)
-                self._warn(
-                    "log-long",
-                    f"process {process + 1} of {self.n_programs} of {self.layout} has logged more than"
-                    f" {2 * KEPT_BYTES >> 20} MiB; of its log the last {KEPT_BYTES >> 20} MiB are kept",
-                )
+                self._warn(*log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES))
 
     def supervised(self, wait_s: float = 0.0) -> bool:
         """Whether supervisord lives; waits up to *wait_s* for its end."""
@@ -194,14 +192,12 @@ class SupervisedLaunch:
             os.close(self._supervisord)
             self._supervisord = _CLOSED
 
-    def _note(self, key: object, slug: str, detail: str) -> None:
-        self._problems.setdefault(key, VoidReason(slug, detail))
+    def _note(self, key: object, reason: VoidReason) -> None:
+        self._problems.setdefault(key, reason)
 
     def _note_deaths(self) -> None:
         for process in self.watch.newly_dead():
-            self._note(
-                ("died", process), "worker-died", f"{self._name(process)} ended: {self.end_of(process)}"
-            )
+            self._note(("died", process), invalid.worker_died(self._name(process), self.end_of(process)))
 
     def _workers(self) -> dict[int, str]:
         """Pid and name of each."""
@@ -232,8 +228,7 @@ class SupervisedLaunch:
         n_wanted = self._spec.shape(self.layout).processes
         self._n_missing = max(0, n_wanted - n_found)
         if self._n_missing and before:
-            seen = f"{counted(n_found, 'worker process')} of {n_wanted} run"
-            self._note("workers", "wrong-layout", f"{seen} below {self._spec.name}")
+            self._note("workers", invalid.processes_missing(n_found, n_wanted, self._spec.name))
 
     def _note_threads(self, least: int, most: float) -> None:
         """Note wrong numbers. Too many are right where a library starts threads of its own."""
@@ -242,9 +237,7 @@ class SupervisedLaunch:
             if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
                 continue
             if not least <= n_threads <= most:
-                wanted = f"{least} or more" if most == inf else f"{least} to {most}"
-                wanted = f"{least}" if least == most else wanted
-                self._note(("threads", pid), "wrong-layout", f"{name} has {n_threads} threads, not {wanted}")
+                self._note(("threads", pid), invalid.wrong_threads(name, n_threads, least, most))
 
     def _starts_own_threads(self, pid: int) -> bool:
         if pid not in self._have_pools and pools_of(pid).causes:

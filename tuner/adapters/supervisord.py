@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from tuner.adapters import supervisord_config as config
 from tuner.adapters.guardian import Guardian
@@ -20,13 +20,14 @@ from tuner.adapters.sweep import Swept
 from tuner.adapters.worker_jobs import WorkerJobs
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.messages.host import leftover_processes, no_launch_cgroup
+from tuner.core.messages.launch import stopped_by_kill
 from tuner.core.service import ServiceSpec
 from tuner.ports import Clock
 
 SETTLE_S = 0.5  #: a worker counts as RUNNING once it has been executed and has lived that long
 _STOP_SLACK_S = 5.0  #: beyond stop_wait_s, when supervisord itself sends SIGKILL
 _TICK_S = 0.05
-_NAMED = 8  #: processes in a warning
 
 
 class SupervisordLauncher:
@@ -139,7 +140,7 @@ class SupervisordLauncher:
                 pid = guardian.start(folder / config.OWN_JOB)
                 if guardian.hindered is not None and not self._told_of_cgroups:
                     self._told_of_cgroups = True
-                    self._warn("no-launch-cgroup", f"{layout} has no cgroup of its own: {guardian.hindered}")
+                    self._warn(*no_launch_cgroup(layout, guardian.hindered))
                 launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid, self._warn, self._known)
                 self._log_files = launch.log_files
                 await_running(launch, status, self._settle_s)
@@ -241,15 +242,13 @@ class SupervisordLauncher:
             launch.supervised(wait_s=_STOP_SLACK_S)
         if n_killed := launch.n_killed():
             self._warn(
-                "stopped-by-kill",
-                f"{n_killed} of {launch.n_programs} processes of {launch.layout} did not stop within "
-                f"{spec.stop_wait_s:g} s of {spec.stop_signal} and were killed; "
-                "work in hand may be lost",
+                *stopped_by_kill(
+                    launch.layout, n_killed, launch.n_programs, spec.stop_wait_s, spec.stop_signal
+                )
             )
 
-    def _tell_leftovers(self, swept: Swept, when: str) -> None:
-        for what, processes in (("had to be ended", swept.met), ("could not be ended", swept.left)):
-            if processes:
-                named, n_more = ", ".join(processes[:_NAMED]), len(processes) - _NAMED
-                rest = f" and {n_more} more" if n_more > 0 else ""
-                self._warn("leftover-processes", f"{when} a launch these {what}: {named}{rest}")
+    def _tell_leftovers(self, swept: Swept, when: Literal["before", "after"]) -> None:
+        if swept.met:
+            self._warn(*leftover_processes(when, swept.met, ended=True))
+        if swept.left:
+            self._warn(*leftover_processes(when, swept.left, ended=False))

@@ -11,6 +11,7 @@ from tuner.adapters.virtual_service import Service
 from tuner.adapters.virtual_troubles import Kind, Trouble
 from tuner.core.layout import Layout
 from tuner.core.load import LoadAverage
+from tuner.core.messages import invalid
 from tuner.core.window import VoidReason
 
 _QUIET_CORES = 0.02  #: what a box runs beside a study
@@ -142,9 +143,7 @@ class RunningLayout:
             self.foreign_cpu_s += elapsed_s * self._troubles["foreign-cpu"].size * self._cores
         for kind in ("dies", "dies-warming"):
             if kind in self._troubles and in_s >= self._troubles[kind].after_s:
-                self._problems["died"] = VoidReason(
-                    "worker-died", f"process 0 (pid {_PID}) exited with code 1"
-                )
+                self._problems["died"] = invalid.worker_died(f"process 1 (pid {_PID})", "exit status 1")
         if "wrong-threads" in self._troubles and in_s >= self._troubles["wrong-threads"].after_s:
             self._wrong_threads(self.layout.threads + 3)
         jump = self._troubles.get("clock-jump")
@@ -153,5 +152,6 @@ class RunningLayout:
             del self._troubles["clock-jump"]
 
     def _wrong_threads(self, n_threads: int) -> None:
-        detail = f"process 0 has {n_threads} threads, {self.layout.threads} were asked for"
-        self._problems.setdefault("threads", VoidReason("wrong-layout", detail))
+        wanted = self.layout.threads
+        reason = invalid.wrong_threads(f"process 1 (pid {_PID})", n_threads, wanted, wanted)
+        self._problems.setdefault("threads", reason)

@@ -14,6 +14,7 @@ from tuner.bootstrap.web import WEB, url_of, web_script
 from tuner.core.command_words import split_command, taken_apart
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.errors import ConfigError
+from tuner.core.messages.service import service_behind
 from tuner.core.wrappers import is_assignment
 
 if TYPE_CHECKING:
@@ -69,11 +70,7 @@ def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[st
         kind = "script" if behind.service is None else behind.service.name
         if kind == "script" and (found := named_later(words)) is not None:
             warn = more.setdefault("cautions", {}).__setitem__
-            warn(
-                "service-behind",
-                f"{words[0]} is measured as a script of your own. If it starts {found.name}, add --service"
-                f" {found.name}",
-            )
+            warn(*service_behind(words[0], found.name))
     if kind in ("script", WEB) and asked.get("name") is None:
         more["name"] = _name_of(words)
     return {**more, **asked, "kind": kind}

@@ -21,6 +21,7 @@ from tuner.core.doctor.finding import Finding, blockers
 from tuner.core.doctor.room import FolderSeen, Planned, needed, study_bytes
 from tuner.core.doctor.service import LockSeen
 from tuner.core.layout import Layout
+from tuner.core.messages.host import unfit
 from tuner.core.service import ServiceSpec
 from tuner.core.validity import foreign_limit_cores
 
@@ -81,7 +82,7 @@ def tell_what_blocks(
 ) -> None:
     """Before a study begins: one line for each thing that it will not fit, as far as that is quick to see."""
     for finding in blockers(room_findings(room_of(settings, layouts, spec, study))):
-        warn("unfit", f"{finding.check}: {finding.found}: {finding.effect}; {finding.cure}")
+        warn(*unfit(finding.check, finding.found, finding.effect, finding.cure))
 
 
 def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.layout import Layout
+from tuner.core.messages.feeders import latency_at_saturation
 from tuner.core.records import StudyRecord
 from tuner.ports import Feeder
 
@@ -58,11 +59,7 @@ def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> N
     if "p95_s" not in record.limits or service.kind != "script" or service.feeder.kind != "http":
         return
     if service.feeder.rate is None:
-        warn(
-            "latency-at-saturation",
-            "max_p95 in a closed loop: latency there is clients / throughput, a matter of how many"
-            " clients there are; set feeder.rate (--rate) to limit what users would wait",
-        )
+        warn(*latency_at_saturation())
 
 
 def load_totals(scratch: Path) -> Path:

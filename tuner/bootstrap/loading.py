@@ -26,6 +26,7 @@ def with_clients_found(
     from tuner.adapters.feeders.http import HttpFeeder
     from tuner.core.clients import FOUND, first_clients, found_text
     from tuner.core.errors import MeasurementError
+    from tuner.core.messages.feeders import clients_not_found
     from tuner.study.loading import find_clients, told
 
     feeder = box.feeder
@@ -36,11 +37,7 @@ def with_clients_found(
         found = find_clients(box, feeder, record, warn, stop_requested)
     except MeasurementError as error:
         n_clients = first_clients(record.layouts)
-        warn(
-            "clients-not-found",
-            f"the number of clients that loads every layout was not found: {error.problem};"
-            f" {n_clients} clients send requests, which may be too few (--clients N)",
-        )
+        warn(*clients_not_found(error.problem, n_clients))
         return _with(record, n_clients, {})
     if found is None:
         return record

@@ -1,12 +1,9 @@
-"""Whether two probes that watched the same window counted the same.
-
-Slug given here: ``probes-disagree``.
-"""
+"""Whether two probes that watched the same window counted the same."""
 
 from __future__ import annotations
 
-from tuner.core.figures import counted, percent
 from tuner.core.layout import Layout
+from tuner.core.messages import invalid
 from tuner.core.window import Reading, VoidReason
 
 Edges = tuple[Reading, Reading]  #: of a window: what was counted when it began, and when it ended
@@ -34,9 +31,5 @@ def disagreement(
     apart, larger = abs(n_same_time - n_first), max(n_same_time, n_first)
     if apart <= within_ratio * larger + layout.total_threads:
         return ()
-    detail = (
-        f"{names[0]} counted {counted(n_first, 'item')}, {names[1]} {n_same_time:.0f} in the same time:"
-        f" {percent(apart / larger)} apart; allowed are {percent(within_ratio)} and"
-        f" {counted(layout.total_threads, 'item')} in hand"
-    )
-    return (VoidReason("probes-disagree", detail),)
+    counts = n_first, n_same_time
+    return (invalid.probes_disagree(names, counts, apart / larger, within_ratio, layout.total_threads),)

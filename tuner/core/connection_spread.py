@@ -81,17 +81,10 @@ def surplus(held: Sequence[Sequence[Held]]) -> list[Held]:
     return moved
 
 
-def uneven_told(spread: ConnectionSpread, total_threads: int) -> str | None:
-    """What is wrong with *spread*, in words; None: nothing is."""
+def uneven_ratio(spread: ConnectionSpread, total_threads: int) -> float | None:
+    """Return the share of thread time without a request; None: connections are even enough."""
     starved = spread.starved_ratio(total_threads)
-    if starved is None or starved < STARVED_RATIO:
-        return None
-    held = spread.per_worker
-    return (
-        f"its workers had {held[-1]:.3g} to {held[0]:.3g} connections, so threads lacked a request"
-        f" {100 * starved:.0f} % of the time while others had too many: its throughput is too low by about"
-        " that"
-    )
+    return None if starved is None or starved < STARVED_RATIO else starved
 
 
 def spread_kept(spread: ConnectionSpread) -> list[Any]:

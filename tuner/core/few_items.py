@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from tuner.core.durations import render_duration
-from tuner.core.figures import counted, percent
 from tuner.core.latency import Latencies, bucket_limits_ns
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.launch import few_items, mixed_items, short_window
 from tuner.core.window import Window
 
 LEAST_ITEMS = 20  #: one more or less is 5 % of them
@@ -27,32 +27,26 @@ _LEAST_SEEN = 50  #: items, to tell short from long
 _ROUND_S = 5.0
 
 
-def few_items_told(window: Window) -> str | None:
-    """Why *window* is too short for its items, and what would do; None: it is not."""
+def few_items_warning(window: Window) -> Message | None:
+    """Return the warning that *window* is too short for its items; None: it is not."""
     n = window.n_done + window.n_failed
     if n < 1:
         return None  # said elsewhere
-    longest_s, what = _longest(window, n)
+    longest_s, is_longest = _longest(window, n)
     enough_s = max(
         window.length_s * ENOUGH_ITEMS / n if n < LEAST_ITEMS else 0.0,
         LEAST_LONGEST * longest_s,
     )
-    would_do = f"a window of {render_duration(_rounded(enough_s))} would do (--window, --min-window)"
+    layout, length_s, enough_s = window.layout, window.length_s, _rounded(enough_s)
     if n < LEAST_ITEMS:
-        return (
-            f"{counted(n, 'item')} ended in a window of {render_duration(round(window.length_s, 1))}, and one"
-            f" more or less changes its figure by {percent(1 / n)}: {would_do}"
-        )
-    if window.length_s < LEAST_LONGEST * longest_s:
-        return (
-            f"a window of {render_duration(round(window.length_s, 1))} is shorter than {LEAST_LONGEST}"
-            f" times {what} ({_time(longest_s)}): {would_do}"
-        )
+        return few_items(layout, n, length_s, enough_s)
+    if length_s < LEAST_LONGEST * longest_s:
+        return short_window(layout, length_s, LEAST_LONGEST, longest_s, enough_s, is_longest=is_longest)
     return None
 
 
-def mixed_items_told(window: Window) -> str | None:
-    """That a few items take far longer than the rest, and most of the time; None: not seen."""
+def mixed_items_warning(window: Window) -> Message | None:
+    """Return the warning that a few long items take much of the time; None: not seen."""
     if window.requests is None:
         return None
     latencies = window.requests.latencies
@@ -68,19 +62,15 @@ def mixed_items_told(window: Window) -> str | None:
     all_s = sum(k * _low_s(bucket) for bucket, k in latencies.n_by_bucket.items())
     if long_s < _LEAST_TIME * all_s:
         return None
-    return (
-        f"short and long items are mixed: half of them take {_time(median_s)} or less, and"
-        f" {percent(n_long / n)} take {_LONG_RATIO:g} times that or more, which is"
-        f" {percent(long_s / all_s)} of the time; their mix and order decide what a layout gives"
-    )
+    return mixed_items(window.layout, median_s, n_long / n, _LONG_RATIO, long_s / all_s)
 
 
-def _longest(window: Window, n: int) -> tuple[float, str]:
-    """The longest item, or else the mean of all, in seconds; and which it is."""
+def _longest(window: Window, n: int) -> tuple[float, bool]:
+    """The longest item, or else the mean of all, in seconds; and whether it is the longest."""
     if window.requests is not None and window.requests.latencies.n_recorded:
         buckets = window.requests.latencies.n_by_bucket
-        return _low_s(max(buckets)), "the longest item"
-    return window.layout.total_threads * window.length_s / n, "what an item takes on average"
+        return _low_s(max(buckets)), True
+    return window.layout.total_threads * window.length_s / n, False
 
 
 def _quantile_bucket(latencies: Latencies, share: float) -> int:
@@ -104,9 +94,3 @@ def _rounded(seconds: float) -> float:
     """Up to whole five seconds, above two minutes to whole minutes."""
     step = _ROUND_S if seconds <= 120 else 60.0
     return step * ceil(seconds / step - 1e-9)
-
-
-def _time(seconds: float) -> str:
-    if seconds >= 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

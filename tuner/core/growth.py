@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Literal
 
 from tuner.core.figures import named
 from tuner.core.layout import Layout, parse_layout
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.study import grid_grows
 from tuner.core.pooled import pooled_variants, shape_of
 from tuner.core.service import connections_of
 from tuner.core.sizes import render_size
@@ -180,16 +182,12 @@ def kept_growth(growth: Growth) -> str:
     return json.dumps({"asked": growth.n_asked, "ways": ways}, sort_keys=True)
 
 
-def grown_told(growth: Growth, more: Sequence[Layout]) -> str:
-    """What became of the grid, in a sentence without its full stop."""
+def growth_warning(growth: Growth, more: Sequence[Layout]) -> Message:
+    """Return the warning that the grid grew by the layouts *more*."""
     ways = [way for way in growth.ways if way.reached != way.began]
     came = named([f"{way.reached}" for way in ways])
     began = named([f"{way.began}" for way in ways])
-    n_asked, n_all = growth.n_asked, growth.n_asked + len(more)
-    return (
-        f"twice the threads or processes of {began} gave more, up to {came}: the grid grows from {n_asked} to"
-        f" {n_all} layouts"
-    )
+    return grid_grows(began, came, growth.n_asked, growth.n_asked + len(more))
 
 
 def layouts_asked_of(study: StudyRecord) -> tuple[Layout, ...]:

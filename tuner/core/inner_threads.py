@@ -115,12 +115,6 @@ def _read(layout: Layout, text: str | None) -> InnerThreads | None:
 # ---------------------------------------------------------------------- in sentences
 
 
-def inner_warning(found: InnerThreads, cores: float) -> str:
-    """Of one layout: ``2x4 runs 34 computing threads on 2 cores: OMP_NUM_THREADS is not set (OpenMP)``."""
-    threads, on = counted(found.n_threads, "computing thread"), counted(cores, "core")
-    return f"{found.layout} runs {threads} on {on}: {found.cause}"
-
-
 def inner_told(found: Sequence[InnerThreads], cores: float, *, is_measured: bool = False) -> list[str]:
     """Of all layouts, a sentence for each cause; *is_measured*: with other numbers of these threads, too."""
     by_cause: dict[str, list[InnerThreads]] = {}

@@ -25,9 +25,9 @@ from statistics import median
 from typing import Any
 
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted
 from tuner.core.layout import Layout
 from tuner.core.masters import has_master
+from tuner.core.messages.invalid import processes_alike, threads_alike
 from tuner.core.pooled import pooled_variants, shape_of
 from tuner.core.stored_config import stored_service
 from tuner.core.window import VoidReason, Window
@@ -105,11 +105,11 @@ class RanLayouts:
         """Why *ran*, or an earlier one, is not the layout that was asked for; None: nothing shows it."""
         for other in self._of.values():
             if other.layout.variant == ran.layout.variant:
-                for detail in (*self._alike_processes(ran, other), *self._alike_threads(ran, other)):
-                    return VoidReason("layouts-alike", detail)
+                for reason in (*self._alike_processes(ran, other), *self._alike_threads(ran, other)):
+                    return reason
         return None
 
-    def _alike_processes(self, *pair: Ran) -> Iterator[str]:
+    def _alike_processes(self, *pair: Ran) -> Iterator[VoidReason]:
         pooled = pooled_variants(self.config)
         fewer, more = sorted(pair, key=lambda one: shape_of(one.layout, pooled).processes)
         asks_for_more = (
@@ -117,10 +117,9 @@ class RanLayouts:
             and has_master(self.config, fewer.layout)  # else they are what tuner itself has started
         )
         if asks_for_more and more.processes <= fewer.processes:
-            seen = counted(round(more.processes), "worker process")
-            yield f"{more.layout} ran with {seen}, no more than {fewer.layout} ({round(fewer.processes)})"
+            yield processes_alike(more.layout, round(more.processes), fewer.layout, round(fewer.processes))
 
-    def _alike_threads(self, *pair: Ran) -> Iterator[str]:
+    def _alike_threads(self, *pair: Ran) -> Iterator[VoidReason]:
         fewer, more = sorted(pair, key=lambda one: one.layout.threads)
         started = self._started(more.layout.variant)
         if started is None or more.layout.threads == fewer.layout.threads:
@@ -130,8 +129,7 @@ class RanLayouts:
         ):
             return
         if more.most_threads <= fewer.threads:
-            seen = f"{counted(round(more.most_threads), 'thread')} in a worker process"
-            yield f"{more.layout} ran with {seen}, no more than {fewer.layout} ({round(fewer.threads)})"
+            yield threads_alike(more.layout, round(more.most_threads), fewer.layout, round(fewer.threads))
 
     def _service(self) -> dict[str, Any]:
         return stored_service(self.config)

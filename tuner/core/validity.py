@@ -1,10 +1,7 @@
 """Whether a window counts, and if not, why.
 
-Slugs given here: ``source-dry``, ``disturbed`` (foreign CPU), ``stolen`` (the hypervisor gave our time to
-others), ``memory-pressure``, ``clock-jumped``, ``stalled`` (we were not awake to look), ``probe-gap`` (no
-fresh counts), ``counts-fell`` (a total went down), ``no-items``, ``wrong-layout`` (too few threads).
-``packets-lost`` (what counted items did not arrive), ``counts-unreadable`` (it is not in its format).
-``worker-died`` and more of ``wrong-layout`` come from the launch and are passed through.
+`tuner.core.messages.invalid` words the reasons. Those of the launch (``worker-died`` and others) are passed
+through.
 """
 
 from __future__ import annotations
@@ -12,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from tuner.core.figures import busy_cores, counted, percent
 from tuner.core.layout import Layout
+from tuner.core.messages import invalid
 from tuner.core.window import Reading, Sample, Usage, VoidReason
 
 FOREIGN_FLOOR_CORES = 0.15  #: above it, strangers make the largest error of a prediction
@@ -41,8 +38,7 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
     wanted, n_counting = layout.total_threads, reading.n_slots
     if n_counting is None or max(n_counting, usage.n_threads) >= wanted:
         return ()
-    detail = f"{layout} has {counted(wanted, 'thread')}: {usage.n_threads} run, {n_counting} count items"
-    return (VoidReason("wrong-layout", detail),)
+    return (invalid.too_few_threads(layout, usage.n_threads, n_counting),)
 
 
 def lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
@@ -51,13 +47,9 @@ def lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
     n_unreadable = end.n_unreadable_total - begin.n_unreadable_total
     reasons = []
     if n_lost > 0:
-        packets = counted(n_lost, "packet")
-        detail = f"the kernel dropped {packets} to the probe, and what they counted"
-        reasons.append(VoidReason("packets-lost", detail))
+        reasons.append(invalid.packets_lost(n_lost))
     if n_unreadable > 0:
-        lines = counted(n_unreadable, "line")
-        detail = f"the probe could not read {lines} that should count items, so their items are missing"
-        reasons.append(VoidReason("counts-unreadable", detail))
+        reasons.append(invalid.counts_unreadable(n_unreadable))
     return tuple(reasons)
 
 
@@ -98,8 +90,7 @@ def void_reasons(
         raise ValueError(f"a window has two edges; got {len(samples)} samples and {len(usage)} usages")
     reasons = [*problems]
     if source_dry:
-        dry = "the source ran out of items within the window"
-        reasons.append(VoidReason("source-dry", _with_reasons(dry, feeder_problem)))
+        reasons.append(invalid.source_dry(feeder_problem))
     reasons.extend(_disturbed(usage, foreign_limit_cores(cores, foreign_limit)))
     reasons.extend(_short_of_memory(usage, memory_pressure_limit))
     reasons.extend(_clock_jumped(samples, usage))
@@ -128,14 +119,12 @@ def _disturbed(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReaso
     elapsed_s = last.at_s - first.at_s
     if elapsed_s <= 0:
         return  # the clock went back: said elsewhere
-    limit = f"the limit is {limit_cores:.2f}"
     foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
     if foreign_cores > limit_cores:
-        used = busy_cores(foreign_cores)
-        yield VoidReason("disturbed", f"others on the box used {used} on average; {limit}")
+        yield invalid.disturbed(foreign_cores, limit_cores)
     stolen_cores = (last.steal_s_total - first.steal_s_total) / elapsed_s
     if stolen_cores > limit_cores:
-        yield VoidReason("stolen", f"the hypervisor took {busy_cores(stolen_cores)} on average; {limit}")
+        yield invalid.stolen(stolen_cores, limit_cores)
 
 
 def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[VoidReason]:
@@ -145,32 +134,27 @@ def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[Voi
         return
     ratio = (last.memory_pressure_s_total - first.memory_pressure_s_total) / elapsed_s
     if ratio > limit_ratio:
-        waited = f"tasks waited for memory in {percent(ratio)} of the window"
-        yield VoidReason("memory-pressure", f"{waited}; the limit is {percent(limit_ratio)}")
+        yield invalid.memory_pressure(ratio, limit_ratio)
 
 
 def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator[VoidReason]:
     moments_s = ([sample.at_s for sample in samples], [moment.at_s for moment in usage])
     back_s = max(earlier - later for at_s in moments_s for earlier, later in pairwise(at_s))
     if back_s > 0:
-        yield VoidReason("clock-jumped", f"the monotonic clock went back by {back_s:.3f} s")
+        yield invalid.clock_went_back(back_s)
     steps_s = [
         (later.wall_s - earlier.wall_s) - (later.at_s - earlier.at_s) for earlier, later in pairwise(usage)
     ]
     step_s = max(steps_s, key=abs)
     if abs(step_s) > WALL_STEP_S:
-        detail = (
-            f"the wall clock moved by {step_s:+.1f} s against the monotonic one (set by hand, or suspended)"
-        )
-        yield VoidReason("clock-jumped", detail)
+        yield invalid.wall_clock_jumped(step_s)
 
 
 def _stalled(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason, ...]:
     gap_s = max(later - earlier for earlier, later in pairwise(looks_s))
     if gap_s <= MISSED_INTERVALS * interval_s:
         return ()
-    detail = f"nothing was seen for {gap_s:.1f} s; one sample every {interval_s:g} s was due"
-    return (VoidReason("stalled", detail),)
+    return (invalid.stalled(gap_s, interval_s),)
 
 
 def _probe_gap(
@@ -180,8 +164,7 @@ def _probe_gap(
     gap_s = longest_gap_s([sample.at_s for sample in samples], looks_s)
     if gap_s <= MISSED_INTERVALS * interval_s:
         return ()
-    detail = f"the probe gave no fresh count for {gap_s:.1f} s; one every {interval_s:g} s was due"
-    return (VoidReason("probe-gap", _with_reasons(detail, problem)),)
+    return (invalid.probe_gap(gap_s, interval_s, problem),)
 
 
 def _no_items(samples: Sequence[Sample], *problems: str) -> Iterator[VoidReason]:
@@ -189,23 +172,14 @@ def _no_items(samples: Sequence[Sample], *problems: str) -> Iterator[VoidReason]
     first, last = samples[0], samples[-1]
     if last.n_done_total == first.n_done_total:
         n_failed = last.n_failed_total - first.n_failed_total
-        seen = f"no item was finished well in the window, {n_failed} failed"
-        if not n_failed:
-            seen = _with_reasons("no item was finished in the window", *problems)
-        yield VoidReason("no-items", seen)
-
-
-def _with_reasons(seen: str, *problems: str) -> str:
-    known = "; ".join(problem for problem in problems if problem)
-    return f"{seen}: {known}" if known else seen
+        yield invalid.only_failed_items(n_failed) if n_failed else invalid.no_items(*problems)
 
 
 def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:
     for earlier, later in pairwise(samples):
-        for name, before, after in (
-            ("items done", earlier.n_done_total, later.n_done_total),
-            ("items failed", earlier.n_failed_total, later.n_failed_total),
-        ):
-            if after < before:
-                yield VoidReason("counts-fell", f"the count of {name} fell from {before} to {after}")
-                return
+        if later.n_done_total < earlier.n_done_total:
+            yield invalid.counts_fell("finished", earlier.n_done_total, later.n_done_total)
+            return
+        if later.n_failed_total < earlier.n_failed_total:
+            yield invalid.counts_fell("failed", earlier.n_failed_total, later.n_failed_total)
+            return

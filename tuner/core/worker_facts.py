@@ -46,13 +46,6 @@ def gil_came_back(provenance: Mapping[str, str], variant: str) -> bool:
     return told == ("off", "on")
 
 
-def gil_back_told(module: str | None, variant: str) -> str:
-    """That a free-threaded Python runs with its GIL on, and why, in a sentence without its full stop."""
-    why = "a module was" if module is None else f"module {module} was"
-    whose = f"the workers of {variant}" if variant else "the workers"
-    return f"the GIL came back in {whose}: {why} imported without free-threading support"
-
-
 def for_each_variant(
     facts: Mapping[str, str], names: Collection[str], variants: Collection[str]
 ) -> dict[str, str]:

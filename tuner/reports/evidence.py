@@ -8,11 +8,12 @@ from tuner.core.axis_effects import axes_of
 from tuner.core.computing import OMP
 from tuner.core.figures import busy_cores, percent
 from tuner.core.inner_threads import InnerThreads, inner_threads_of, inner_told
+from tuner.core.messages import launch as messages
 from tuner.core.others import Others
 from tuner.core.ranking import Ranking
 from tuner.core.records import StudyRecord
 from tuner.core.weakened import weakened_by
-from tuner.core.worker_facts import GIL_MODULE, fact_of, gil_back_told, gil_came_back, has_gil
+from tuner.core.worker_facts import GIL_MODULE, fact_of, gil_came_back, has_gil
 
 LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
 
@@ -75,10 +76,10 @@ def gil_told(study: StudyRecord) -> list[str]:
     """Where workers of a free-threaded Python ran with a GIL, a sentence each; none where none did."""
     facts = study.provenance
     return [
-        f"{told[0].upper()}{told[1:]}."
+        f"{text[0].upper()}{text[1:]}."
         for variant in _variants(study)
         if gil_came_back(facts, variant)
-        for told in [gil_back_told(fact_of(facts, GIL_MODULE, variant), variant)]
+        for text in [messages.gil_came_back(fact_of(facts, GIL_MODULE, variant), variant).text]
     ]
 
 

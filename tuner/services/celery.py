@@ -17,7 +17,7 @@ _PREFORK = ("prefork", "processes")
 _INCLUDE = "CELERY_WORKER_INCLUDE"
 _QUEUES = "CELERY_WORKER_QUEUES"  #: as -Q
 _MODULE = "tuner_celery"  #: counts what a node finishes; the probe puts it into the folder of counters
-_BEGUN = "each attempt as an item, also those that fail or are retried; finished counts what ends well"
+_BEGUN = "each attempt, also failed and retried ones; finished counts only successful tasks"
 #: options that tuner has a say in; what the command says is taken out, as of two -P the first one counts
 #: where the patches of gevent are concerned, and the last one everywhere else
 _OURS = ("-P", "--pool", "-c", "--concurrency", "-n", "--hostname")
@@ -206,7 +206,7 @@ SERVICE = Service(
             _THROUGH.counts,
             _THROUGH.costs,
             _through,
-            counts_too=f"{ALSO_FAILED}; finished counts what ends well",
+            counts_too=f"{ALSO_FAILED}; finished counts only successful tasks",
         ),
         Counted(
             "events",

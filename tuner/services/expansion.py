@@ -10,6 +10,14 @@ from typing import Any
 
 from tuner.core.command_words import CommandWords, split_command, taken_apart
 from tuner.core.errors import ConfigError
+from tuner.core.messages.service import (
+    failures_counted,
+    loses_at_stop,
+    nothing_feeds,
+    probe_costs,
+    queue_told,
+    workers_are_threads,
+)
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 from tuner.services.running import escaped
 
@@ -62,29 +70,29 @@ def expanded(
     warn = cautions.__setitem__
     of_queue = _told_queue(service, user.command, asked)
     if of_queue != Told():
-        warn("queue-told", _queue_told(service, of_queue))
+        warn(*queue_told(service.name, _added_by(of_queue)))
     if any(form.without_gil for form in forms) and gil_is_off(started, {**environment, **user.variables}):
         forms = [form.without_gil or form for form in forms]
         if any(form.workers == "threads" for form in forms):
-            warn("workers-are-threads", _ON_THREADS_TOLD.format(service.name))
+            warn(*workers_are_threads(service.name))
     section: dict[str, Any] = {"kind": "script", "record": service.name, "name": service.name}
-    if losses := [f"{form.name} loses {form.loses}" for form in forms if form.loses]:
-        warn("loses-at-stop", f"{service.name} when it is stopped: {'; '.join(losses)}")
+    if losses := [(form.name, form.loses) for form in forms if form.loses]:
+        warn(*loses_at_stop(service.name, losses))
     counted = None
     if not isinstance(asked.get("probe"), Mapping):
         counted = _counted(service, asked.get("probe"), names)
         section["probe"] = dict(counted.section(user.command, settings))
         _check_counted(section["probe"], feeder)
         if counted.cost_warning:
-            warn("probe-costs", counted.cost_warning)
+            warn(*probe_costs(counted.cost_warning))
         if counted.counts_too:
-            warn("failures-counted", f"{service.name}: the probe {counted.name} counts {counted.counts_too}")
+            warn(*failures_counted(service.name, counted.name, counted.counts_too))
     if "feeder" not in asked:
         found = service.feeder(user.command, settings)
         if found is not None:
             section["feeder"] = dict(found)
         elif service.unfed:
-            warn("nothing-feeds", service.unfed)
+            warn(*nothing_feeds(service.unfed))
     if not service.logs(user.command):
         forms = [replace(form, ready=None) for form in forms]
     told = {
@@ -106,10 +114,6 @@ def expanded(
 
 
 QUEUE_TOLD = "queue-told"  #: the caution of a study whose workers are told which queue to read
-_ON_THREADS_TOLD = (
-    "{} starts threads in place of worker processes, because the GIL of its Python is off: a layout is one"
-    " process, as 1x4 with four workers"
-)
 _EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
 #: what a variant of a script has, beside its command and environment
 _OF_VARIANT = (
@@ -261,13 +265,9 @@ def _told_queue(service: Service, command: Command, asked: Mapping[str, Any]) ->
     return service.told_queue(escaped(str(queue)))
 
 
-def _queue_told(service: Service, told: Told) -> str:
-    """The caution that the workers are told which queue to read."""
-    words = ", ".join([f"{name}={value}" for name, value in told.environment.items()] + [*told.flags])
-    return (
-        f"the command names no queue, so its workers get {words} while {service.name} is measured; in"
-        " production the command stays as it is"
-    )
+def _added_by(told: Told) -> str:
+    """Return the variables and options that name the queue, as they are typed."""
+    return ", ".join([f"{name}={value}" for name, value in told.environment.items()] + [*told.flags])
 
 
 def _words(command: Any) -> tuple[str, ...]:

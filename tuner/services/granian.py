@@ -141,7 +141,7 @@ SERVICE = Service(
                 ),
                 _METRICS,
             ),
-            counts_too="requests that are answered with an error as items, too",
+            counts_too="requests with an error response, too",
         ),
     ),
     feeder=http_feeder,

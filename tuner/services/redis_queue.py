@@ -10,7 +10,7 @@ from tuner.services.record import Command, Counted, Section, Setting
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 #: of messages that are gone from a queue: nobody knows how they ended. One that comes back to be retried
 #: makes up for its attempt before
-ALSO_FAILED = "those that fail as items, too"
+ALSO_FAILED = "failed items, too"
 
 
 def queue_settings(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from tuner.core.errors import MeasurementError, TunerError
+from tuner.core.messages.host import hook_failed
 from tuner.ports import Hooks
 from tuner.study.outcome import INTERRUPTED, StudyOutcome
 
@@ -22,7 +23,7 @@ def between(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) -> It
         try:
             hooks.run(f"after_{what}", facts)
         except MeasurementError as error:
-            warn("hook-failed", error.problem)
+            warn(*hook_failed(error.problem))
 
 
 def led(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
 
-from tuner.core.connection_spread import uneven_told
+from tuner.core.connection_spread import uneven_ratio
 from tuner.core.errors import ConfigError
 from tuner.core.interval import Estimate
 from tuner.core.layout import Layout
@@ -261,7 +261,7 @@ def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str)
                 f"{name}: each process works on many requests at once, and the model has one for each thread",
                 hint=f"Compare what was measured: tuner rank {name}",
             )
-        if spread is None or uneven_told(spread, one.layout.total_threads) is None:
+        if spread is None or uneven_ratio(spread, one.layout.total_threads) is None:
             found.append(one)
     if not found:
         raise ConfigError(

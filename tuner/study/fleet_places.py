@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core.figures import counted
 from tuner.core.fleet import Place
+from tuner.core.messages.study import block_ends_after_budget, budget_over_in_fleet, left_out
 from tuner.core.records import StudyRecord
 from tuner.core.spreading import SpreadingStrategy
 from tuner.ports import FleetProgress
@@ -78,8 +78,7 @@ class Places:
         self._strategy.learn(done_of(work.place, work.cell, failed, is_whole=is_whole))
         for layout in failed:
             if layout not in self._failing.over_limit:
-                text = f"{layout} gave no window at any attempt and is left out from now on"
-                self._progress.warning("left-out", text)
+                self._progress.warning(*left_out(layout))
 
     def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:
         """What was reached by now, over all sessions."""
@@ -116,13 +115,10 @@ class Places:
             return True
         if any(cell.is_done for cell in self._cells.values()):
             return False
-        where = f"block {place.block + 1} on {place.box}"
-        text = f"{where} will end after the budget; half of it would be of no use"
-        self._progress.warning("budget-short", text)
+        self._progress.warning(*block_ends_after_budget(place.block, place.box))
         return True
 
     def _tell_out_of_budget(self) -> None:
         if not self.out_of_budget:
             self.out_of_budget = True
-            text = f"the budget ends after {counted(self._history.n_windows, 'window')}"
-            self._progress.warning("budget-over", text)
+            self._progress.warning(*budget_over_in_fleet(self._history.n_windows))

@@ -7,6 +7,7 @@ from math import inf
 
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.fleet import BoxFacts
+from tuner.core.messages.fleet import box_left_out
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.simulated import is_simulated
 from tuner.ports import Clock, FleetProgress, Store
@@ -94,7 +95,7 @@ class Roster:
         if member.work is not None:
             self._give_up(member, why)
         self._store.end_box(member.facts.name, self._clock.wall_s(), why)
-        self._progress.warning("box-left-out", f"{member.facts.name} is left out: {why}")
+        self._progress.warning(*box_left_out(member.facts.name, why))
         if not self.in_use:
             self._alone_since_s = self._clock.monotonic_s()
 

@@ -22,6 +22,9 @@ from tuner.core.fleet import (
     WarmedUp,
     Warned,
 )
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.fleet import launch_lost, needs_boxes
+from tuner.core.messages.study import block_without_window_on
 from tuner.core.ran import refuse_alike
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.spreading import SpreadingStrategy
@@ -149,11 +152,7 @@ class _FleetStudy:
         self._is_over = True  # whoever is there was asked, and has nothing to do
         answer, n_boxes = self._strategy.answer(), self._roster.n_ever
         if self._asked.strategy == "race" and not answer.reached and answer.ties and n_boxes > 1:
-            n = counted(n_boxes, "box")
-            text = (
-                f"layouts differ too much from box to box for {n} to tell: it takes more boxes, not windows"
-            )
-            self._progress.warning("needs-boxes", text)
+            self._progress.warning(*needs_boxes(n_boxes))
         return True
 
     def _must_end(self) -> bool:
@@ -219,7 +218,7 @@ class _FleetStudy:
                 self._has_changed = True
                 self._roster.went(box, why)
             case Warned(box, slug, text):
-                self._progress.warning(slug, f"{box}: {text}")
+                self._progress.warning(*Message(slug, text).on(box))
             case _:
                 self._take_of_order(news)
 
@@ -283,7 +282,7 @@ class _FleetStudy:
         member.warm_wall_s = self._clock.wall_s()
         self._settling.add(launch)
         if (alarm := alarm_of(launch, self._settling)) is not None:
-            self._progress.warning("never-settled", f"{member.facts.name}: {alarm}")
+            self._progress.warning(*alarm.on(member.facts.name))
         self._progress.launch_ended(member.facts.name)
         self._braked = braked_by(launch.error, BRAKED) or self._braked
         self._roster.has_served |= launch.error is None
@@ -319,8 +318,7 @@ class _FleetStudy:
             return
         member.work, cell = None, work.cell
         if cell.is_void and not cell.is_over_limit:
-            where = f"in block {cell.block + 1} on {name}"
-            self._progress.warning("cell-void", f"{cell.layout} lacks a valid window {where}")
+            self._progress.warning(*block_without_window_on(cell.layout, cell.block, name))
         is_whole = not note_place(member, cell, self._places.elsewhere(name))
         self._places.end(work, is_whole=is_whole)
         why = enough_of(member, cell)
@@ -331,7 +329,7 @@ class _FleetStudy:
         """The box is there, its launch is not: it makes another one, though not for ever."""
         self._end_lost(work, why)
         work.n_lost += 1
-        self._progress.warning("launch-lost", f"{member.facts.name}: {work.place.asked.layout}: {why}")
+        self._progress.warning(*launch_lost(member.facts.name, work.place.asked.layout, why))
         if work.n_lost >= self._asked.max_attempts:
             self._give_up(member, why)
             self._roster.leave_out(member, f"{counted(work.n_lost, 'launch')} in a row came to nothing")

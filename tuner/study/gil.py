@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuner.core.messages.launch import gil_came_back
 from tuner.core.records import LaunchRecord
-from tuner.core.worker_facts import GIL, GIL_MODULE, GIL_SEEN, fact_of, gil_back_told, key_of
+from tuner.core.worker_facts import GIL, GIL_MODULE, GIL_SEEN, fact_of, key_of
 from tuner.ports import Store
 
 
@@ -25,4 +26,4 @@ def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None
         told[key_of(GIL_MODULE, variant)] = launch.gil_module
     store.add_to_study((), told)
     if launch.has_gil and fact_of(facts, GIL, variant) == "off":
-        warn("gil-came-back", gil_back_told(launch.gil_module, variant))
+        warn(*gil_came_back(launch.gil_module, variant))

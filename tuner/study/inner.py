@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.core.inner_threads import fact_of_inner, inner_of, inner_warning, kept_inner
+from tuner.core.inner_threads import fact_of_inner, inner_of, kept_inner
+from tuner.core.messages.launch import inner_threads
 from tuner.core.window import Window
 from tuner.ports import Store
 
@@ -16,4 +17,4 @@ def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -
         return
     if (found := inner_of(window)) is not None:
         store.add_to_study((), kept_inner(found))
-        warn("inner-threads", inner_warning(found, study.box_cores))
+        warn(*inner_threads(found.layout, found.n_threads, study.box_cores, found.cause))

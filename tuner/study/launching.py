@@ -7,10 +7,20 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
 from tuner.core.brake import BRAKED, OVER_LIMIT, Braked
-from tuner.core.connection_spread import uneven_told
+from tuner.core.connection_spread import uneven_ratio
 from tuner.core.errors import MeasurementError
-from tuner.core.few_items import few_items_told, mixed_items_told
+from tuner.core.few_items import few_items_warning, mixed_items_warning
 from tuner.core.layout import Layout
+from tuner.core.messages import study as messages
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.feeders import connections_uneven
+from tuner.core.messages.launch import (
+    launch_failed,
+    launch_lost_its_source,
+    nothing_counted,
+    over_limit,
+    several_interpreters,
+)
 from tuner.core.pace import Pace
 from tuner.core.ran import RanLayouts, refuse_alike
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
@@ -93,8 +103,7 @@ class Workbench:
 
         launch = self._made(launch, cell.window_s, ending, take_windows)
         if launch.error is None and not cell.is_done and not self.stop.requested():
-            text = f"{launch.layout} was stopped: the budget has no room any more for its window"
-            self.progress.warning("budget-short", text)
+            self.progress.warning(*messages.no_time_for_window(launch.layout))
         return launch
 
     def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
@@ -198,7 +207,7 @@ class Workbench:
     def _with_gil(self, launch: LaunchRecord, live: Launch, watch: Watch) -> LaunchRecord:
         """*launch* with what was seen of the GIL of its workers."""
         if (n := watch.n_interpreters()) > 1:
-            self._warn_once("several-interpreters", interpreters_told(launch.layout, n))
+            self._warn_once(several_interpreters(launch.layout, n))
         has_gil = watch.has_gil()
         return replace(launch, has_gil=has_gil, gil_module=live.gil_module() if has_gil else None)
 
@@ -207,31 +216,32 @@ class Workbench:
         if requests is None or requests.rate_per_s is not None:
             return  # at a rate threads have no request because none is due
         spread = requests.spread
-        if spread is not None and (told := uneven_told(spread, window.layout.total_threads)) is not None:
+        starved = None if spread is None else uneven_ratio(spread, window.layout.total_threads)
+        if spread is not None and starved is not None:
+            held = spread.per_worker
             self.progress.warning(
-                "connections-uneven", f"{window.layout} in window {window.index + 1}: {told}"
+                *connections_uneven(window.layout, window.index + 1, held[-1], held[0], starved)
             )
 
     def _warn_of_items(self, window: Window) -> None:
         if window.void:
             return
-        if (told := few_items_told(window)) is not None:
-            self._warn_once("few-items", f"{window.layout}: {told}")
-        if (told := mixed_items_told(window)) is not None:
-            self._warn_once("mixed-items", f"{window.layout}: {told}")
+        for message in (few_items_warning(window), mixed_items_warning(window)):
+            if message is not None:
+                self._warn_once(message)
 
-    def _warn_once(self, slug: str, text: str) -> None:
+    def _warn_once(self, message: Message) -> None:
         """Of what holds for all launches of the service: once in a session is enough."""
-        if slug not in self.said:
-            self.said.add(slug)
-            self.progress.warning(slug, text)
+        if message.slug not in self.said:
+            self.said.add(message.slug)
+            self.progress.warning(*message)
 
     def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
         launch = replace(launch, error=problem)
-        which = f"attempt {launch.attempt} of {self.study.max_attempts}"
         if (lost := lost_source(launch)) is not None:
-            problem, which = lost, "this attempt does not count"
-        self.progress.warning("launch-failed", f"{problem} ({which})")
+            self.progress.warning(*launch_lost_its_source(lost))
+        else:
+            self.progress.warning(*launch_failed(problem, launch.attempt, self.study.max_attempts))
         return launch
 
     def _cross_check(
@@ -251,13 +261,12 @@ class Workbench:
         """
         brake, passed = self.box.brake, braked.problem
         assert brake is not None
-        stopped = f"the brake stopped {launch.layout} {passed}"
         still = brake.still_over(facts, self.stop.requested) if brake.leaves_out else None
         if brake.leaves_out and not still:
-            self.progress.warning("over-limit", f"{stopped}; it is left out from now on")
+            self.progress.warning(*over_limit(launch.layout, passed))
             return f"{OVER_LIMIT}: {passed}"
         why = f"; and with nothing running, {still}" if still else ""
-        self.progress.warning("braked", f"{stopped}{why}; the study stops here")
+        self.progress.warning(*messages.braked(launch.layout, passed, still))
         return f"{BRAKED}: {passed}{why}"
 
     def _warm_up(self, running: RunningLayout, launch_id: int, ending: _Ending) -> Warmup:
@@ -265,11 +274,8 @@ class Workbench:
         warmup = running.warm_up(self._warming_told(layout), ending.is_due, ending.warmup_s())
         self.store.add_warmup(launch_id, running.unkept_warmup())
         if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
-            why = f": {warmup.problem}" if warmup.problem else ""
-            if self.box.feeder.requests() is None and (clue := running.launch.clue()):
-                why += f". {clue}"
-            text = f"{layout} counted no item in {warmup.lasted_s:.0f} s of warm-up{why}"
-            self.progress.warning("nothing-counted", text)
+            clue = running.launch.clue() if self.box.feeder.requests() is None else ""
+            self.progress.warning(*nothing_counted(layout, warmup.lasted_s, warmup.problem, clue))
         return warmup
 
     def _paced(
@@ -343,11 +349,3 @@ def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
         "position": str(launch.position),
         "attempt": str(launch.attempt),
     }
-
-
-def interpreters_told(layout: Layout, n: int) -> str:
-    """That worker processes have several GILs, which no figure of tuner's has."""
-    return (
-        f"{layout}: a worker process has {n} interpreters with a GIL each (subinterpreters); tuner does not"
-        " support them: what it says of the GIL is of the first one"
-    )

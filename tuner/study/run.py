@@ -8,9 +8,9 @@ from math import inf
 
 from tuner.core.brake import BRAKED, braked_by, stopped_by_brake
 from tuner.core.durations import render_rest
-from tuner.core.figures import block_told, counted
-from tuner.core.growth import GREW, Growth, grown_told, kept_growth
+from tuner.core.growth import GREW, Growth, growth_warning, kept_growth
 from tuner.core.layout import Layout
+from tuner.core.messages import study as messages
 from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.strategy import Proposal, Strategy
 from tuner.core.summary import record_of
@@ -200,7 +200,7 @@ class _Study:
         self._recall()
         if more:
             self._grew(self._asked)
-            self._progress.warning("grid-grows", grown_told(growth, more))
+            self._progress.warning(*growth_warning(growth, more))
         self._scouts_first = False
         self._begin()
 
@@ -214,7 +214,7 @@ class _Study:
         if over is None or self._stop.requested():
             return False
         self._braked = f"before anything was started: {over}"
-        self._progress.warning("braked", f"with nothing running, {over}; no layout is started")
+        self._progress.warning(*messages.braked_before_start(over))
         return True
 
     def _measure(self) -> None:
@@ -263,11 +263,7 @@ class _Study:
             return True
         if (self._course.n_blocks_done == 0 or block.is_begun) and self._timetable.has_room(rest[0]):
             needs, left = render_rest(self._timetable.expected_s(rest)), render_rest(left_s)
-            text = (
-                f"{block_told(block.number)} may take {needs}, and {left} of the budget are left: its"
-                " warm-ups are cut short where that is needed"
-            )
-            self._progress.warning("budget-short", text)
+            self._progress.warning(*messages.warmups_cut(block.number, needs, left))
             return True
         self._tell_out_of_budget()
         return False
@@ -277,9 +273,9 @@ class _Study:
         if self._must_end():
             return
         self._out_of_budget = True
-        done, block = counted(self._course.n_blocks_done, "block"), self._block
-        part = f"; {block_told(block.number)} is not whole" if block is not None and block.is_begun else ""
-        self._progress.warning("budget-over", f"the budget ends after {done}{part}")
+        block = self._block
+        partial = block.number if block is not None and block.is_begun else None
+        self._progress.warning(*messages.budget_over(self._course.n_blocks_done, partial))
 
     def _deadline(self, launch: Proposal, *, after: Sequence[Proposal]) -> Deadline:
         return self._timetable.deadline(launch, after, self._box.clock.monotonic_s())
@@ -289,9 +285,7 @@ class _Study:
         while not cell.is_done and not self._must_end() and self._timetable.has_room(cell.rest):
             self._history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
         if cell.is_void and not cell.is_over_limit:
-            self._progress.warning(
-                "cell-void", f"{cell.layout} lacks a valid window in {block_told(cell.block)}"
-            )
+            self._progress.warning(*messages.block_without_window(cell.layout, cell.block))
         if cell.kept:
             self._n_disturbed = 0
         elif cell.is_vain and not cell.is_hopeless:
@@ -352,7 +346,7 @@ class _Study:
         keep_gil(self._store, launch, self._progress.warning)
         self._settling.add(launch)
         if (alarm := alarm_of(launch, self._settling)) is not None:
-            self._progress.warning("never-settled", alarm)
+            self._progress.warning(*alarm)
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self._braked = braked_by(launch.error, BRAKED) or self._braked
@@ -379,22 +373,20 @@ class _Study:
         elif tried.error is None or _was_cut_off(tried):
             self._works = None
         else:
-            does_not = "start" if tried.running_after_s is None else "get through its warm-up"
-            text = (
-                f"{self._asked.service} does not {does_not}, not even as {smallest}; no other layout is tried"
+            self._progress.warning(
+                *messages.never_started(
+                    self._asked.service,
+                    smallest,
+                    failed_in="start" if tried.running_after_s is None else "warm-up",
+                )
             )
-            self._progress.warning("never-started", text)
 
     def _end_if_all_fail_alike(self, launch: LaunchRecord) -> None:
         """End the study where no window counts yet and its launches fail for one reason."""
         if (failed := self._alike.add(launch)) is None:
             return
         self._works = False
-        text = (
-            f"{counted(failed, 'launch')} failed in the same way, {self._alike.smallest} among them,"
-            " and no window counts yet; no other layout is tried"
-        )
-        self._progress.warning("fails-alike", text)
+        self._progress.warning(*messages.fails_alike(failed, self._alike.smallest))
 
     def _window_taken(self, cell: Cell, launched: Launched, window: Window, launch_id: int) -> None:
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
@@ -421,27 +413,17 @@ class _Study:
     def _tell_otherwise(self) -> None:
         numbers = self._course.otherwise
         if numbers:
-            self._progress.warning(
-                "chosen-otherwise",
-                f"{len(numbers)} of the blocks in the file, block {numbers[0] + 1} the first, are not what"
-                " this tuner would have measured; all of it counts, and the study goes on from there",
-            )
+            self._progress.warning(*messages.chosen_otherwise(len(numbers), numbers[0]))
 
     def _tell_left_out(self, failed: list[Layout]) -> None:
         for layout in failed:
             if layout in self._course.over_limit:
                 continue  # told when it was stopped
-            text = f"{layout} gave no window at any attempt and is left out from now on"
-            self._progress.warning("left-out", text)
+            self._progress.warning(*messages.left_out(layout))
 
     def _tell_when_disturbed(self) -> None:
         if self._n_disturbed == MOST_DISTURBED:
-            text = (
-                f"{MOST_DISTURBED} launches in a row gave no window that counts: the study stops here; tuner"
-                " doctor names who uses the box; a new study with a higher --foreign-limit counts windows"
-                " beside them, and knows less"
-            )
-            self._progress.warning("box-not-quiet", text)
+            self._progress.warning(*messages.box_not_quiet(MOST_DISTURBED))
 
     def _outcome(self) -> StudyOutcome:
         history, course = self._history, self._course

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from tuner.core.agreement import disagreement
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.messages.probes import cross_check_gap
 from tuner.core.validity import MISSED_INTERVALS, longest_gap_s
 from tuner.core.window import Reading, VoidReason
 from tuner.ports import Counting, CrossCheck
@@ -36,10 +37,10 @@ class SecondCounting:
         """Its counts now; when it fails, its latest ones with their own time. *beside* is the first one's."""
         try:
             self._latest = self._counting.read()
-            self._problem = f": {self._latest.problem}" if self._latest.problem else ""
+            self._problem = self._latest.problem
         except MeasurementError as error:
             self._latest = self._latest or Reading(beside.at_s, 0, 0)
-            self._problem = f": {error.problem}"
+            self._problem = error.problem
         return self._latest
 
     def verdict(
@@ -60,8 +61,7 @@ class SecondCounting:
         """
         gap_s = longest_gap_s([reading.at_s for reading in own], looked_s)
         if gap_s > MISSED_INTERVALS * interval_s:
-            seen = f"{self._check.names[1]} gave no fresh count for {gap_s:.1f} s{self._problem}"
-            self._warn("cross-check-gap", f"{layout}: {seen}; its window is not compared")
+            self._warn(*cross_check_gap(layout, self._check.names[1], gap_s, self._problem))
             return ()
         edges = (readings[0], readings[-1]), (own[0], own[-1])
         return disagreement(layout, *edges, self._check.within_ratio, self._check.names)

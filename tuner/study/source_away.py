@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tuner.core.brake import braked_by
-from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError, SourceAway
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.study import source_away, source_is_back, source_lost_often, source_stays_away
 from tuner.core.records import LaunchRecord
 from tuner.ports import Clock, Feeder
 
@@ -48,31 +49,28 @@ class SourceWatch:
             return
         self.n_lost += 1
         if self.n_lost >= MOST_LOST:
-            self._give_up(f"{MOST_LOST} launches in a row lost their source")
+            self._give_up(source_lost_often(MOST_LOST))
             return
         began_s = self.clock.monotonic_s()
         told_s, pause_s = -_TOLD_EVERY_S, _FIRST_PAUSE_S
         while (why := self.feeder.away()) and not self.stop_requested():
             waited_s = self.clock.monotonic_s() - began_s
             if waited_s >= LONGEST_WAIT_S:
-                self._give_up(f"after {render_duration(round(waited_s))}: {why}")
+                self._give_up(source_stays_away(round(waited_s), why))
                 return
             if waited_s - told_s >= _TOLD_EVERY_S:
                 told_s = waited_s
-                self.warn("source-away", f"{why}; waiting for it, at most {render_duration(LONGEST_WAIT_S)}")
+                self.warn(*source_away(why, LONGEST_WAIT_S))
             self._sleep(min(pause_s, LONGEST_WAIT_S - waited_s))
             pause_s = min(pause_s * _GROWS_BY, _LONGEST_PAUSE_S)
         if not why:
-            self.warn("source-away", f"the source that {launch.layout} lost is back: the study goes on")
+            self.warn(*source_is_back(launch.layout))
 
     def _sleep(self, pause_s: float) -> None:
         ends_s = self.clock.monotonic_s() + pause_s
         while (now_s := self.clock.monotonic_s()) < ends_s and not self.stop_requested():
             self.clock.sleep_until(min(now_s + 1.0, ends_s))
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, message: Message) -> None:
         self.gave_up = True
-        self.warn(
-            "source-away",
-            f"{why}; the study stops here: --resume measures what was lost, once the source is back",
-        )
+        self.warn(*message)

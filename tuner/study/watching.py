@@ -10,6 +10,7 @@ from math import inf
 from tuner.core.brake import Braked
 from tuner.core.errors import MeasurementError
 from tuner.core.layout import Layout
+from tuner.core.messages import invalid
 from tuner.core.records import LaunchRecord, StudyRecord
 from tuner.core.requests import Requests
 from tuner.core.summary import window_from
@@ -304,7 +305,7 @@ class RunningLayout:
 
     def _braked(self, reading: Reading) -> Iterator[VoidReason]:
         if self.brake is not None and (passed := self.brake.passed(reading)):
-            yield VoidReason("braked", passed)
+            yield invalid.braked(passed)
 
     def _moment(self, n: int) -> _Moment:
         return _Moment(n, self.watch.usage(), self.feeder.requests())

@@ -13,7 +13,7 @@ WORKERS = {
     "exits 0 at once": ("[sh, -c, 'exit 0']", "died at start: exit status 0; it logged nothing"),
     "prints binary": ("[sh, -c, 'head -c 4000 /dev/urandom; exit 5']", "exit status 5; its log ends: "),
     "daemonises": ("[setsid, -f, sleep, '600']", "died at start: exit status 0; it logged nothing"),
-    "hangs at start": ("[sleep, '600']", "no item was finished in the window"),
+    "hangs at start": ("[sleep, '600']", "no item finished in the window"),
     "ignores SIGTERM": (
         "[sh, -c, \"trap '' TERM; while :; do sleep 1; done\"]",
         "1 of 1 processes of 1x1 did not stop within 1 s of TERM and were killed",

@@ -57,8 +57,8 @@ def test_a_layout_as_asked_for_has_no_problems(launcher_of: LaunchersOf) -> None
 @pytest.mark.parametrize(
     ("threads", "said"),
     [
-        (1, wording("launch.threads-of-another-number", n=1)),
-        (4, wording("launch.threads-of-another-number", n=4)),
+        (1, wording("launch.threads-of-another-number", n="1 thread")),
+        (4, wording("launch.threads-of-another-number", n="4 threads")),
     ],
     ids=key_of,
 )

@@ -51,7 +51,7 @@ def kernel_seen(
     if "SwapTotal" in memory and "SwapFree" in memory:
         swap = memory["SwapTotal"] - memory["SwapFree"]
     return KernelSeen(
-        container="" if container is None else container.told,
+        container="" if container is None else container.warning.text,
         has_pressure=_has_pressure(proc, container),
         has_pss="Pss:" in _text(own / "smaps_rollup"),
         has_run_delays=_text(own / "schedstat").split()[:1] not in ([], ["0"]),

@@ -20,6 +20,7 @@ from tuner.core.connections import EVEN, Connections
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.http_request import HttpUrl, rendered_request
 from tuner.core.layout import Layout
+from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
 from tuner.core.pace import Pace
 from tuner.core.redaction import redacted
 from tuner.core.requests import Requests
@@ -93,8 +94,7 @@ class HttpFeeder:
         """Check that all requests can be made, and that there is a client for each thread of every layout."""
         self._requests()
         if self._traffic.url.is_tls and not self._checks_certificate:
-            where = f"https://{self._traffic.url.authority}"
-            self._warn("certificate-unchecked", f"requests to {where} accept any certificate")
+            self._warn(*certificate_unchecked(f"https://{self._traffic.url.authority}"))
         largest = max(self._layouts, key=lambda layout: layout.total_threads)
         n = self.clients_of(largest)
         if n is not None and n < largest.total_threads:
@@ -265,10 +265,7 @@ class HttpFeeder:
             self._found_url = url
             asked = self._traffic.url
             before = asked.host if asked.host.startswith("/") else asked.authority
-            of_tls = "; its certificate is not checked" if url.startswith("https:") else ""
-            self._warn(
-                "address-found", f"requests go to {url}, where the service listens, not to {before}{of_tls}"
-            )
+            self._warn(*address_found(url, before))
 
     def _requests(self) -> tuple[Request, ...]:
         traffic, headers = self._traffic, self._traffic.headers or {}
@@ -286,5 +283,4 @@ class HttpFeeder:
         n_failed = sum(failed.values())
         n = totals.n_done + n_failed
         if n_failed > MANY_FAILED_RATIO * n:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in failed.items() if count)
-            self._warn("requests-failed", f"{layout}: {n_failed} of {n} requests failed: {kinds}")
+            self._warn(*requests_failed(layout, n_failed, n, failed))

@@ -20,6 +20,7 @@ from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
 from tuner.core.layout import Layout
+from tuner.core.messages.feeders import queue_left, queue_shared
 
 #: ``-I -S``: no PYTHON* variables of the user; of site-packages, only where the client is
 _BOOT = (
@@ -218,13 +219,10 @@ class QueueFeeder:
                 raise kind(f"what was fed cannot be removed: {error}") from error
             if self._was_away:
                 return  # it is told as that, and resuming removes them
-            self._warn("queue-left", f"{layout}: what was fed cannot be removed: {error}")
+            self._warn(*queue_left(layout, f"{error}"))
             return
         if n_others:
-            self._warn(
-                "queue-shared",
-                f"{layout}: {n_others} messages in {self._fed.queue} are not tuner's; they are left there",
-            )
+            self._warn(*queue_shared(layout, n_others, self._fed.queue))
 
 
 def _claim_patiently(queue: MessageQueue) -> None:

@@ -12,6 +12,8 @@ from typing import Literal
 
 from tuner.adapters.fleet.frames import Frame, Told, unpacked
 from tuner.core.fleet import Began, BoxCame, BoxFacts, BoxWent, Ended, Lost, News, Order, Refused, Warned
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.fleet import box_twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class Ledger:
         if under is None or under.address != address or told.n < under.n:
             return  # of a twin, or of an order that is over
         if told.n > under.n and under.state == "open":
-            under.state, under.why = "broken", "some of its news were lost on the way"
+            under.state, under.why = "broken", "some of its messages were lost"
         under.n = told.n + 1
         if told.frame is None:
             yield from ((None, news) for news in self._is_free(told.order, told.why))
@@ -108,7 +110,7 @@ class Ledger:
             try:
                 news = unpacked(told.frame.data)
             except Exception as error:  # whatever pickle makes of what is none of ours
-                under.state, under.why = "broken", f"what its box tells cannot be read: {error!r}"
+                under.state, under.why = "broken", f"its message cannot be read: {error!r}"
             else:
                 yield from ((told.frame, one) for one in self._news(under, news))
 
@@ -132,8 +134,7 @@ class Ledger:
         twin = next((seen for seen in self._boxes.values() if seen.identity == one.identity), None)
         if twin is not None or name in self._boxes:
             other = name if twin is None else twin.facts.name
-            text = f"it is the same machine as {other}, or has its name, and is not asked for anything"
-            yield from self._warn("box-twice", text, name)
+            yield from self._warn(box_twice(other), name)
             return
         self._boxes[name] = one
         yield BoxCame(one.facts)
@@ -155,12 +156,12 @@ class Ledger:
             if under.box in self._boxes and under.box not in self.busy_boxes():  # else it has another one
                 yield BoxCame(self._boxes[under.box].facts)
         elif under.state != "over":
-            yield Lost(order, under.why or why or "its process ended without a word")
+            yield Lost(order, under.why or why or "its process ended without a report")
 
     def _news(self, under: _Under, news: News) -> Iterator[News]:
         match news:
             case Warned(box, slug, text) if not under.has_begun:  # each launch says it anew
-                yield from self._warn(slug, text, box)
+                yield from self._warn(Message(slug, text), box)
                 return
             case Lost(_, why):  # told once its process is gone
                 under.why = why
@@ -173,8 +174,8 @@ class Ledger:
                 pass
         yield news
 
-    def _warn(self, slug: str, text: str, box: str) -> Iterator[News]:
+    def _warn(self, message: Message, box: str) -> Iterator[News]:
         """Once."""
-        if (box, slug, text) not in self._said:
-            self._said.add((box, slug, text))
-            yield Warned(box, slug, text)
+        if (box, *message) not in self._said:
+            self._said.add((box, *message))
+            yield Warned(box, *message)

@@ -17,6 +17,7 @@ from tuner.adapters.metrics.figures import StudyFigures
 from tuner.adapters.web.server import Request, Respond, Response, plain
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
+from tuner.core.messages.host import metrics_file
 from tuner.core.window import Sample, Window
 
 EVERY_S = 10.0  #: the file, while a launch goes on; node_exporter is asked every 15 s or so
@@ -121,8 +122,7 @@ class MetricsFile:
         except OSError as error:
             if not self._is_told:
                 self._is_told = True
-                text = f"{self._path} cannot be written: {error.strerror}; the study goes on without it"
-                self._warn("metrics-file", text)
+                self._warn(*metrics_file(self._path, error.strerror))
 
     def _write_now_and_then(self) -> None:
         if time.monotonic() - self._written_s >= EVERY_S:

@@ -10,8 +10,8 @@ from pathlib import Path
 from tuner.adapters.probes.lines import FollowedLog
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
 from tuner.core.errors import MeasurementError
-from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.messages.probes import log_cut, log_lines_long
 from tuner.ports import Clock
 
 Follow = Callable[[], Sequence[FollowedLog]]
@@ -61,13 +61,9 @@ class LogProbe:
             for log in looked.logs:
                 log.close()
                 if log.n_cuts:
-                    seen = f"{log.path} was cut off, rewritten or given back {counted(log.n_cuts, 'time')}"
-                    text = f"{layout}: {seen}; lines that had not been read are not counted"
-                    self._warn("log-cut", text)
+                    self._warn(*log_cut(layout, log.path, log.n_cuts))
                 if log.n_long:
-                    seen = f"{counted(log.n_long, 'line')} of {log.path} that took more"
-                    text = f"{layout}: searched only the first 64 KiB of {seen}"
-                    self._warn("log-lines-long", text)
+                    self._warn(*log_lines_long(layout, log.path, log.n_long))
 
 
 class _Looked:

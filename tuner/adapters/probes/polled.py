@@ -11,6 +11,7 @@ from typing import TypeVar
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import MeasurementError
 from tuner.core.figures import counted
+from tuner.core.messages.probes import count_restarted
 from tuner.core.segments import Segments, joined
 from tuner.core.window import Reading
 from tuner.ports import Clock
@@ -136,9 +137,7 @@ class PolledCounting:
                 )
         falls = (*self._done.falls, *self._failed.falls)
         for fall in falls[self._n_told :]:
-            seen = f"{one_line(fall.series)} fell from {fall.before:g} to {fall.after:g}"
-            text = f"{self._name} began to count anew: {seen}; what it had counted is kept"
-            self._warn("count-restarted", text)
+            self._warn(*count_restarted(self._name, one_line(fall.series), fall.before, fall.after))
         self._n_told = len(falls)
 
     def _answer(self) -> None:

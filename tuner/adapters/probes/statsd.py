@@ -14,8 +14,8 @@ from typing import Literal
 from tuner.adapters.probes.polled import one_line
 from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import MeasurementError
-from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
 from tuner.core.statsd import Passed, StatsdTally
 from tuner.core.window import Reading
 from tuner.ports import Clock
@@ -32,14 +32,9 @@ _LONGEST_TURN_S = 0.05  #: packets of 64 KiB, full of counts, take milliseconds 
 _SO_MEMINFO = 55  #: socket(7): nine 32-bit figures of the socket's memory
 _DROPS = 8  #: the place among them of packets dropped since it was opened
 _MEMINFO = struct.Struct("9I")
-_MOST_NAMES_SHOWN = 5
 
 
-_PASSED: dict[Passed, str] = {
-    "unreadable": "could not read {lines} of {names} sent to statsd, so the windows they came in are invalid",
-    "other-type": "did not count {lines} of {names} sent to statsd, because their type is not counter (c)",
-    "no-metric": "did not count {lines} sent to statsd, because they are not metrics",
-}
+_PASSED: tuple[Passed, ...] = ("unreadable", "other-type", "no-metric")
 
 
 class StatsdProbe:
@@ -80,25 +75,21 @@ class StatsdProbe:
             finally:
                 counting.close()
                 if n_lost := counting.n_lost():
-                    text = f"{layout}: the kernel dropped {n_lost} packets to statsd, and what they counted"
-                    self._warn("packets-lost", text)
+                    self._warn(*packets_lost(layout, n_lost))
                 self._warn_of_passed(layout, counting.tally)
 
     def _warn_of_passed(self, layout: Layout, tally: StatsdTally) -> None:
         """Report what was sent in this launch and not counted, each kind once in a study."""
         names = " or ".join(repr(one.decode()) for one in tally.totals)
-        for passed, what in _PASSED.items():
+        for passed in _PASSED:
             if tally.n_passed[passed] and passed not in self._warned:
                 self._warned.add(passed)
-                problem = what.format(lines=counted(tally.n_passed[passed], "line"), names=names)
-                text = f"{layout}: {problem}; for example '{_shown(tally.examples[passed])}'"
-                self._warn("statsd-lines", text)
+                example = _shown(tally.examples[passed])
+                self._warn(*statsd_lines(layout, passed, tally.n_passed[passed], names, example))
         if tally.other_names and not any(tally.totals.values()) and "names" not in self._warned:
             self._warned.add("names")
             others = [f"{_shown(name)} ({_shown(kind)})" for name, kind in tally.other_names.items()]
-            more = " and others" if len(others) > _MOST_NAMES_SHOWN else ""
-            came = ", ".join(others[:_MOST_NAMES_SHOWN]) + more
-            self._warn("statsd-names", f"{layout}: statsd received no counter {names}, but {came}")
+            self._warn(*statsd_names(layout, names, others))
 
 
 def _shown(sent: bytes) -> str:

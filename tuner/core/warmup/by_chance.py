@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from tuner.core.binomial import most_by_chance
 from tuner.core.figures import counted
 from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.launch import never_settled, warmup_cut
 from tuner.core.records import WARMING_BLOCK, LaunchRecord
 
 #: The share of steady launches that the verdict calls unsettled, rounded up: the mean of the table of false
@@ -97,7 +99,7 @@ def is_cut(launch: LaunchRecord) -> bool:
     return launch.settled is False and (launch.unsettled or "").startswith(CUT)
 
 
-def alarm_of(launch: LaunchRecord, count: SettlingCount) -> str | None:
+def alarm_of(launch: LaunchRecord, count: SettlingCount) -> Message | None:
     """Return the warning that *launch*, the latest in *count*, gives; None: none.
 
     A launch that never settled is one only if chance does not explain how many of the study or of its layout
@@ -105,14 +107,13 @@ def alarm_of(launch: LaunchRecord, count: SettlingCount) -> str | None:
     """
     if launch.settled is not False or not is_judged(launch):
         return None
-    why = f" ({launch.unsettled})" if launch.unsettled else ""
+    layout, why = launch.layout, launch.unsettled
     if is_cut(launch):
-        cut = (launch.unsettled or "").removeprefix(f"{CUT}: ")
-        return f"{launch.layout}: {cut}, before it had settled; its windows count all the same"
+        return warmup_cut(layout, (why or "").removeprefix(f"{CUT}: "))
     if not is_by_chance(launch):
-        return f"{launch.layout} never settled{why}; its windows count all the same"
+        return never_settled(layout, why)
     if (in_all := count.in_all).is_alarm:
-        return f"{launch.layout} never settled{why}: {in_all}; its windows count all the same"
-    if (own := count.of_layout(launch.layout)).is_alarm:
-        return f"{launch.layout} never settled{why}: of this layout, {own}; its windows count all the same"
+        return never_settled(layout, why, f"{in_all}")
+    if (own := count.of_layout(layout)).is_alarm:
+        return never_settled(layout, why, f"{own}", of_layout=True)
     return None

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.core.clients import requests_at_once
-from tuner.core.connection_spread import STARVED_RATIO, uneven_told
+from tuner.core.connection_spread import uneven_ratio
 from tuner.core.figures import counted
+from tuner.core.messages.feeders import uneven
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
     from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, Share, What
@@ -145,11 +146,12 @@ def _connections(of: Diagnosis) -> str:
     busy = ", ".join(f"{_WORDS[name]} {percent(figure)}" for name, figure in of.utilization.items())
     assert of.load is not None
     spread = of.load.spread
-    starved = None if spread is None else spread.starved_ratio((of.shape or of.layout).total_threads)
-    if spread is not None and starved is not None and starved >= STARVED_RATIO:
+    starved = None if spread is None else uneven_ratio(spread, (of.shape or of.layout).total_threads)
+    if spread is not None and starved is not None:
+        held = spread.per_worker
         return (
             f"the load generator's connections are its bottleneck, and nothing is full ({busy}):"
-            f" {uneven_told(spread, (of.shape or of.layout).total_threads)}"
+            f" {uneven(held[-1], held[0], starved)}"
         )
     n = of.load.facts.clients_of(of.layout)
     many = "all connections" if n is None else f"all {counted(n, 'connection')}"

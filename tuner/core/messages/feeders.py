@@ -1,0 +1,103 @@
+"""Warnings of the feeders, which send requests or fill a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tuner.core.figures import counted
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import warning
+
+
+@warning(
+    "address-found",
+    "",
+    "Nothing, if it is right; otherwise `--set url=...`.",
+)
+def address_found(found: str, configured: str) -> str:
+    unchecked = "; its certificate is not checked" if found.startswith("https:") else ""
+    return f"requests go to {found}, where the service listens, not to {configured}{unchecked}"
+
+
+@warning(
+    "certificate-unchecked",
+    "Requests stay on this host.",
+    "Nothing.",
+)
+def certificate_unchecked(address: str) -> str:
+    return f"requests to {address} accept any certificate"
+
+
+@warning(
+    "clients-not-found",
+    "tuner uses two clients per thread.",
+    "Read the reason, or set the number: `--clients 64`.",
+)
+def clients_not_found(problem: str, n_clients: int) -> str:
+    return (
+        f"cannot find the number of clients that loads every layout: {problem}; using {n_clients} clients,"
+        " which may be too few (--clients N)"
+    )
+
+
+@warning(
+    "connections-uneven",
+    "Printed if threads lacked requests for at least 5 % of a window.",
+    "Use `--connections even` (the default). If the server closes connections itself, or the kernel spreads"
+    " them very unevenly, use more `--clients` ([http.md](http.md)).",
+)
+def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
+    """Word it; *window* counts from 1."""
+    return f"{layout} in window {window}: {uneven(fewest, most, starved_ratio)}"
+
+
+def uneven(fewest: float, most: float, starved_ratio: float) -> str:
+    """Say what uneven connections did to one layout, as part of a sentence."""
+    return (
+        f"its workers had {fewest:.3g} to {most:.3g} connections, so threads lacked a request"
+        f" {100 * starved_ratio:.0f} % of the time while others had too many: its throughput is too low by"
+        " about that"
+    )
+
+
+@warning(
+    "latency-at-saturation",
+    "",
+    "Set `--rate` (or the feeder's `rate`): [http.md](http.md).",
+)
+def latency_at_saturation() -> str:
+    return (
+        "max_p95 in a closed loop: latency there is clients / throughput and depends on the number of"
+        " clients; set feeder.rate (--rate) to limit the latency of users"
+    )
+
+
+@warning(
+    "queue-left",
+    "",
+    "When the broker answers again, `tuner grid --resume FILE` removes them ([queues.md](queues.md)).",
+)
+def queue_left(layout: Layout, problem: str) -> str:
+    return f"{layout}: cannot remove the messages that tuner fed: {problem}"
+
+
+@warning(
+    "queue-shared",
+    "The next launch is refused.",
+    "Find the other producer, which may be the service itself. Give the study a separate queue.",
+)
+def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
+    messages = counted(n_messages, "message")
+    return f"{layout}: {queue} holds {messages} that tuner did not feed; tuner leaves them there"
+
+
+@warning(
+    "requests-failed",
+    "More than 1 % failed: `refused`, `closed` (the connection broke), `timeout`, `garbage` (no HTTP),"
+    " `4xx`, `5xx`, `overdue` (not sent, because `max_outstanding` were open). Failures after the last good"
+    " answer come from the stop and do not count.",
+    "Correct the URL or the service, or lower `rate` ([http.md](http.md)). A failing layout may look fast.",
+)
+def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
+    kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)
+    return f"{layout}: {n_failed} of {n_requests} requests failed: {kinds}"

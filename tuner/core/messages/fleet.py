@@ -1,0 +1,57 @@
+"""Warnings of a study on several hosts."""
+
+from __future__ import annotations
+
+from tuner.core.figures import counted
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import warning
+
+
+@warning(
+    "box-gone",
+    "Its process ended or hangs, or the network is cut. Its launch is repeated elsewhere.",
+    "Find the reason. When it is started again, it gets work again ([fleet.md](fleet.md)).",
+)
+def box_gone(host: str, why: str) -> str:
+    return f"{host} is gone: {why}"
+
+
+@warning(
+    "box-left-out",
+    "Its cores or its tuner differ, the config or the service does not work there, or it is never quiet.",
+    "Fix the reason and restart its `tuner box`.",
+)
+def box_left_out(host: str, why: str) -> str:
+    return f"{host} gets no more work: {why}"
+
+
+@warning(
+    "box-twice",
+    "",
+    "Stop one of the two `tuner box`. If they are two machines, give them different host names.",
+)
+def box_twice(other: str) -> str:
+    return f"it is the same machine as {other}, or has its name, and gets no work"
+
+
+@warning(
+    "launch-lost",
+    "The host is connected, but messages were lost, or its process was killed. The launch is repeated, and"
+    " no layout is blamed.",
+    "Nothing, if it happens once; else read that host's log.",
+)
+def launch_lost(host: str, layout: Layout, why: str) -> str:
+    return f"{host}: {layout}: {why}"
+
+
+@warning(
+    "needs-boxes",
+    "A race ended without an answer. The exit code becomes 5.",
+    "`tuner grid --resume FILE` with more hosts, a larger `--within`, or a single host."
+    " [boxes.md](method/boxes.md) shows which layouts differ.",
+)
+def needs_boxes(n_hosts: int) -> str:
+    return (
+        f"layouts differ too much between {counted(n_hosts, 'host')}: it takes more hosts, not more windows,"
+        " to decide"
+    )

@@ -1,0 +1,154 @@
+"""Warnings of the host: what it runs, what tuner cannot read there, and files that cannot be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from tuner.core.durations import render_duration
+from tuner.core.figures import percent
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import warning
+
+_MOST_LEFTOVERS = 8
+
+
+@warning(
+    "backend-found",
+    "",
+    "Nothing. If it only forwards (`docker-proxy`, `ssh`), list both under `backends`. `backends:"
+    " [redis-server]` names them by program, `backends: []` names none.",
+)
+def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
+    more = "`backends` in the config overrides this"
+    if forwards:
+        more = "it only forwards, so list the program that answers under `backends`, too"
+    return (
+        f"{program} (process {pid}) listens at {address}, which the config names: its CPU counts as a"
+        f" backend's; {more}"
+    )
+
+
+@warning(
+    "container-load",
+    "If lxcfs renumbers the CPUs, other processes cannot be detected: their recorded use and steal are 0.",
+    "Nothing. Reserve CPUs for the container, or raise `--foreign-limit`: [containers.md](containers.md).",
+)
+def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
+    """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
+    pressure = "reads pressure from its cgroup"
+    if not has_cgroup:
+        pressure = "cannot read pressure (no cgroup of version 2 is mounted)"
+    others = f"looks for other processes on {n_cpus} CPUs"
+    if hidden:
+        others = f"cannot detect other processes, so they make no window invalid ({hidden})"
+    return (
+        "this is a container, so /proc/loadavg is that of the host. tuner counts load and active tasks of the"
+        f" service alone, {pressure}, and {others}"
+    )
+
+
+@warning(
+    "hook-failed",
+    "An `after_` hook or the notification at the end failed; the study is not affected.",
+    "Read what the hook printed.",
+)
+def hook_failed(problem: str) -> str:
+    return problem
+
+
+@warning(
+    "leftover-processes",
+    "",
+    "Some worker leaves its process group; make it stop with its parent.",
+)
+def leftover_processes(when: Literal["before", "after"], processes: Sequence[str], *, ended: bool) -> str:
+    named, n_more = ", ".join(processes[:_MOST_LEFTOVERS]), len(processes) - _MOST_LEFTOVERS
+    more = f" and {n_more} more" if n_more > 0 else ""
+    done = "had to end" if ended else "could not end"
+    return f"{when} a launch tuner {done} these processes: {named}{more}"
+
+
+@warning(
+    "memory-missed",
+    "Each reading is tried four times.",
+    "Nothing, if a few per cent of memory do not matter. Processes that live less than about 20 ms cannot"
+    " be read better.",
+)
+def memory_missed(missed_ratio: float) -> str:
+    return (
+        f"{percent(missed_ratio)} of the service's processes ended before tuner could read their memory;"
+        " similar processes stand in for them"
+    )
+
+
+@warning(
+    "metrics-file",
+    "tuner warns once, but tries again each time.",
+    "Free some space, or check the folder ([metrics.md](metrics.md)).",
+)
+def metrics_file(path: object, error: str | None) -> str:
+    return f"cannot write {path}: {error}; the study continues without it"
+
+
+@warning(
+    "no-backend",
+    "",
+    "Start it, correct the name under `backends`, or run tuner as a user who may read it (`hidepid`).",
+)
+def no_backend(name: str) -> str:
+    return f"no process is called {name}; until one is, its CPU counts as that of other processes"
+
+
+@warning(
+    "no-launch-cgroup",
+    "The kernel refused a cgroup for the launch.",
+    "Nothing: tuner finds leftovers by environment and parent instead.",
+)
+def no_launch_cgroup(layout: Layout, why: str) -> str:
+    return f"{layout} runs without a separate cgroup: {why}"
+
+
+@warning(
+    "no-live-file",
+    "`tuner watch` does not show the current launch; the study is not affected.",
+    "Free some space, or check who owns the folder.",
+)
+def no_live_file(path: object, error: str | None) -> str:
+    return f"cannot write {path}: {error}"
+
+
+@warning(
+    "no-memory-figures",
+    "",
+    "Run tuner as the user of the workers, or as root.",
+)
+def no_memory_figures() -> str:
+    return "cannot read the workers' memory: they belong to another user, or the kernel does not provide it"
+
+
+@warning(
+    "still-over",
+    "A safety limit is passed although no launch runs.",
+    "Find out what else uses the host.",
+)
+def still_over(over: str, longest_s: float) -> str:
+    return f"with nothing running, {over}; waiting for at most {render_duration(longest_s)}"
+
+
+@warning(
+    "unfit",
+    "",
+    "The line says what helps; `tuner doctor CONFIG` checks more ([doctor.md](doctor.md)).",
+)
+def unfit(check: str, found: str, effect: str, cure: str) -> str:
+    return f"{check}: {found}: {effect}; {cure}"
+
+
+@warning(
+    "view-failed",
+    "A bug in tuner. The measurement is not affected.",
+    "Report the line.",
+)
+def view_failed(error: Exception) -> str:
+    return f"the live view failed, so tuner prints windows as lines: {error!r}"

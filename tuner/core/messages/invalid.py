@@ -1,0 +1,225 @@
+"""Why a window is invalid: one entry for each reason."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Literal
+
+from tuner.core.figures import busy_cores, counted, percent
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import invalid_window, with_reasons
+
+
+@invalid_window(
+    "braked",
+    "The launch passed one of your [safety limits](brake.md) and was stopped. This does not use up an"
+    " attempt.",
+    "Check whether the limit is right.",
+)
+def braked(passed: str) -> str:
+    return passed
+
+
+_clock_jumped = invalid_window(
+    "clock-jumped",
+    "",
+    "Nothing, if it happens once.",
+)
+
+
+@_clock_jumped
+def clock_went_back(back_s: float) -> str:
+    return f"the monotonic clock went back by {back_s:.3f} s"
+
+
+@_clock_jumped
+def wall_clock_jumped(step_s: float) -> str:
+    return (
+        f"the wall clock moved by {step_s:+.1f} s relative to the monotonic clock: it was set, or the host"
+        " was suspended"
+    )
+
+
+@invalid_window(
+    "counts-fell",
+    "",
+    "Find out whether a worker was replaced, or whether the probe reads something that is not a total.",
+)
+def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -> str:
+    return f"the count of {which} items fell from {before} to {after}"
+
+
+@invalid_window(
+    "counts-unreadable",
+    "An invalid value, type or sample rate in a line of the counted name; `statsd-lines` shows an example.",
+    "Send `NAME:1\\|c`, or with a sample rate above 0 and up to 1 `NAME:1\\|c\\|@0.1`"
+    " ([statsd](probes-of-servers.md#statsd)).",
+)
+def counts_unreadable(n_lines: int) -> str:
+    lines = counted(n_lines, "line")
+    return f"the probe could not read {lines} that should count items, so their items are missing"
+
+
+@invalid_window(
+    "disturbed",
+    "The default limit (`foreign_limit`) is 0.15 core or 1 % of the cores, the larger; 0.5 core with"
+    " `--quick`.",
+    "Find them (`top`) and stop them, list the service's own backends under `backends`, or raise"
+    " `--foreign-limit`.",
+)
+def disturbed(used_cores: float, limit_cores: float) -> str:
+    used = busy_cores(used_cores)
+    return f"other processes on the host used {used} on average; the limit is {limit_cores:.2f}"
+
+
+@invalid_window(
+    "launcher-died",
+    "Also: tuner's guardian process ended.",
+    "Somebody killed it, or the host ran out of memory: read the kernel's log.",
+)
+def launcher_died(which: str) -> str:
+    return f"{which} ended while the layout ran"
+
+
+_layouts_alike = invalid_window(
+    "layouts-alike",
+    "An option of the command, a start script, a configuration file or the application fixes the number."
+    " The study ends with exit code 2.",
+    "Remove the number there, so that the layout decides ([how this is"
+    " detected](services/README.md#what-runs-is-compared)).",
+)
+
+
+@_layouts_alike
+def processes_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str:
+    return f"{more} ran with {counted(n_more, 'worker process')}, no more than {fewer} ({n_fewer})"
+
+
+@_layouts_alike
+def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str:
+    ran = f"{counted(n_more, 'thread')} in a worker process"
+    return f"{more} ran with {ran}, no more than {fewer} ({n_fewer})"
+
+
+@invalid_window(
+    "memory-pressure",
+    "The limit is `memory_pressure_limit`.",
+    "Use fewer processes or more memory. A layout with this result every time does not fit the host.",
+)
+def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
+    waited = f"tasks waited for memory in {percent(waited_ratio)} of the window"
+    return f"{waited}; the limit is {percent(limit_ratio)}"
+
+
+_no_items = invalid_window(
+    "no-items",
+    "",
+    "Check that the worker counts (`tuner.probe.counter`), that it finds its items, and that it does not"
+    " hang. Long items need a longer `--window`.",
+)
+
+
+@_no_items
+def no_items(*problems: str) -> str:
+    return with_reasons("no item finished in the window", *problems)
+
+
+@_no_items
+def only_failed_items(n_failed: int) -> str:
+    return f"no item finished successfully in the window; {n_failed} failed"
+
+
+@invalid_window(
+    "packets-lost",
+    "Packets to the statsd probe came too fast.",
+    "Raise `net.core.rmem_max` to 4194304, or let the service send fewer metrics or a sample (`@rate`).",
+)
+def packets_lost(n_packets: int) -> str:
+    return f"the kernel dropped {counted(n_packets, 'packet')} to the probe, so their counts are missing"
+
+
+@invalid_window(
+    "probe-gap",
+    "The source of the count was slow or did not answer for over two seconds.",
+    "Query it by hand and time it; [probes.md](probes.md) lists what each probe needs.",
+)
+def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
+    gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
+    return with_reasons(gap, problem)
+
+
+@invalid_window(
+    "probes-disagree",
+    "The probe and the `cross_check` disagree.",
+    "Count by hand for a minute to find the right one. Often one of them counts retries, failures or other"
+    " queues, or loses lines or packets ([probes.md](probes.md)).",
+)
+def probes_disagree(
+    names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
+) -> str:
+    return (
+        f"{names[0]} counted {counted(counts[0], 'item')} and {names[1]} {counts[1]:.0f} in the same time;"
+        f" they differ by {percent(apart_ratio)}, but only {percent(within_ratio)} and"
+        f" {counted(n_threads, 'item')} in progress are allowed"
+    )
+
+
+@invalid_window(
+    "source-dry",
+    "The workers were idle.",
+    "Feed faster, or more beforehand; for the built-in service raise `service.items`.",
+)
+def source_dry(problem: str) -> str:
+    return with_reasons("the source ran out of items during the window", problem)
+
+
+@invalid_window(
+    "stalled",
+    "tuner itself did not run for over two seconds.",
+    "The host was suspended or overloaded; see `disturbed`.",
+)
+def stalled(gap_s: float, interval_s: float) -> str:
+    return f"tuner took no sample for {gap_s:.1f} s; expected one every {interval_s:g} s"
+
+
+@invalid_window(
+    "stolen",
+    "Other guests of the hypervisor used this CPU time.",
+    "Measure on another host, or at another hour.",
+)
+def stolen(stolen_cores: float, limit_cores: float) -> str:
+    return f"the hypervisor took {busy_cores(stolen_cores)} on average; the limit is {limit_cores:.2f}"
+
+
+@invalid_window(
+    "worker-died",
+    "",
+    "Read the log lines. If memory or files ran out, later launches of the layout will fail, too.",
+)
+def worker_died(worker: str, how: str) -> str:
+    return f"{worker} ended: {how}"
+
+
+_wrong_layout = invalid_window(
+    "wrong-layout",
+    "",
+    "Check that the command uses `{threads}`. A service with further threads needs `max_extra_threads`."
+    " Threads of numeric libraries do not count ([inner-threads.md](inner-threads.md)).",
+)
+
+
+@_wrong_layout
+def too_few_threads(layout: Layout, n_running: int, n_counting: int) -> str:
+    wanted = counted(layout.total_threads, "thread")
+    return f"{layout} has {wanted}: {n_running} run, {n_counting} count items"
+
+
+@_wrong_layout
+def processes_missing(n_running: int, n_wanted: int, service: str) -> str:
+    return f"{counted(n_running, 'worker process')} of {n_wanted} run below {service}"
+
+
+@_wrong_layout
+def wrong_threads(worker: str, n_threads: int, least: int, most: float) -> str:
+    wanted = f"{least} or more" if most == inf else f"{least} to {most:g}"
+    return f"{worker} has {counted(n_threads, 'thread')}, not {least if least == most else wanted}"

@@ -1,0 +1,187 @@
+"""Warnings of a single launch: what its workers, its items and its warm-up show."""
+
+from __future__ import annotations
+
+from tuner.core.durations import render_duration
+from tuner.core.figures import counted, percent
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import warning
+
+_COUNT_ALL_THE_SAME = "its windows count all the same"
+
+
+_few_items = warning(
+    "few-items",
+    "Fewer than 20 items ended in a window, or it is shorter than three of the longest items (mean ones, if"
+    " their length is unknown). Printed once.",
+    "Set `--window` (and `--min-window`) to the printed length, or feed shorter items of the same kind.",
+)
+
+
+@_few_items
+def few_items(layout: Layout, n_items: int, window_s: float, enough_s: float) -> str:
+    return (
+        f"{layout}: {counted(n_items, 'item')} ended in a window of {render_duration(round(window_s, 1))},"
+        f" and one more or less changes its throughput by {percent(1 / n_items)}: {_would_do(enough_s)}"
+    )
+
+
+@_few_items
+def short_window(
+    layout: Layout, window_s: float, n_times: int, item_s: float, enough_s: float, *, is_longest: bool
+) -> str:
+    """Word it; *item_s* is the length of the longest item, or the mean length."""
+    item = "the longest item" if is_longest else "the mean item"
+    return (
+        f"{layout}: a window of {render_duration(round(window_s, 1))} is shorter than {n_times} times {item}"
+        f" ({_time(item_s)}): {_would_do(enough_s)}"
+    )
+
+
+@warning(
+    "gil-came-back",
+    "The interpreter is free-threaded. The module is named if Python's warning is in the log. The study"
+    " treats these workers as having a GIL.",
+    "Use a version of the module that supports free threading. `PYTHON_GIL=0` keeps the GIL off, at your"
+    " own risk.",
+)
+def gil_came_back(module: str | None, variant: str) -> str:
+    why = "a module was" if module is None else f"module {module} was"
+    whose = f"the workers of {variant}" if variant else "the workers"
+    return f"the GIL came back in {whose}: {why} imported without free-threading support"
+
+
+@warning(
+    "inner-threads",
+    "A library starts its own threads. Printed once per layout.",
+    "Measure their number, too: `--axis omp=1,auto` ([inner-threads.md](inner-threads.md)).",
+)
+def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
+    return f"{layout} runs {counted(n_threads, 'computing thread')} on {counted(cores, 'core')}: {cause}"
+
+
+_launch_failed = warning(
+    "launch-failed",
+    "The layout is launched again, up to `max_attempts` times.",
+    "Read the reason in the same line.",
+)
+
+
+@_launch_failed
+def launch_failed(problem: str, attempt: int, most_attempts: int) -> str:
+    return f"{problem} (attempt {attempt} of {most_attempts})"
+
+
+@_launch_failed
+def launch_lost_its_source(problem: str) -> str:
+    return f"{problem} (this attempt does not count)"
+
+
+@warning(
+    "log-long",
+    "tuner frees the beginning of the log, so that the disk does not fill.",
+    "Log less: so much output slows down the service. The `log` probe may lose lines if more than 16 MiB"
+    " come between two reads (`log-cut`).",
+)
+def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
+    """Word it; *program* counts from 1."""
+    return (
+        f"process {program} of {n_programs} of {layout} has logged more than {most_bytes >> 20} MiB; tuner"
+        f" keeps the last {kept_bytes >> 20} MiB of its log"
+    )
+
+
+@warning(
+    "mixed-items",
+    "Short requests wait behind long ones. Printed once.",
+    "Send requests in the mix and order of production, with long windows; or study the two kinds"
+    " separately, each with its own workers.",
+)
+def mixed_items(
+    layout: Layout, median_s: float, long_ratio: float, n_times: float, long_time_ratio: float
+) -> str:
+    """Word it; *long_ratio* of the items take *n_times* the median, and *long_time_ratio* of the time."""
+    return (
+        f"{layout}: short and long items are mixed. Half of them take {_time(median_s)} or less, and"
+        f" {percent(long_ratio)} take {n_times:g} times that or more, which is {percent(long_time_ratio)} of"
+        " the time. Throughput depends on their mix and order"
+    )
+
+
+_never_settled = warning(
+    "never-settled",
+    "More launches reached no steady state than chance explains (5 % are false alarms): throughput kept a"
+    " trend (`trend`), moved between levels (`levels`), or was still changing at the first window (`late`)."
+    " Or nothing finished (`idle`), there was too little data (`short`), or the [budget](time.md#the-budget)"
+    " ended the warm-up (`cut`).",
+    "[warmup.md](warmup.md) explains each. A leak, a cache that fills for hours or a throttled core gives"
+    " no steady state; a slow start needs a longer `--warmup-cap`.",
+)
+
+
+@_never_settled
+def warmup_cut(layout: Layout, how: str) -> str:
+    return f"{layout}: {how}, before it had settled; {_COUNT_ALL_THE_SAME}"
+
+
+@_never_settled
+def never_settled(layout: Layout, why: str | None, by_chance: str = "", *, of_layout: bool = False) -> str:
+    """Word it; *by_chance* compares all launches, or those *of_layout*, with what chance explains."""
+    seen = f" ({why})" if why else ""
+    compared = f": {'of this layout, ' if of_layout else ''}{by_chance}" if by_chance else ""
+    return f"{layout} never settled{seen}{compared}; {_COUNT_ALL_THE_SAME}"
+
+
+@warning(
+    "nothing-counted",
+    "Its window is measured all the same.",
+    "As for `no-items`. Ctrl-C twice skips the rest of the window.",
+)
+def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) -> str:
+    """Word it; *clue* is a sentence on what the service may be."""
+    why = (f": {problem}" if problem else "") + (f". {clue}" if clue else "")
+    return f"{layout} counted no item in {warmup_s:.0f} s of warm-up{why}"
+
+
+@warning(
+    "over-limit",
+    "With `then: leave-out`; the layout is not ranked. The exit code becomes 5.",
+    "Nothing, if the limit is right. Otherwise measure the layout in another study ([safety"
+    " limits](brake.md)).",
+)
+def over_limit(layout: Layout, passed: str) -> str:
+    return f"a safety limit stopped {layout} {passed}; it is left out from now on"
+
+
+@warning(
+    "several-interpreters",
+    "Throughput, load and memory are right. Printed once.",
+    "Do not rely on `tuner explain` and `tuner predict` for this service.",
+)
+def several_interpreters(layout: Layout, n: int) -> str:
+    return (
+        f"{layout}: a worker process has {n} interpreters with a GIL each (subinterpreters), which tuner does"
+        " not support: its statements on the GIL hold for the first interpreter only"
+    )
+
+
+@warning(
+    "stopped-by-kill",
+    "",
+    "Raise `stop.wait` above the longest item, or check `stop.signal`.",
+)
+def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: float, signal: str) -> str:
+    return (
+        f"{n_killed} of {n_programs} processes of {layout} did not stop within {wait_s:g} s of {signal} and"
+        " were killed; unfinished work may be lost"
+    )
+
+
+def _would_do(enough_s: float) -> str:
+    return f"a window of {render_duration(enough_s)} would do (--window, --min-window)"
+
+
+def _time(seconds: float) -> str:
+    if seconds >= 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

@@ -1,0 +1,94 @@
+"""Warnings of the probes, which count finished items."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.core.figures import counted
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import warning, with_reasons
+from tuner.core.statsd import Passed
+
+_MOST_NAMES = 5
+
+
+@warning(
+    "count-restarted",
+    "The source was restarted, or the `celery` probe reconnected. Counts between the last read and the"
+    " restart are lost.",
+    "Nothing if workers replace themselves (`max-requests`), or if Celery's broker was away. Otherwise find"
+    " out why; more than three decreases in a launch fail it.",
+)
+def count_restarted(source: str, series: str, before: float, after: float) -> str:
+    fell = f"{series} fell from {before:g} to {after:g}"
+    return f"{source} restarted its count: {fell}; earlier counts are kept"
+
+
+@warning(
+    "cross-check-gap",
+    "The window counts, but nothing checks the probe in it.",
+    "As for `probe-gap`.",
+)
+def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
+    gap = with_reasons(f"{probe} had no new count for {gap_s:.1f} s", problem)
+    return f"{layout}: {gap}; its window is not compared"
+
+
+@warning(
+    "log-cut",
+    "tuner frees logs that are too long (`log-long`), but counts the lines of their last 16 MiB.",
+    "Rotate the log by renaming (`create`), not by `copytruncate`, or do not rotate it during a study. Log"
+    " less.",
+)
+def log_cut(layout: Layout, log: object, n_times: int) -> str:
+    return (
+        f"{layout}: {log} was truncated, rewritten or freed {counted(n_times, 'time')}; lines that were not"
+        " read before are not counted"
+    )
+
+
+@warning(
+    "log-lines-long",
+    "",
+    "Match something at the beginning of the line, or log shorter lines.",
+)
+def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
+    lines = f"{counted(n_lines, 'longer line')} of {log}"
+    return f"{layout}: the probe searched only the first 64 KiB of {lines}"
+
+
+@warning(
+    "packets-lost",
+    "Windows with lost packets are invalid.",
+    "As for the invalid windows above.",
+)
+def packets_lost(layout: Layout, n_packets: int) -> str:
+    dropped = f"the kernel dropped {counted(n_packets, 'packet')} to statsd"
+    return f"{layout}: {dropped}, so their counts are missing"
+
+
+@warning(
+    "statsd-lines",
+    "Each of three kinds is reported once per study.",
+    "Invalid lines: correct what the service sends. No counter: name a counter (`\\|c`) in `probe.name`; a"
+    " timer or gauge of the same name does no harm. No metric: find out what else sends to `TUNER_STATSD`.",
+)
+def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
+    lines = counted(n_lines, "line")
+    of_names = f"{lines} of {names} sent to statsd"
+    problem = {
+        "unreadable": f"could not read {of_names}, so the windows they came in are invalid",
+        "other-type": f"did not count {of_names}, because their type is not counter (c)",
+        "no-metric": f"did not count {lines} sent to statsd, because they are not metrics",
+    }[why]
+    return f"{layout}: {problem}; for example '{example}'"
+
+
+@warning(
+    "statsd-names",
+    "Up to five received names are listed.",
+    "Use one of the listed counters as `probe.name`. Clients often add a prefix.",
+)
+def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
+    more = " and others" if len(others) > _MOST_NAMES else ""
+    return f"{layout}: statsd received no counter {names}, but {', '.join(others[:_MOST_NAMES])}{more}"

@@ -1,0 +1,76 @@
+"""Warnings of a service and its command, before anything is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.core.messages.catalogue import warning
+
+
+@warning(
+    "failures-counted",
+    "",
+    "Feed items that do not fail, or use a probe that distinguishes them: `--set probe=NAME` (Celery:"
+    " `finished`).",
+)
+def failures_counted(service: str, probe: str, counts_too: str) -> str:
+    return f"{service}: the probe {probe} counts {counts_too}"
+
+
+@warning(
+    "loses-at-stop",
+    "",
+    "Nothing can avoid it at the end of a launch: feed items that may be lost.",
+)
+def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
+    """Word it by the name of each form, and what it loses."""
+    lost = "; ".join(f"{form} loses {what}" for form, what in losses)
+    return f"when {service} is stopped, {lost}"
+
+
+@warning(
+    "nothing-feeds",
+    "The config does not say how to feed this service.",
+    "Do as the warning suggests, or name a feeder (`feeder: {kind: command, ...}`).",
+)
+def nothing_feeds(advice: str) -> str:
+    return advice
+
+
+@warning(
+    "probe-costs",
+    "Counting costs more than 1 % of an item.",
+    "Compare layouts, but do not take the throughput for that of production. Another probe may cost less:"
+    " `tuner services show NAME`.",
+)
+def probe_costs(cost: str) -> str:
+    return cost
+
+
+@warning(
+    "queue-told",
+    "",
+    "Nothing.",
+)
+def queue_told(service: str, added: str) -> str:
+    return (
+        f"the command names no queue, so tuner starts its workers with {added} while it measures {service};"
+        " the command in production stays as it is"
+    )
+
+
+@warning(
+    "service-behind",
+    "A script is not fed, and its layout is not set.",
+    "Add `--service NAME`, as the warning suggests.",
+)
+def service_behind(program: str, service: str) -> str:
+    return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"
+
+
+@warning("workers-are-threads", "", "Nothing ([granian](services/granian.md)).")
+def workers_are_threads(service: str) -> str:
+    return (
+        f"{service} starts threads instead of worker processes, because its Python runs without a GIL: a"
+        " layout is one process, such as 1x4 with four workers"
+    )

@@ -1,0 +1,199 @@
+"""Warnings of a study as a whole: its blocks, its budget, and what ends it early."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tuner.core.durations import render_duration
+from tuner.core.figures import block_told, counted
+from tuner.core.layout import Layout
+from tuner.core.messages.catalogue import warning
+
+
+@warning(
+    "box-not-quiet",
+    "The reasons are on the host.",
+    "Read the invalid windows. Continue with `tuner grid --resume FILE` when the host is quiet. If it never"
+    " is, as a desktop, begin a new study with `--foreign-limit 64` (no limit): `make grid"
+    " OPTIONS='--foreign-limit 64'`. Other processes then add noise.",
+)
+def box_not_quiet(n_launches: int) -> str:
+    return (
+        f"stopping: {n_launches} launches in a row without a valid window. `tuner doctor` shows which"
+        " processes disturb this host; a new study with a higher --foreign-limit accepts them, but is less"
+        " precise"
+    )
+
+
+_braked = warning(
+    "braked",
+    "Always with `then: stop`, else because the host was over the limit with no launch running. The exit"
+    " code becomes 6.",
+    "Find out what uses the host. `tuner grid --resume FILE` continues; with a config, the limits of that"
+    " config hold ([safety limits](brake.md)).",
+)
+
+
+@_braked
+def braked(layout: Layout, passed: str, still_over: str | None) -> str:
+    """Word it; *still_over* is what the host exceeds with nothing running, None: it recovered."""
+    still = f"; and with nothing running, {still_over}" if still_over else ""
+    return f"a safety limit stopped {layout} {passed}{still}; the study stops"
+
+
+@_braked
+def braked_before_start(over: str) -> str:
+    return f"with nothing running, {over}; no layout is started"
+
+
+_budget_over = warning(
+    "budget-over",
+    "The answer is not known yet, or not all blocks are measured. The exit code becomes 5.",
+    "Continue another night with `tuner grid --resume FILE`.",
+)
+
+
+@_budget_over
+def budget_over(n_blocks: int, partial_block: int | None) -> str:
+    """Word it; *partial_block* has begun and is not complete, counted from 0."""
+    partial = "" if partial_block is None else f"; {block_told(partial_block)} is incomplete"
+    return f"the budget ends after {counted(n_blocks, 'block')}{partial}"
+
+
+@_budget_over
+def budget_over_in_fleet(n_windows: int) -> str:
+    return f"the budget ends after {counted(n_windows, 'window')}"
+
+
+_budget_short = warning(
+    "budget-short",
+    "The rest of the budget is shorter than a first block usually takes, or than a window.",
+    "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time.md](time.md)).",
+)
+
+
+@_budget_short
+def warmups_cut(block: int, needs: str, left: str) -> str:
+    return (
+        f"{block_told(block)} may take {needs}, but {left} of the budget are left: its warm-ups are cut short"
+        " where necessary"
+    )
+
+
+@_budget_short
+def no_time_for_window(layout: Layout) -> str:
+    return f"{layout} was stopped: the budget has no time left for its window"
+
+
+@_budget_short
+def block_ends_after_budget(block: int, host: str) -> str:
+    return (
+        f"{block_told(block)} on {host} needs more time than the budget allows; a partial block cannot be"
+        " analysed, so it is finished anyway"
+    )
+
+
+_cell_void = warning(
+    "cell-void",
+    "The ranking has less data for the layout. With `--strategy all` the exit code becomes 5.",
+    "Nothing: a race adds a launch where it needs one.",
+)
+
+
+@_cell_void
+def block_without_window(layout: Layout, block: int) -> str:
+    return f"{layout} has no valid window in {block_told(block)}"
+
+
+@_cell_void
+def block_without_window_on(layout: Layout, block: int, host: str) -> str:
+    return f"{layout} has no valid window in {block_told(block)} on {host}"
+
+
+@warning(
+    "chosen-otherwise",
+    "The claim is that of this version.",
+    "Nothing.",
+)
+def chosen_otherwise(n_blocks: int, first: int) -> str:
+    return (
+        f"this version of tuner would have measured {n_blocks} of the blocks in the file differently (first:"
+        f" {block_told(first)}); all windows count, and the study continues from there"
+    )
+
+
+@warning(
+    "fails-alike",
+    "The study stops with exit code 3.",
+    "Read the reason in the `launch-failed` warnings, fix it, then `tuner grid --resume FILE`.",
+)
+def fails_alike(n_launches: int, smallest: Layout) -> str:
+    return (
+        f"{counted(n_launches, 'launch')} failed in the same way, {smallest} among them, and no window is"
+        " valid yet; no other layout is tried"
+    )
+
+
+@warning(
+    "grid-grows",
+    "",
+    "Nothing. To keep the grid, name its layouts (`--layouts`) or limit it (`--max-connections`):"
+    " [growth.md](method/growth.md).",
+)
+def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
+    return (
+        f"twice the threads or processes of {began} gave more, up to {reached}: the grid grows from"
+        f" {n_before} to {n_now} layouts"
+    )
+
+
+@warning(
+    "left-out",
+    "It failed at every attempt of its first launch, or had no valid window in several launches while"
+    " others did. The exit code becomes 5.",
+    "Read the reason in the warnings before it.",
+)
+def left_out(layout: Layout) -> str:
+    return f"{layout} gave no valid window at any attempt; it is left out"
+
+
+@warning(
+    "never-started",
+    "Neither the first layout nor the smallest one finished its warm-up. The exit code becomes 3.",
+    "Read the reason in the warnings before it, fix it, then `tuner grid --resume FILE`.",
+)
+def never_started(service: str, smallest: Layout, *, failed_in: Literal["start", "warm-up"]) -> str:
+    does_not = "start" if failed_in == "start" else "finish its warm-up"
+    return f"{service} does not {does_not}, not even as {smallest}; no other layout is tried"
+
+
+_source_away = warning(
+    "source-away",
+    "The broker went away, or restarted without its messages. tuner tries again for ten minutes at most,"
+    " and repeats the launch, which does not count as an attempt. The study stops if the broker stays away,"
+    " or if five launches in a row lose it.",
+    "Start the broker. After a stop, `tuner grid --resume FILE` measures what was lost.",
+)
+
+
+@_source_away
+def source_away(why: str, longest_wait_s: float) -> str:
+    return f"{why}; waiting for it for at most {render_duration(longest_wait_s)}"
+
+
+@_source_away
+def source_is_back(layout: Layout) -> str:
+    return f"the source that {layout} lost is back: the study continues"
+
+
+_SOURCE_GIVEN_UP = "the study stops. Once the source is back, --resume measures what was lost"
+
+
+@_source_away
+def source_lost_often(n_launches: int) -> str:
+    return f"{n_launches} launches in a row lost their source; {_SOURCE_GIVEN_UP}"
+
+
+@_source_away
+def source_stays_away(waited_s: int, why: str) -> str:
+    return f"after {render_duration(waited_s)}: {why}; {_SOURCE_GIVEN_UP}"
