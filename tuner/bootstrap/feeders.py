@@ -60,8 +60,8 @@ def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> N
     if service.feeder.rate is None:
         warn(
             "latency-at-saturation",
-            "max_p95 in a closed loop: latency there is clients / throughput, a matter of how many"
-            " clients there are; set feeder.rate (--rate) to limit what users would wait",
+            "max_p95 in a closed loop: latency there is clients / throughput, so it depends on the number"
+            " of clients; set feeder.rate (--rate) to limit the waiting time of users",
         )
 
 

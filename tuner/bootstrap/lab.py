@@ -150,7 +150,7 @@ def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
     if differing:
         raise ConfigError(
             f"{asked.results} was made with another {', '.join(differing)}",
-            hint="Leave that out to go on with it, or name another file.",
+            hint="Leave that out to continue it, or name another file.",
         )
     return kept
 
@@ -220,7 +220,7 @@ def _run_all(
     if not results.runs:
         raise MeasurementError(
             f"no run of {experiment.name} gave anything; the last one: {results.failed[-1].why}",
-            hint=f"Mend that, and go on with --results {asked.results}.",
+            hint=f"Fix that, then continue with --results {asked.results}.",
         )
     return results
 

@@ -17,8 +17,8 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
 
     section = (json.loads(record.config) if record.config else {}).get("service")
     if not section:
-        return "No service ran: measure this layout on a real box before you apply it."
+        return "No service ran: measure this layout on a real host before you apply it."
     try:
         return rollout_of(section, layout, record.cores, known_services())
     except ConfigError as error:
-        return f"What to type is not known here: {error.problem}."
+        return f"Cannot print the command here: {error.problem}."

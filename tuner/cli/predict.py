@@ -288,8 +288,8 @@ def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | No
         return machine
     if physical_cores > machine.cores:
         raise ConfigError(
-            f"--physical-cores {physical_cores}: the box has {counted(machine.cores, 'core')} in all",
-            hint="Say with --cores how many there are with SMT.",
+            f"--physical-cores {physical_cores}: the host has {counted(machine.cores, 'core')} in all",
+            hint="Set the number of logical cores (with SMT) with --cores.",
         )
     same = physical_cores == machine.cores
     return replace(machine, physical_cores=None if same else float(physical_cores))

@@ -304,8 +304,8 @@ def _check_told(service: ScriptSettings) -> None:
             )
     elif service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
         raise Misplaced(
-            "the one program is not told how many processes to start: write {processes} in its command or"
-            " environment",
+            "the one program does not receive the number of processes to start: write {processes} in its"
+            " command or environment",
             ("programs",),
         )
 

@@ -88,7 +88,7 @@ def _no_services(document: Document) -> ConfigError:
         )
     return ConfigError(
         f"{document.where(())}: there is no mapping 'services:', as compose files have it",
-        hint="--from takes a Procfile, a compose file, a unit, a config of supervisord, or a Dockerfile.",
+        hint="--from reads a Procfile, a compose file, a unit, a config of supervisord, or a Dockerfile.",
     )
 
 
