@@ -219,7 +219,7 @@ def _run_all(
             write_results(asked.results, results)
     if not results.runs:
         raise MeasurementError(
-            f"no run of {experiment.name} gave anything; the last one: {results.failed[-1].why}",
+            f"every run of {experiment.name} failed; the last error: {results.failed[-1].why}",
             hint=f"Fix that, then continue with --results {asked.results}.",
         )
     return results

@@ -74,8 +74,8 @@ def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:
     from tuner.bootstrap.fleet import first_box
 
     one, n = first_box(on.address, on.certs, settings, is_forced=on.is_forced)
-    others = "alone" if n == 1 else f"and {counted(n - 1, 'other')} like it"
-    say(f"On {one.name}, {counted(one.cores, 'core')}, {others}, at {on.address}.")
+    others = "" if n == 1 else f" and {counted(n - 1, 'similar host')}"
+    say(f"On {one.name} ({counted(one.cores, 'core')}){others}, at {on.address}.")
     return one, n
 
 

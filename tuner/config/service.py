@@ -291,7 +291,7 @@ def _check_told(service: ScriptSettings) -> None:
     words = service.filled_in
     for place, word in words:
         if not service.threads and "threads" in fields_in(word):
-            raise ThreadsAsked("asks for {threads}, and threads is no", place)
+            raise ThreadsAsked("uses {threads}, but threads is no", place)
     if service.workers == "pools" and (service.programs == "one" or not service.threads):
         raise Misplaced(
             "a layout's threads are the processes of each program's pool then: programs is each, threads yes",

@@ -145,7 +145,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     if own is not None and not isinstance(own, Mapping):
         raise Unclear("environment", "should be a mapping, as NAME: value")
     if "command" not in asked and (near := get_close_matches("command", map(str, asked), n=1)):
-        raise Unclear("command", f"is missing; is it what {near[0]} stands for?")
+        raise Unclear("command", f"is missing; did you mean it by {near[0]}?")
     taken = taken_apart(_words(asked.get("command")))
     environment = {**taken.assigned, **(own or {})}
     names = frozenset(setting.name for setting in service.settings)
@@ -206,7 +206,7 @@ def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
     kind = feeder.get("kind") if isinstance(feeder, Mapping) else None
     if probe.get("falls") == "yes" and "fed" not in probe and kind not in (None, "none", "queue"):
         raise Unclear(
-            "feeder", "fills the queue, and what is left there tells no count then: name a probe, or a sample"
+            "feeder", "fills the queue, so the remaining messages give no count: name a probe, or a sample"
         )
 
 
@@ -221,7 +221,7 @@ def _check(service: Service, command: Command, settings: Mapping[str, str], aske
         return
     for setting in service.settings:
         if setting.needed and setting.name not in settings:
-            raise Unclear("command", f"{setting.needed}; say {setting.name}: {setting.summary}")
+            raise Unclear("command", f"{setting.needed}; set {setting.name}: {setting.summary}")
 
 
 def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -266,7 +266,7 @@ def _queue_told(service: Service, told: Told) -> str:
     words = ", ".join([f"{name}={value}" for name, value in told.environment.items()] + [*told.flags])
     return (
         f"the command names no queue, so its workers get {words} while {service.name} is measured; in"
-        " production the command stays as it is"
+        " production the command stays unchanged"
     )
 
 
@@ -293,7 +293,7 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
     if variants is None:
         asked = service.form_of(command) or names[0]
         if (form := service.form(asked)) is None:
-            raise Unclear("command", f"asks for {asked}; known are {', '.join(names)}")
+            raise Unclear("command", f"names the form {asked}; expected one of {', '.join(names)}")
         return [form]
     forms = []
     for name in variants:
@@ -344,7 +344,7 @@ def _told(
             if name not in service.joined:
                 if name in variables:
                     raise Unclear(
-                        "environment", f"{name} is what tuner tells {service.name} with; leave it out"
+                        "environment", f"tuner sets {name} for {service.name}; leave it out"
                     )
                 environment[name] = value
                 continue

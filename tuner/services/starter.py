@@ -15,13 +15,13 @@ _COLUMN = 32  #: where comments begin
 _STUDY = """\
 
 study:
-  # cores: 24                   # what the layouts are for; default: what tuner may use here
+  # cores: 24                   # cores to plan layouts for; default: those available to tuner
   # layouts: [24x1, 4x6]        # just these; default: a grid for these cores
 {variants}\
-  window: 10m                   # the longest; a race takes shorter ones where they tell as much
-  within: 2%                    # how near the best the answer has to be
-  # budget: 8h                  # stop within it, with what is known by then
-  # max_load: 20                # what a winner may cause and use
+  window: 10m                   # the longest; a race uses shorter windows if they give the same precision
+  within: 2%                    # stop once a layout is known to be this close to the best
+  # budget: 8h                  # stop within this time, with the result so far
+  # max_load: 20                # highest load and memory of the winner
   # max_memory: 8G
 """
 _SCRIPT = """\
@@ -36,11 +36,11 @@ service:
   # environment: {{WORKER_THREADS: "{{threads}}"}}
   # programs: one               # the command is a master, which starts {{processes}} workers itself
   # ready: {{kind: log, pattern: started, within: 60s}}
-  stop: {{signal: TERM, wait: 60s}}   # time to let work in hand end
+  stop: {{signal: TERM, wait: 60s}}   # time for unfinished work to end
   probe:
-    kind: mmap-counter          # the worker counts, by two lines of code; who else can: docs/probes.md
+    kind: mmap-counter          # the worker counts, with two lines of code; other probes: docs/probes.md
   feeder:
-    kind: none                  # the worker finds its items by itself; or a command, requests, a queue
+    kind: none                  # the worker finds its items; or: a command, requests, a queue
 """
 _WEB = """\
 # A study of a web server: tuner sends requests and counts the answers. Its command is started once for each
@@ -57,9 +57,9 @@ service:
   threads: {threads:<21}# no: it has none to choose, only processes
   # environment: {{WORKER_THREADS: "{{threads}}"}}
   # ready: {{kind: log, pattern: started, within: 60s}}
-  stop: {{signal: TERM, wait: 60s}}   # time to let work in hand end
+  stop: {{signal: TERM, wait: 60s}}   # time for unfinished work to end
   probe:
-    kind: generator             # counts good answers; who else can: docs/probes.md
+    kind: generator             # counts good answers; other probes: docs/probes.md
   feeder:
     kind: http                  # docs/http.md
     url: {url}
@@ -102,7 +102,7 @@ def starter(
     others = [form.name for form in service.forms if form.name != own]
     variants = ""
     if others:
-        named = _line("# variants", _flow([own, *others]), "several forms beside each other")
+        named = _line("# variants", _flow([own, *others]), "several forms in one study")
         variants = f"{named}\n"
     lines = [
         f"# A study of {service.name}: {service.page}, tuner services show {service.name}",
@@ -148,7 +148,7 @@ def _made_of_it(
 ) -> list[str]:
     asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
     section = hide(expanded(service, asked, environment, None))
-    lines = ["  # What tuner makes of it; a key that is written here goes before."]
+    lines = ["  # Keys that tuner derives from the command; a key that you write here overrides them."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
     if section["environment"]:
