@@ -41,11 +41,11 @@ def answer_notes(claim: Claim) -> list[str]:
     if not answer.reached and answer.layout is not None:
         if answer.doubt is not None and 1 - claim.confidence < answer.doubt < 1:
             found.append(
-                f"To take {answer.layout} now would be wrong with a probability of {percent(answer.doubt)}"
-                " at most."
+                f"If you choose {answer.layout} now, the error probability is at most"
+                f" {percent(answer.doubt)}."
             )
         if claim.rest is None:
-            found.append("How much more it takes to know is not known yet.")
+            found.append("The remaining effort cannot be estimated yet.")
         else:
             windows = counted(claim.rest.n_windows, "more window")
             lasts = render_rest(claim.rest.lasts_s)
@@ -55,7 +55,7 @@ def answer_notes(claim: Claim) -> list[str]:
     if claim.n_otherwise:
         found.append(
             f"{counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
-            " the claim is the one of this version."
+            " this claim is by the rules of this version."
         )
     return found
 
@@ -86,10 +86,10 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
 def _guidance_note(guidance: Guidance) -> str:
     """Whether a model chose what to measure, and by how much it was off where it had not looked."""
     if guidance.error_ratio is None or guidance.error_without_ratio is None:
-        return "The queueing model has not foretold a layout yet."
+        return "The queueing model has not predicted a layout yet."
     foretold = (
-        f"foretold the first window of {counted(guidance.n_held_out, 'layout')}"
-        f" {percent(guidance.error_ratio)} off in the median"
+        f"predicted the first window of {counted(guidance.n_held_out, 'layout')}"
+        f" with a median error of {percent(guidance.error_ratio)}"
     )
     without = f"{percent(guidance.error_without_ratio)} without it"
     if not guidance.used:

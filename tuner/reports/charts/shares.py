@@ -37,8 +37,8 @@ def shares_svg(overview: Overview, *, width: float = WIDE, standalone: bool = Fa
     """What binds each layout, as SVG."""
     picture = shares_picture(overview, width=width)
     if picture is None:
-        why = overview.explanation if isinstance(overview.explanation, str) else "Nothing is known of it."
-        picture = nothing_picture("shares", "What binds each layout", why, width)
+        why = overview.explanation if isinstance(overview.explanation, str) else "There are no data about it."
+        picture = nothing_picture("shares", "Bottleneck of each layout", why, width)
     return picture.svg(standalone=standalone)
 
 
@@ -55,7 +55,7 @@ def shares_picture(
     right = width - 12 - max(width_of(short(one.what)) for one in shown)
     parts = [
         words("share of the threads' time", left, 14, class_="s m"),
-        words("bound by", width - 4, 14, class_="s m e"),
+        words("bottleneck", width - 4, 14, class_="s m e"),
     ]
     for place, one in enumerate(shown):
         y = _TOP + _ROW * place
@@ -66,13 +66,13 @@ def shares_picture(
     parts.append(line(left, _TOP - 4, left, bottom, "axis"))
     entries = [(_sign(share, name), SHARES[share]) for share in used]
     signs, end = legend(entries, left, bottom + 20, width)
-    signs += words("~: by the model, all else measured.", left, end + 18, class_="s m")
+    signs += words("~: from the model; all else is measured.", left, end + 18, class_="s m")
     if len(found.diagnoses) > len(shown):
         more = f"{len(found.diagnoses) - len(shown)} more layouts are in the table."
         signs += words(more, left, end + 36, class_="s m")
         end += 18
     defs = element("defs", *(_pattern(share, name) for share in used if _LOOKS[share][1]))
-    title = "What the threads of each layout spend their time on"
+    title = "Time of the threads of each layout"
     return Picture(name, title, _summary(shown), width, end + 26, "".join([defs or "", *parts, signs]))
 
 
@@ -119,5 +119,5 @@ def _pattern(share: Share, name: str) -> str:
 
 
 def _summary(shown: Sequence[Diagnosis]) -> str:
-    told = "; ".join(f"{one.layout} by {short(one.what)}" for one in shown[:8])
-    return f"A bar for each layout, the fastest first, of what its threads do. Bound: {told}."
+    told = "; ".join(f"{one.layout}: {short(one.what)}" for one in shown[:8])
+    return f"One bar per layout, the fastest first: how its threads spend their time. Bottlenecks: {told}."

@@ -122,12 +122,12 @@ def timeline_picture(
 def nothing_counts(overview: Overview) -> str:
     """What is said of a study none of whose windows counts."""
     if not overview.windows:
-        return "No window was taken: no launch came so far."
+        return "No window yet: no launch was ready so far."
     taken = [one for one in overview.windows if one.block != WARMING_BLOCK]
     if not taken:
-        return "No window counts yet."
+        return "No valid window yet."
     told = "the only one is" if len(taken) == 1 else f"all {len(taken)} are"
-    return f"No window counts: {told} void."
+    return f"No valid window: {told} invalid."
 
 
 def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
@@ -151,12 +151,12 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
     )
     first = windows[0]
     if len(windows) > 1:
-        told = f"{len(windows)} windows, {len(windows) - len(rates)} void or of the first launch"
+        told = f"{len(windows)} windows, {len(windows) - len(rates)} invalid or of the first launch"
         told += f"; {signed(fmean(off))} on average" if off else ""
     elif first.block == WARMING_BLOCK:
         told = f"{first.layout}: warms the page cache, does not count"
     elif first.void:
-        told = f"{first.layout}, block {first.block + 1}: void: "
+        told = f"{first.layout}, block {first.block + 1}: invalid: "
         told += "; ".join(f"{reason.slug}: {reason.detail}" for reason in first.void)
     else:
         told = f"{first.layout}, block {first.block + 1}: {items(600 * rates[0])} items per 10 min"
@@ -212,7 +212,7 @@ def _lane_names(boxes: Sequence[str], lane: float, left: float) -> Iterator[str]
         return
     for number, box in enumerate(boxes):
         y = lane + number * _BETWEEN_LANES + _LANE / 2 + 4
-        yield words(box if width_of(box, SMALL) < left - 4 else f"box {number + 1}", 2, y, class_="s m")
+        yield words(box if width_of(box, SMALL) < left - 4 else f"host {number + 1}", 2, y, class_="s m")
 
 
 def _launches(overview: Overview, seen: InTime, axis: TimeAxis, top: float, most: int) -> Iterator[str]:
@@ -309,7 +309,7 @@ def _legend(overview: Overview, found: Sequence[Moment], name: str) -> list[tupl
         entries.append((element("rect", **box, class_="counts"), "counts"))
     if any(moment.n_void for moment in found):
         void = element("rect", **box, fill=f"url(#{name}-h)", class_="void")
-        entries.append((void + at(0, 0, cross(3.2)), "void"))
+        entries.append((void + at(0, 0, cross(3.2)), "invalid"))
     entries.append((element("rect", **box, class_="launch"), "start, warm-up, stop"))
     return entries
 
@@ -317,7 +317,7 @@ def _legend(overview: Overview, found: Sequence[Moment], name: str) -> list[tupl
 def _summary(overview: Overview, n_void: int) -> str:
     n_failed = sum(launch.error is not None for _, launch in overview.launches)
     return (
-        f"{len(overview.windows)} windows of {len(overview.launches)} launches in the order they were taken;"
-        f" {n_void} void, {n_failed} launches failed or were spoilt. Above: throughput; below: the same"
-        " against the mean of its layout, which shows what the box did meanwhile."
+        f"{len(overview.windows)} windows of {len(overview.launches)} launches in order of time;"
+        f" {n_void} invalid, {n_failed} launches failed or were disturbed. Above: throughput; below: the same"
+        " relative to the mean of its layout, which shows the drift of the host."
     )

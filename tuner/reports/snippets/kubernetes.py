@@ -49,5 +49,5 @@ def _on_stop(rollout: Rollout) -> list[str]:
         return on_signal(rollout)
     signal = f"SIG{rollout.stop_signal}"
     return [
-        f"It is to be stopped by {signal}, and Kubernetes sends what the image says: STOPSIGNAL {signal}."
+        f"Stop it with {signal}. Kubernetes sends the signal that the image names: STOPSIGNAL {signal}."
     ]
