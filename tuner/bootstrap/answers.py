@@ -272,7 +272,9 @@ def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
     if not (is_fleet(store.study()) or is_part):
         return _Seen(sums, launches)
     counting = {one.block[0] for one in sums.launches}
-    alone = tuple(f"This result is for {box} only. It does not include differences between hosts." for box in counting)
+    alone = tuple(
+        f"This result is for {box} only. It does not include differences between hosts." for box in counting
+    )
     return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part, is_of_boxes=len(alone) > 1)
 
 

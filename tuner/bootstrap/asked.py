@@ -144,7 +144,8 @@ def layouts_asked(
     if not layouts:
         raise ConfigError(
             f"every layout opens more than {settings.study.max_connections} connections",
-            hint="Raise --max-connections, or set the number of connections per process: service.connections.",
+            hint="Raise --max-connections, or set the number of connections per process:"
+            " service.connections.",
         )
     if is_simulated:
         check_simulated(layouts)

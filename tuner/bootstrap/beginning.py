@@ -80,7 +80,8 @@ def _feeds(settings: Settings) -> str:
             return f"requests to {redacted(feeder.url)}, sent by tuner"
         case "command":
             return (
-                f"the items that this command supplies: {shlex.join(redacted([str(word) for word in feeder.command]))}"
+                "the items that this command supplies:"
+                f" {shlex.join(redacted([str(word) for word in feeder.command]))}"
             )
         case "queue":
             return f"messages that tuner puts into the queue {feeder.queue} ({feeder.form})"

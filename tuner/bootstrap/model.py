@@ -65,7 +65,8 @@ def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
     if file.suffix.lower() in (".yaml", ".yml"):
         if variant is not None:
             raise ConfigError(
-                f"--variant {variant}: {file} is a profile, and a profile has only one variant of the service",
+                f"--variant {variant}: {file} is a profile, and a profile has only one variant of"
+                " the service",
                 hint="Give the study that it was made from, or leave --variant out.",
             )
         from tuner.config.profile import read_profile

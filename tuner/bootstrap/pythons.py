@@ -42,7 +42,8 @@ def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         if name in found:
             raise ConfigError(
                 f"--python {text} is Python {whole}, the same version as {shlex.join(found[name])}",
-                hint="Give them names in a config: service: {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
+                hint="Give them names in a config: service:"
+                " {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
             )
         found[name] = words
     return found

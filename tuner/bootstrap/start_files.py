@@ -128,7 +128,8 @@ def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
         if not named:
             known = ", ".join(one.name for one in processes)
             raise ConfigError(
-                f"{file} has no process {name!r}; it has {known}", hint=f"As --from {file}:{processes[0].name}"
+                f"{file} has no process {name!r}; it has {known}",
+                hint=f"As --from {file}:{processes[0].name}",
             )
     else:
         named = [one for one in processes if not one.by_name_only]

@@ -72,7 +72,9 @@ def completion(asked: str, arguments: Sequence[str]) -> int:
         sys.stdout.write(_answer(shell, line, breaks))
         return 0
     if len(arguments) > 1:
-        raise ConfigError(f"{asked}: expected one shell, not {len(arguments)}", hint=f"Example: tuner {asked} bash")
+        raise ConfigError(
+            f"{asked}: expected one shell, not {len(arguments)}", hint=f"Example: tuner {asked} bash"
+        )
     shell = _shell(asked, arguments[0] if arguments else None)
     if asked == "--show-completion":
         sys.stdout.write(SCRIPTS[shell])

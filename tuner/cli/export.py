@@ -170,7 +170,10 @@ def export(
     if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
     if pictures:
-        raise ConfigError("--pictures needs --into: the pictures go into the folder of the runbook", hint="Name it with --into RUNBOOK.md.")
+        raise ConfigError(
+            "--pictures needs --into: the pictures go into the folder of the runbook",
+            hint="Name it with --into RUNBOOK.md.",
+        )
     if page:
         typer.echo(_printed(study, fmt or "markdown", options), nl=False)
         return 0

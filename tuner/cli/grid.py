@@ -357,7 +357,10 @@ def grid(
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
     if on is not None and told is not None:
-        raise ConfigError("--metrics and --metrics-file cannot be combined with --fleet", hint="Leave --metrics and --metrics-file out.")
+        raise ConfigError(
+            "--metrics and --metrics-file cannot be combined with --fleet",
+            hint="Leave --metrics and --metrics-file out.",
+        )
     options = given(
         {
             ("study", "cores"): cores,

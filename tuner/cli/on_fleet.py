@@ -60,7 +60,9 @@ def check_same_place(record: StudyRecord, file: Path, on: OnFleet | None) -> Non
             f"{file} was started on a fleet", hint="Name its scheduler: --fleet ADDRESS, and --certs DIR."
         )
     if on is not None and not is_fleet(record):
-        raise ConfigError(f"{file} was started on one host", hint="Leave --fleet out, or start another study.")
+        raise ConfigError(
+            f"{file} was started on one host", hint="Leave --fleet out, or start another study."
+        )
 
 
 def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:

@@ -29,7 +29,8 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
     if fleet is not None:
         raise ConfigError(
             "--python names interpreters of this host, but --fleet measures on other hosts",
-            hint="Name the interpreters in the config: service: {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
+            hint="Name the interpreters in the config: service:"
+            " {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
         )
     if simulate is not None:
         raise ConfigError(

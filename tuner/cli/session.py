@@ -303,7 +303,10 @@ def measured(
         except MeasurementError as error:
             if error.hint is not None or not session.file.exists():
                 raise
-            hint = f"The windows so far are kept in {session.file}. Continue with: {going_on(record, session.file)}"
+            hint = (
+                f"The windows so far are kept in {session.file}. Continue with:"
+                f" {going_on(record, session.file)}"
+            )
             raise MeasurementError(error.problem, hint=hint) from error
 
 

@@ -34,7 +34,9 @@ def memory_limit(text: str) -> tuple[float | None, float | None]:
     if match := _SHARE.fullmatch(text.strip()):
         ratio = float(match[1]) / 100
         if not 0 < ratio < 1:
-            raise ValueError(f"invalid share {text}: memory use is always above it or never; write a share such as 90%")
+            raise ValueError(
+                f"invalid share {text}: memory use is always above it or never; write a share such as 90%"
+            )
         return ratio, None
     try:
         return None, parse_size(text)
@@ -69,7 +71,9 @@ class BrakeSettings(Section):
     def _known_word(cls, value: Any) -> Any:
         known = ("stop", "leave-out")
         if value not in known:
-            raise ValueError(f"invalid value {value}: expected {' or '.join(known)}{nearest(str(value), known)}")
+            raise ValueError(
+                f"invalid value {value}: expected {' or '.join(known)}{nearest(str(value), known)}"
+            )
         return value
 
     @model_validator(mode="after")

@@ -23,12 +23,14 @@ def boxes_notes(ranking: Ranking) -> list[str]:
         return []
     n_boxes = len(boxes.levels)
     told = [
-        f"On {n_boxes} hosts: comparisons hold for hosts like these; the counts of items are averages of these."
+        f"On {n_boxes} hosts: comparisons hold for hosts like these; the counts of items are"
+        " averages of these."
         if boxes.drifts
         else f"On {n_boxes} hosts, one block each: all figures hold for hosts like these."
     ]
     told += _first(
-        [_differs_told(one, ranking) for one in boxes.differing], "hosts differ significantly from the mean, too"
+        [_differs_told(one, ranking) for one in boxes.differing],
+        "hosts differ significantly from the mean, too",
     )
     told += _spread_told(boxes)
     told += _first([_collapse_told(one) for one in boxes.collapses], "are such layouts, too")

@@ -42,7 +42,10 @@ def render_comparison(found: Compared, fmt: str) -> str:
     parts = [render_paragraph(sentence, fmt) for sentence in [*all_simulated_told(found), *sides_told(found)]]
     if found.differences:
         parts += [
-            render_paragraph("Differences between the settings and hosts of the studies, which may explain the changes:", fmt),
+            render_paragraph(
+                "Differences between the settings and hosts of the studies, which may explain the changes:",
+                fmt,
+            ),
             render_table(differences_table(found), fmt),
         ]
     parts += [render_paragraph(sentence, fmt) for sentence in comparison_sentences(found)]

@@ -52,7 +52,8 @@ def comparison_notes(found: Compared) -> list[str]:
             notes.append(f"{known.name} has one block, so its noise is unknown and there is no interval.")
     if all(n_blocks > 1 for n_blocks in change.n_blocks):
         notes.append(
-            "Intervals include the drift of the host between blocks of a study, but not differences between days"
+            "Intervals include the drift of the host between blocks of a study, but not differences"
+            " between days"
             " or hosts. These are part of the change that all layouts share; a layout against the others does"
             " not contain them."
         )
@@ -70,7 +71,9 @@ def comparison_notes(found: Compared) -> list[str]:
         )
     if change.n_shared < len(change.layouts):
         left = len(change.layouts) - change.n_shared
-        notes.append(f"No blocks join {counted(left, 'layout')} with the others, so there is no comparison with them.")
+        notes.append(
+            f"No blocks join {counted(left, 'layout')} with the others, so there is no comparison with them."
+        )
     for known, other in ((found.before, found.after), (found.after, found.before)):
         alone = [str(layout) for layout in _measured(known) if layout not in set(_measured(other))]
         if alone:
@@ -83,7 +86,9 @@ def comparison_notes(found: Compared) -> list[str]:
     if is_simulated(studies[0]) != is_simulated(studies[1]):
         notes.append("One was simulated and one was measured: this compares a model with the service.")
     if all(map(is_simulated, studies)) and _luck(found.before) == _luck(found.after):
-        notes.append("Both were simulated with the same seed, so they share their random noise. Use another --seed.")
+        notes.append(
+            "Both were simulated with the same seed, so they share their random noise. Use another --seed."
+        )
     if studies[0].created_wall_s > studies[1].created_wall_s:
         notes.append(f"{found.before.name} is the newer one: is this the intended order?")
     return notes

@@ -98,7 +98,8 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
             notes += [note for note in reference.notes if note not in notes]  # variants may share one
         elif any((one := known.load) and one.takes_many for known in _of_variant(found, variant)):
             notes.append(
-                f"{variant or 'The service'} works on many requests at once in each process. The model has one per"
+                f"{variant or 'The service'} works on many requests at once in each process. The"
+                " model has one per"
                 " thread, so it does not apply, and there are no rules for its size."
             )
         else:
@@ -155,7 +156,11 @@ def _items(value: float) -> str:
 def rules_heading(rules: Sequence[Rule]) -> str:
     """What the rules are for; *rules* has one at least."""
     one = rules[0]
-    of = f"{one.variant or 'the service without a variant'}" if rules_table(rules) is not None else "this service"
+    of = (
+        f"{one.variant or 'the service without a variant'}"
+        if rules_table(rules) is not None
+        else "this service"
+    )
     return f"Sizing rules for {of}, on {counted(one.cores, 'core')} (modelled):"
 
 

@@ -65,7 +65,8 @@ def render_plan(plan: Plan) -> str:
         f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
         f" Pilot: {counted(pilot.n_launches, 'launch')} of {counted(len(pilot.levels), 'layout')},"
         f" {counted(pilot.n_windows, 'window')} of"
-        f" {_seconds(pilot.window_s)}; a launch needs {_seconds(pilot.launch_s)} in addition to its windows.\n\n"
+        f" {_seconds(pilot.window_s)}; a launch needs {_seconds(pilot.launch_s)} in addition to its"
+        " windows.\n\n"
     )
     window = f"window of {_seconds(pilot.window_s)}"
     noise = (
@@ -114,7 +115,8 @@ def limit_sentence(plan: Plan) -> str:
     hours = plan.costs[Question(plan.order.kind, plan.order.within)].mean_hours
     if not plan.savings:
         return (
-            f"The limiting factor ({asked}) is unknown: there was too little time to simulate so many layouts."
+            f"The limiting factor ({asked}) is unknown: there was too little time to simulate so"
+            " many layouts."
         )
     if not limits:
         return (
@@ -225,7 +227,8 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(
-            f"{len(unseen)} of the layouts were not launched: their throughput is interpolated, smooth in processes"
+            f"{len(unseen)} of the layouts were not launched: their throughput is interpolated,"
+            " smooth in processes"
             " and threads, from the launched ones."
         )
     high = pilot.launch.high

@@ -78,8 +78,7 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
     elif trusted.as_good:
         others = counted(len(trusted.as_good), "other layout")
         found = [
-            f"{trusted.best} is predicted best; {others} may be as good ({level}):"
-            f" {named(trusted.as_good)}."
+            f"{trusted.best} is predicted best; {others} may be as good ({level}): {named(trusted.as_good)}."
         ]
     else:
         found = [f"{trusted.best} is predicted best, and all others slower ({level})."]
@@ -107,7 +106,9 @@ def trust_sentences(predicted: Predicted) -> list[str]:
     if errors is not None:
         found.append(left_out_sentence(errors))
     elif not calibrated.measured:
-        found.append("A profile does not contain the error of the model on this service, so the error is unknown.")
+        found.append(
+            "A profile does not contain the error of the model on this service, so the error is unknown."
+        )
         if not calibrated.calibration.profile.measured:
             found.append("The profile does not name the layouts it was measured on; 1x1 is assumed.")
     else:

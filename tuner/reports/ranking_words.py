@@ -32,7 +32,8 @@ LOAD_TOLD = (
     " previous layout."
 )
 OWN_LOAD_TOLD = (
-    "load (max): mean and maximum of a load average of the service's tasks alone; the kernel's is of the host."
+    "load (max): mean and maximum of a load average of the service's tasks alone; the"
+    " kernel's is of the host."
 )
 SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previous layout; limits apply to it."
 
@@ -122,7 +123,8 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.starved:
         found.append(
             f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
-            " show how many requests were sent at once, not the capacity of the layouts, so there is no result."
+            " show how many requests were sent at once, not the capacity of the layouts, so there is"
+            " no result."
         )
     if study.cores > study.box_cores:
         found.append(

@@ -40,7 +40,9 @@ def render_shapes(
     if shown is not None and len(predictions) > 1:
         own, *others = (one.trusted.best.variant for one in sorted(predictions, key=lambda x: x is not shown))
         how = " or ".join(f"--variant {variant}" for variant in others if variant)
-        lines.append(f"Below are the layouts of {own or 'the service without a variant'}; {how} shows others.\n")
+        lines.append(
+            f"Below are the layouts of {own or 'the service without a variant'}; {how} shows others.\n"
+        )
     return "\n".join([*lines[:2], "".join(lines[2:])])
 
 
@@ -51,7 +53,10 @@ def shapes_told(predictions: Sequence[Predicted], missing: Mapping[str, str]) ->
         return []
     told = [_answer(predictions, found)]
     told.append("Large enough: the smallest layout that gives 95 % of the most that its shape can give.")
-    told += [f"{variant or 'The service without a variant'} is not in it: {why}." for variant, why in missing.items()]
+    told += [
+        f"{variant or 'The service without a variant'} is not in it: {why}."
+        for variant, why in missing.items()
+    ]
     return told
 
 

@@ -93,7 +93,9 @@ def _through(command: Command, settings: Mapping[str, str]) -> Section:
     """What goes through the queue; without a sample only Redis tells, by what is left."""
     found = _with_url(settings, "probe")
     if "sample" not in settings and found["url"].startswith("amqp"):
-        raise Unclear("probe", "queue in RabbitMQ counts the messages that tuner feeds: set sample, or use inspect")
+        raise Unclear(
+            "probe", "queue in RabbitMQ counts the messages that tuner feeds: set sample, or use inspect"
+        )
     return _THROUGH.section(command, found)
 
 

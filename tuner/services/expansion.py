@@ -343,9 +343,7 @@ def _told(
         for name, value in (one.besides if is_by_flags else {**one.environment, **one.besides}).items():
             if name not in service.joined:
                 if name in variables:
-                    raise Unclear(
-                        "environment", f"tuner sets {name} for {service.name}; leave it out"
-                    )
+                    raise Unclear("environment", f"tuner sets {name} for {service.name}; leave it out")
                 environment[name] = value
                 continue
             before = environment.get(name, variables.get(name, escaped(command.environment.get(name, ""))))

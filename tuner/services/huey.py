@@ -71,7 +71,8 @@ SERVICE = Service(
     measuring_only=("--no-periodic",),
     in_production="Periodic tasks are for one consumer: start all other consumers with -n (--no-periodic).",
     advice=(
-        "Its documentation: process for work on the CPU, greenlet for much waiting; thread if you are not sure.",
+        "Its documentation: process for work on the CPU, greenlet for much waiting; thread if you"
+        " are not sure.",
         "Periodic tasks are off while it is measured (-n). In production all consumers but one need -n.",
         "Results of tasks stay in Redis until they are read: RedisHuey(results=False), or watch its memory.",
     ),

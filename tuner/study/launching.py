@@ -251,7 +251,7 @@ class Workbench:
         """
         brake, passed = self.box.brake, braked.problem
         assert brake is not None
-        stopped = f"the brake stopped {launch.layout} {passed}"
+        stopped = f"a safety limit stopped {launch.layout} {passed}"
         still = brake.still_over(facts, self.stop.requested) if brake.leaves_out else None
         if brake.leaves_out and not still:
             self.progress.warning("over-limit", f"{stopped}; it is left out from now on")

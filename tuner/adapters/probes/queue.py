@@ -62,7 +62,7 @@ class _Seen:
         fell = self._n_done - backlog.done
         if fell > self._most_fall:
             raise MeasurementError(
-                f"{fell} messages came that tuner did not feed: who else puts messages into the queue?"
+                f"{fell} messages did not come from tuner: another program puts messages into the queue"
             )
         self._n_done = max(self._n_done, backlog.done)
         self._n_failed = max(self._n_failed, backlog.left.failed)

@@ -110,9 +110,7 @@ class RedisProbe:
                     return  # it is there, and will answer
                 raise ConfigError(
                     f"the redis probe cannot count: {one_line(error.problem)}",
-                    hint=hint_for(
-                        error, "Start Redis first (a hook before_study may), or say where it is: the url."
-                    ),
+                    hint=hint_for(error, "Start Redis first (a hook before_study may), or correct the url."),
                 ) from error
 
     def _client(self, bound: Bound) -> Redis:

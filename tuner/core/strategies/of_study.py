@@ -47,7 +47,7 @@ def strategy_of(study: StudyRecord) -> Strategy:
             hint=f"Go on with it by tuner {study.strategy} --resume.",
         )
     raise ConfigError(
-        f"the study asks for the strategy {study.strategy}, which this tuner does not have",
+        f"the study needs the strategy {study.strategy}, which this tuner does not support",
         hint="Go on with the tuner that began it.",
     )
 
@@ -67,6 +67,6 @@ def spreading_strategy_of(study: StudyRecord) -> SpreadingStrategy:
 
         return FleetGrid(goal_of(study), study.seed, study.n_blocks, study.windows_per_launch)
     raise ConfigError(
-        f"the study asks for the strategy {study.strategy}, which this tuner does not have for several boxes",
+        f"the study needs the strategy {study.strategy}, which this tuner does not support on several hosts",
         hint="Go on with the tuner that began it.",
     )

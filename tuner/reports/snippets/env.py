@@ -27,7 +27,9 @@ def env(rollout: Rollout) -> str:
             the readers of such files do not read alike.
     """
     if rollout.is_command_needed:
-        raise Unfit(f"{rollout.service} gets its layout from its command, but such a file contains no command")
+        raise Unfit(
+            f"{rollout.service} gets its layout from its command, but such a file contains no command"
+        )
     if numbers := rollout.numbered_variables:
         raise Unfit(f"{', '.join(numbers)} contains a program's number, but all programs share this file")
     if not rollout.unnumbered_environment:

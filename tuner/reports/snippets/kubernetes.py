@@ -48,6 +48,4 @@ def _on_stop(rollout: Rollout) -> list[str]:
     if rollout.stop_signal == "TERM":
         return on_signal(rollout)
     signal = f"SIG{rollout.stop_signal}"
-    return [
-        f"Stop it with {signal}. Kubernetes sends the signal that the image names: STOPSIGNAL {signal}."
-    ]
+    return [f"Stop it with {signal}. Kubernetes sends the signal that the image names: STOPSIGNAL {signal}."]
