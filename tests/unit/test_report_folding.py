@@ -11,7 +11,7 @@ pytestmark = pytest.mark.pythons
 
 TABLE = render_table(
     Table(
-        ("rank", "layout", "items", "bound by", "memory"),
+        ("rank", "layout", "items", "bottleneck", "memory"),
         (("1", "24x2", "47354", "waiting", "1932 MB"), ("1", "8x6", "47231", "GIL", "660 MB")),
         frozenset({0, 2, 4}),
     ),

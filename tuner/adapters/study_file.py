@@ -78,7 +78,7 @@ def _remove_named(path: Path, is_nameless: bool) -> None:
 def _exists(path: Path) -> ConfigError:
     return ConfigError(
         f"{path} exists already, and a study is never overwritten",
-        hint=f"Go on with it (--resume {path}), or give another name with --study.",
+        hint=f"Continue it (--resume {path}), or give another name with --study.",
     )
 
 

@@ -266,7 +266,7 @@ def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None])
     if abs(cores - record.box_cores) > 0.01:
         raise ConfigError(
             f"{file} was begun with {record.box_cores:g} usable cores on {began}; {here} offers {cores:g}",
-            hint="Go on where it was begun, or begin another study.",
+            hint="Continue where it was started, or begin another study.",
         )
     if began != here:
         warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
@@ -285,7 +285,7 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
     if changes := changed_settings(json.dumps(kept), json.dumps(given)):
         raise ConfigError(
             f"{file} was begun with another profile: {'; '.join(changes)}",
-            hint="Go on with that one, or begin anew without --resume.",
+            hint="Continue that one, or start anew without --resume.",
         )
 
 

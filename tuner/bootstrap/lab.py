@@ -271,7 +271,7 @@ def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Seque
         if before is not None and before != now:
             raise ConfigError(
                 f"{file} was begun with {name} {before!r}, and here it is {now!r}",
-                hint="Go on there, or name another file with --results.",
+                hint="Continue there, or name another file with --results.",
             )
 
 

@@ -49,7 +49,7 @@ def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> M
     if not where.is_loopback and not is_open:
         raise ConfigError(
             f"--metrics {where} would show the study to anyone who can reach that address",
-            hint="Say --metrics-open too if they may; or use 127.0.0.1 and let a tunnel or proxy lead there.",
+            hint="Add --metrics-open if they may; or use 127.0.0.1 and let a tunnel or proxy lead there.",
         )
     return MetricsAsked(where, file)
 

@@ -76,7 +76,7 @@ def demo(
             say("Nothing could be measured. tuner doctor shows what disturbs this host.")
             return code
         if code in CUT_OFF:
-            say("Stopped before the end." if study is None else f"Stopped; {study} has what was measured.")
+            say("Stopped before the end." if study is None else f"Stopped; {study} has the windows so far.")
             return code
         _print_ranking(file, as_json=as_json)
     say(_next_steps(study))

@@ -112,7 +112,7 @@ def check_new(file: Path, *, option: str = "--study") -> None:
     ):  # unlike Path's, no error where a folder may not be entered: told when it is made
         raise ConfigError(
             f"{file} exists already, and a study is never overwritten",
-            hint=f"Go on with it (--resume {file}), or give another name with {option}.",
+            hint=f"Continue it (--resume {file}), or give another name with {option}.",
         )
 
 
@@ -139,7 +139,7 @@ def resumed_session(
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
     if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
-        raise ConfigError(f"{file} was begun by {began}", hint=f"Go on with: {going_on(record, file)}")
+        raise ConfigError(f"{file} was begun by {began}", hint=f"Continue with: {going_on(record, file)}")
     check_same_kind(record, file, simulate)
     own_profile = bootstrap.profile_kept(record, file) if is_simulated(record) else None
     is_alone = config is None and not any(names_service(place) for place in options)
@@ -405,6 +405,6 @@ def go_on(session: Session, command: str, simulate: Path | None, where: Sequence
     before, after = told_again(session.record)
     beside = ["--simulate", str(simulate)] if simulate is not None else []
     words = [*command.split(), *before, "--resume", str(session.file), *where, *beside, *after]
-    say(f"Go on with: {shlex.join(words)}")
+    say(f"Continue with: {shlex.join(words)}")
     if after:
         say("The command and its settings (--set) have to be as before: their secrets are not kept.")

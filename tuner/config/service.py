@@ -256,7 +256,7 @@ class ScriptSettings(RunSettings):
                 )
             if probe.kind == "queue" and self.feeder.kind != "queue":
                 raise Misplaced(
-                    f"queue counts what feeder queue puts into a queue; the feeder is {self.feeder.kind}",
+                    f"queue counts the messages of feeder queue, but the feeder is {self.feeder.kind}",
                     (key,),
                 )
         return self

@@ -10,8 +10,8 @@ from tuner.core.errors import ConfigError
 PORT = 8786  #: Dask's own
 _EXAMPLE = f"As tls://staging-1:{PORT} with --certs DIR, or tcp://127.0.0.1:{PORT} behind a tunnel."
 _OPEN = (
-    "Whoever reaches it runs any code there: encrypt it (tuner fleet certs DIR, then tls:// and --certs DIR),"
-    " use 127.0.0.1 and a tunnel, or insist with --force."
+    "Anyone who reaches it can run code there: encrypt it (tuner fleet certs DIR, then tls:// and --certs"
+    " DIR), use 127.0.0.1 and a tunnel, or insist with --force."
 )
 
 

@@ -94,4 +94,4 @@ def _guidance_note(guidance: Guidance) -> str:
     without = f"{percent(guidance.error_without_ratio)} without it"
     if not guidance.used:
         return f"The queueing model was switched off: it {foretold}, {without}."
-    return f"The queueing model helped to choose what to measure: it {foretold} ({without})."
+    return f"The queueing model helped to choose the layouts: it {foretold} ({without})."

@@ -114,7 +114,7 @@ def _words(test: SelfTest) -> list[str]:
     if ranking.low > 1.5 * (1 - test.confidence):
         found.append(
             "The ranking finds more differences here than it should: the launches of a pair are not"
-            " alike. Find what changes on the host between them."
+            " alike. Find out why the host changes between them."
         )
     return found
 

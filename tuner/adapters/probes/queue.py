@@ -66,4 +66,4 @@ class _Seen:
             )
         self._n_done = max(self._n_done, backlog.done)
         self._n_failed = max(self._n_failed, backlog.left.failed)
-        return Counts({"what went through": self._n_done}, {"what failed": self._n_failed}, backlog.at_s)
+        return Counts({"finished messages": self._n_done}, {"failed messages": self._n_failed}, backlog.at_s)

@@ -155,7 +155,11 @@ class RedisProbe:
         total = _sum(numbers, self._done)
         if self._falls:
             fed = 0 if self._fed is None else _sum(numbers, [self._fed])
-            told = "fed less what is left" if self._fed else "what has left the queue (fed is not told)"
+            told = (
+                "messages fed minus messages left"
+                if self._fed
+                else "messages that left the queue (fed is not set)"
+            )
             done = {told: fed - total}
         else:
             done = {"the sum of count": total}

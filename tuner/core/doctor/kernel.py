@@ -136,6 +136,6 @@ def _swap(seen: KernelSeen) -> Finding:
             "memory",
             f"{render_size(seen.swap_used_bytes)} of swap in use{left}",
             "a layout whose pages were swapped out is slow by chance",
-            "Stop what fills the memory; then swapoff -a && swapon -a brings its pages back.",
+            "Stop the processes that fill the memory; then swapoff -a && swapon -a brings its pages back.",
         )
     return fine("memory", f"no swap in use{left}")

@@ -92,7 +92,7 @@ def port_finding(seen: PortSeen) -> Finding:
                 "ports",
                 f"nothing listens at {place}, and the service's command names another port",
                 "requests fail, unless the service or a hook starts a listener there",
-                "Name the service's own port there, or start what passes its requests on.",
+                "Name the service's own port there, or start the proxy in front of it.",
             )
         return fine("ports", f"{place} is free")
     if seen.is_elsewhere:

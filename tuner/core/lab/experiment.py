@@ -277,7 +277,7 @@ def failures_told(experiment: Experiment, failures: Sequence[Failure]) -> list[s
         same = [one.at for one in failures if one.why == why]
         points = "; ".join(map(point_told, dict.fromkeys(same)))
         head = f"{counted(len(same), 'run')} failed ({', '.join(experiment.parameters)}: {points})"
-        told.append(f"{head}, tried again when the file is gone on with: {why}.")
+        told.append(f"{head}, tried again when the file is continued: {why}.")
     return told
 
 

@@ -88,7 +88,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
-            raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s say nothing")
+            raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s are no evidence")
 
     @property
     def shape(self) -> Layout:

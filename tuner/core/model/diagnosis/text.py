@@ -29,7 +29,7 @@ _DOING: dict[Share, str] = {
     "gil_line": "wait for the GIL",
     "asleep": "sleep",
     "blocked": "wait uninterruptibly (a disk, a network file system)",
-    "contended": "wait beyond what an item alone does (a lock, a database)",
+    "contended": "wait longer than an item alone does (a lock, a database)",
     "elsewhere": "wait or sleep",
 }
 _OF_BACKENDS: tuple[Share, ...] = ("blocked", "contended")
