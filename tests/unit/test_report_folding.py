@@ -36,7 +36,7 @@ def test_a_column_that_never_fits_stands_alone_beside_the_names() -> None:
 
     assert [part.splitlines()[0].split() for part in parts] == [
         ["rank", "layout", "items"],
-        ["rank", "layout", "bound", "by"],
+        ["rank", "layout", "bottleneck"],
         ["rank", "layout", "memory"],
     ]
 
