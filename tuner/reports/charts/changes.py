@@ -80,7 +80,7 @@ def _legend(ratios: list[Estimate]) -> list[tuple[str, str]]:
     if any(one.low is not None and not is_surely_changed(one) for one in ratios):
         found.append((dot(), "not significant"))
     if any(one.low is None for one in ratios):
-        found.append((ring(), "noise unknown"))
+        found.append((ring(), "unknown noise"))
     return found
 
 
