@@ -214,7 +214,10 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ),
         ("calibrate none.tuner.db --simulate shop.yaml", "and --simulate has no place"),
         ("calibrate --resume x.db --windows 2", "--windows can only be used with a new study"),
-        ("calibrate --simulate shop.yaml --variant fast", "cannot simulate 1x1@fast: a profile has no variants"),
+        (
+            "calibrate --simulate shop.yaml --variant fast",
+            "cannot simulate 1x1@fast: a profile has no variants",
+        ),
         ("calibrate --variant fast", "1x1@fast: crash-processor has no variants"),
         ("predict shop.yaml --variant fast", "--variant fast: shop.yaml is a profile, which knows one"),
         ("calibrate --launches 0", "--launches: should be greater than or equal to 1"),

@@ -232,13 +232,22 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
         (["check", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["check", "x.tuner.db", "--kind", "sure"], "--kind sure: should be calibrated or strict"),
         (["check", "x.tuner.db", "--budget", "0s"], "--budget 0s: should be longer than 0"),
-        (["check", "x.tuner.db", "--resume", "y.db", "--window", "1s"], "--window can only be used with a new study"),
-        (["check", "x.tuner.db", "--resume", "y.db", "--kind", "strict"], "--kind can only be used with a new study"),
+        (
+            ["check", "x.tuner.db", "--resume", "y.db", "--window", "1s"],
+            "--window can only be used with a new study",
+        ),
+        (
+            ["check", "x.tuner.db", "--resume", "y.db", "--kind", "strict"],
+            "--kind can only be used with a new study",
+        ),
         (["check", "x.tuner.db", "--foreign-limit", "inf"], "--foreign-limit inf: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "nan"], "--foreign-limit nan: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "0"], "--foreign-limit 0: should be a number of"),
         (["aa", "x.tuner.db", "--windows-per-launch", "3"], "--windows-per-launch has no place"),
-        (["aa", "--resume", "x.db", "--windows-per-launch", "3"], "--windows-per-launch can only be used with a new study"),
+        (
+            ["aa", "--resume", "x.db", "--windows-per-launch", "3"],
+            "--windows-per-launch can only be used with a new study",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
