@@ -70,7 +70,7 @@ def is_told(done: subprocess.CompletedProcess[str] | Done, *said: str, code: int
         (["grid", "--foreign-limit", "0"], "--foreign-limit: should be greater than 0"),
         (["grid", "none.yaml"], "cannot read the config none.yaml"),
         (["grid", "--resume", "none.tuner.db"], "there is no study file none.tuner.db"),
-        (["grid", "--resume", "x.db", "--study", "y.db"], "--study is for a new one"),
+        (["grid", "--resume", "x.db", "--study", "y.db"], "--study can only be used with a new study"),
         (["rank", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["export", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["replay", "slippage", "--within", "60%"], "--within 60%: should be between 0 % and 50 %"),
@@ -234,7 +234,7 @@ def test_an_ordinary_user_cannot_use_a_spool_that_is_not_writable(ordinary) -> N
     spool.mkdir()
     spool.chmod(0o555)
 
-    is_told(ordinary("grid", "--layouts", "1x1", "--spool", "spool"), "the spool", "cannot be written")
+    is_told(ordinary("grid", "--layouts", "1x1", "--spool", "spool"), "the spool", "cannot write")
 
 
 def test_an_ordinary_user_cannot_write_a_study_into_a_folder_that_is_not_writable(ordinary) -> None:
@@ -345,7 +345,7 @@ def test_a_check_compares_with_the_options_that_made_the_section(typed: Typed, s
     runbook = typed.folder / "RUNBOOK.md"
     runbook.write_text(runbook.read_text().replace("90 % interval", "95 % interval"))
     stale = typed(*keep, "--check")
-    is_told(stale, "RUNBOOK.md does not show what", code=4)
+    is_told(stale, "RUNBOOK.md does not show the results of", code=4)
     hint = stale.stderr.splitlines()[1]
     assert hint == f"tuner export {study_file} --into RUNBOOK.md --current 1x1 --confidence 0.9"
     assert typed(*hint.split()[1:]).returncode == 0

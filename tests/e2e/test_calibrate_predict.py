@@ -210,11 +210,14 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ("calibrate none.tuner.db", "there is no study file none.tuner.db"),
         (
             "calibrate none.tuner.db --launches 2",
-            "none.tuner.db was measured: nothing is run, and --launches has",
+            "none.tuner.db is a finished measurement, so --launches",
         ),
         ("calibrate none.tuner.db --simulate shop.yaml", "and --simulate has no place"),
-        ("calibrate --resume x.db --windows 2", "--windows is for a new one"),
-        ("calibrate --simulate shop.yaml --variant fast", "1x1@fast: a profile knows of no variants"),
+        ("calibrate --resume x.db --windows 2", "--windows can only be used with a new study"),
+        (
+            "calibrate --simulate shop.yaml --variant fast",
+            "cannot simulate 1x1@fast: a profile has no variants",
+        ),
         ("calibrate --variant fast", "1x1@fast: crash-processor has no variants"),
         ("predict shop.yaml --variant fast", "--variant fast: shop.yaml is a profile, which knows one"),
         ("calibrate --launches 0", "--launches: should be greater than or equal to 1"),
@@ -237,7 +240,7 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
         ("predict shop.yaml --wait 0.5", "--wait: '0.5' is no change"),
         ("predict shop.yaml --wait -1s", "--wait -1s: waiting asleep takes 0.04 s of an item"),
         ("predict shop.yaml --child-cpu x-1", "--child-cpu: 'x-1' is no change"),
-        ("predict shop.yaml --gil x0 --child-cpu x0 --wait x0", "leaves nothing that an item asks for"),
+        ("predict shop.yaml --gil x0 --child-cpu x0 --wait x0", "leaves an item without any demand"),
         (
             "predict shop.yaml --by simulation --layouts 4x256 --cores 2",
             "4x256 cannot be simulated: 1024 tasks",

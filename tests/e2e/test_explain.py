@@ -161,7 +161,7 @@ def test_what_passes_a_limit_is_told_at_the_confidence_asked_for(typed: Typed) -
 
 
 def test_rank_export_and_runbook_carry_the_column(typed: Typed, study: Path) -> None:
-    assert "bound by" in typed("rank", study).stdout
+    assert "bottleneck" in typed("rank", study).stdout
     rows = csv.DictReader(io.StringIO(typed("export", study, "--format", "csv").stdout))
     assert {row["layout"]: row["bound_by"] for row in rows} == {
         "24x1": "cores", "4x3": "waiting", "1x24": "gil", "1x1": "waiting",
@@ -180,7 +180,7 @@ def test_an_old_file_has_no_column_and_says_why_once(typed: Typed, tmp_path: Pat
     assert json.loads(typed("explain", file, "--json").stdout)["layouts"] == []
     assert ranked.returncode == 0, ranked.stderr
     assert ranked.stdout.count(wording("model.what-binds-is-not-known")) == 1
-    assert "bound by" not in ranked.stdout
+    assert "bottleneck" not in ranked.stdout.replace("bottlenecks", "")
 
 
 def test_a_study_without_windows_says_so(typed: Typed, nothing: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_program_that_starts_the_same_workers_in_each_layout_ends_the_study(ty
 
     for end in (done, again):
         assert end.returncode == 2, end.stderr
-        assert "void window, layouts-alike" in end.stderr
+        assert "invalid window, layouts-alike" in end.stderr
         assert wording("ran.three-worker-processes") in end.stderr
     windows = json.loads(typed("rank", "pool.tuner.db", "--json").stdout)["layouts"]
     assert sum(row["throughput_per_10min"]["mean"] is not None for row in windows) == 1

@@ -69,7 +69,7 @@ def test_interrupted_in_the_middle_it_goes_on_and_tells_every_layout(tmp_path: P
     facts: dict[str, Any] = json.loads(out)
     Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(facts)
     (found,) = facts["experiments"]
-    lacking = [one for one in found["left_out"] if one.startswith("Windows that count are lacking")]
+    lacking = [one for one in found["left_out"] if one.startswith("Valid windows are missing")]
     assert again.returncode == (5 if lacking else 0), err  # on a box that is too busy for a layout
     counted = [one for one in windows(tmp_path) if not one.void and one.n_done]
     here = [row for row in found["rows"] if row["at"]["box"] == HERE and row["measured"]]

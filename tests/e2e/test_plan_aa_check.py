@@ -144,14 +144,14 @@ def test_a_simulated_check_without_a_config_asks_for_what_the_study_did(typed: T
     [
         (
             ("grid", "--resume", "c.tuner.db"),
-            "Go on with: tuner check s.tuner.db --resume c.tuner.db",
+            "Continue with: tuner check s.tuner.db --resume c.tuner.db",
         ),
         (
             ("check", "s.tuner.db", "--to", "c.tuner.db", "--simulate", PROFILE),
-            "Go on with it (--resume c.tuner.db), or give another name with --to.",
+            "Continue it (--resume c.tuner.db), or give another name with --to.",
         ),
-        (("plan", "--resume", "pairs"), "Go on with: tuner aa --resume pairs"),
-        (("grid", "pairs"), "tuner rank pairs shows it; --resume pairs goes on with it."),
+        (("plan", "--resume", "pairs"), "Continue with: tuner aa --resume pairs"),
+        (("grid", "pairs"), "Rank it with tuner rank pairs, or continue it with --resume pairs."),
         (("aa", "s.tuner.db"), "tuner rank s.tuner.db shows it; tuner aa CONFIG --layout PxT makes one."),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else "",
@@ -163,8 +163,8 @@ def test_what_to_type_instead_is_a_command(
 
     assert done.returncode == 2
     assert done.stderr.splitlines()[1] == hint
-    if hint.startswith("Go on with: "):
-        done = typed(*hint.removeprefix("Go on with: tuner ").split())
+    if hint.startswith("Continue with: "):
+        done = typed(*hint.removeprefix("Continue with: tuner ").split())
         assert done.returncode == 0, done.stderr
 
 
@@ -179,7 +179,7 @@ def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Ty
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-2:] == [
         wording("check.no-answer-to-check"),
-        "tuner rank dry.tuner.db says why.",
+        "tuner rank dry.tuner.db prints the reason.",
     ]
 
 
@@ -202,7 +202,7 @@ def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> 
 
     assert wording("check.begins") in check.stdout
     assert check.stdout.endswith("\n    tuner check s.tuner.db --resume c.tuner.db\n")
-    told = ": 1 layout for 8 cores, against itself: 4 launches in pairs, each of 3 windows of 1m.\n"
+    told = ": 1 layout for 8 cores, compared with itself: 4 launches in pairs, each of 3 windows of 1m.\n"
     assert told in pairs.stdout
     assert "asked for" not in pairs.stdout  # all 12 windows are there
     assert pairs.stdout.endswith("\n    tuner aa pairs\n")
@@ -232,13 +232,22 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
         (["check", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["check", "x.tuner.db", "--kind", "sure"], "--kind sure: should be calibrated or strict"),
         (["check", "x.tuner.db", "--budget", "0s"], "--budget 0s: should be longer than 0"),
-        (["check", "x.tuner.db", "--resume", "y.db", "--window", "1s"], "--window is for a new one"),
-        (["check", "x.tuner.db", "--resume", "y.db", "--kind", "strict"], "--kind is for a new one"),
+        (
+            ["check", "x.tuner.db", "--resume", "y.db", "--window", "1s"],
+            "--window can only be used with a new study",
+        ),
+        (
+            ["check", "x.tuner.db", "--resume", "y.db", "--kind", "strict"],
+            "--kind can only be used with a new study",
+        ),
         (["check", "x.tuner.db", "--foreign-limit", "inf"], "--foreign-limit inf: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "nan"], "--foreign-limit nan: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "0"], "--foreign-limit 0: should be a number of"),
         (["aa", "x.tuner.db", "--windows-per-launch", "3"], "--windows-per-launch has no place"),
-        (["aa", "--resume", "x.db", "--windows-per-launch", "3"], "--windows-per-launch is for a new one"),
+        (
+            ["aa", "--resume", "x.db", "--windows-per-launch", "3"],
+            "--windows-per-launch can only be used with a new study",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -206,7 +206,7 @@ def test_confluence_shows_the_ranking_too(tuner: Typed, study: Path) -> None:
         ("--page --into R.md", "--page prints, and --into writes into a file"),
         ("--page --repeat-after 90", "--repeat-after: '90' has no unit"),
         ("--page --repeat-after 0d", "--repeat-after: should be longer than 0"),
-        ("--page --pictures", "--pictures needs a runbook to lie beside"),
+        ("--page --pictures", "--pictures needs --into: the pictures go into the folder of the runbook"),
         ("--into R.org --pictures", "--pictures: orgtbl has no page"),
         ("--repeat-after 90d", "--repeat-after is for a page"),
         ("--into R.txt --format jira", "jira has no comments to mark a section with"),

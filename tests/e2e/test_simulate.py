@@ -324,7 +324,10 @@ def figures(tuner: Typed, file: str) -> list[tuple[str, float, int]]:
         (("--simulate", "no.yaml"), "cannot read the profile no.yaml: No such file or directory"),
         (("--simulate", "."), "cannot read the profile .: Is a directory"),
         (("--simulate", SOCORRO, "--spool", "/tmp/x"), "--spool is for a service that runs"),
-        (("--simulate", SOCORRO, "--layouts", "4x6@gevent"), "4x6@gevent: a profile knows of no variants"),
+        (
+            ("--simulate", SOCORRO, "--layouts", "4x6@gevent"),
+            "cannot simulate 4x6@gevent: a profile has no variants",
+        ),
         (("--simulate", SOCORRO, "--study", "/proc/x.db"), "cannot create /proc/x.db"),
         ((SOCORRO,), f"This is a profile: tuner grid --simulate {SOCORRO} plays it."),
     ],

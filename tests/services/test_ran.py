@@ -70,7 +70,7 @@ def test_a_server_whose_script_fixes_a_number_is_not_measured_as_what_it_is_not(
 
     said = refused(tmp_path, services_venv, command.format(port=free_port()), fixed, layouts)
 
-    assert "void window, layouts-alike" in said
+    assert "invalid window, layouts-alike" in said
 
 
 @pytest.mark.parametrize(("app", "command", "fixed", "layouts"), QUEUES)
@@ -97,4 +97,4 @@ def test_a_queue_s_worker_whose_script_fixes_a_number_is_not_measured_as_what_it
         **queue.environment(redis_server),
     )
 
-    assert "void window, layouts-alike" in said
+    assert "invalid window, layouts-alike" in said

@@ -167,7 +167,7 @@ def limited() -> Board:
             "left-out",
             n=0,
             void=0,
-            reason="left out by the brake 40 s into its launch: load 96, over 64",
+            reason="left out by a safety limit 40 s into its launch: load 96, over 64",
         ),
     )
     study = study_of(

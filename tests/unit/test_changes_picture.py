@@ -57,7 +57,7 @@ def test_what_surely_changed_what_may_be_luck_and_what_is_not_known_are_of_unlik
         wording("compare.picture-noise-unknown"),
     ]
     legend = {one.text for one in picture.iter(f"{SVG}text")}
-    assert {"surely changed", "may be luck", wording("report.nothing-tells-noise")} <= legend
+    assert {"surely changed", "not significant", wording("report.nothing-tells-noise")} <= legend
     assert "all together" not in legend
     assert len(picture.findall(f".//{SVG}circle[@class='open']")) == 2  # the mark, and its sign in the legend
 

@@ -147,4 +147,4 @@ def test_a_study_whose_windows_are_all_void_says_so_in_its_picture(overview: Ove
     assert drawn.count(told) == 2
     assert ">counts<" not in drawn
     assert ">a window<" not in drawn
-    assert "No window counts" not in timeline_svg(overview)
+    assert "No valid window" not in timeline_svg(overview)

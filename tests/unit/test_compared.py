@@ -96,7 +96,7 @@ def test_what_cannot_be_told_apart_is_told_with_what_would_show() -> None:
         pytest.fail("the draws were to have 6x4 first")
 
     assert wording("compare.nothing-tells-two-apart") in comparison_sentences(found)[0]
-    assert "does not show" in comparison_sentences(found)[0]
+    assert "are not detectable" in comparison_sentences(found)[0]
 
 
 def test_figures_of_noisy_studies_are_written_out() -> None:

@@ -215,7 +215,7 @@ def test_a_disk_has_room_for_the_spool_and_for_logs(free: int | None, can_write:
 
 
 def test_what_needs_an_unknown_room_is_told_in_a_whole_sentence() -> None:
-    logs = FolderSeen("/tmp", "what launches write and log", 0, 1024**3, True, has_logs=True)
+    logs = FolderSeen("/tmp", "files and logs of launches", 0, 1024**3, True, has_logs=True)
     filled = FolderSeen("/spool", "the spool", 0, 1024**3, True)
 
     (finding,) = disk_findings([filled, logs])
@@ -223,7 +223,7 @@ def test_what_needs_an_unknown_room_is_told_in_a_whole_sentence() -> None:
 
 
 def test_a_folder_that_nobody_logs_to_needs_no_room_for_logs() -> None:
-    shared_memory = FolderSeen("/dev/shm", "what workers count in", 65_536, 64 * 1024**2, True)
+    shared_memory = FolderSeen("/dev/shm", "counters of the workers", 65_536, 64 * 1024**2, True)
 
     assert [finding.level for finding in disk_findings([shared_memory])] == ["ok"]
     assert [finding.level for finding in disk_findings([replace(shared_memory, has_logs=True)])] == ["warn"]

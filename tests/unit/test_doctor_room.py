@@ -98,7 +98,7 @@ def test_where_there_is_no_shared_memory_a_temporary_folder_is_found_without_wri
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     settings = settings_of(tmp_path, "  kind: crash-processor\n")
 
-    seen = folders(settings, None)["what workers count in"]
+    seen = folders(settings, None)["counters of the workers"]
 
     assert seen.path == str(tmp_path)
     assert tempfile.tempdir is None  # tempfile would have found it out by writing

@@ -279,7 +279,7 @@ def test_without_clocks_of_children_all_cpu_is_python_and_that_is_said() -> None
     assert (calibration.profile.demands.gil_s, calibration.profile.demands.child_s) == pytest.approx(
         (0.05, 0)
     )
-    assert any("not kept apart" in note for note in calibration.notes)
+    assert any("not separated" in note for note in calibration.notes)
 
 
 def said(windows: Sequence[Clocks], machine: Machine = BOX) -> str:
@@ -291,8 +291,8 @@ def test_what_the_windows_cannot_tell_is_said() -> None:
     shell = changed(windows, worker_cpu_s=0.1, child_cpu_s=windows[0].service_cpu_s - 0.1)
     side_by_side = changed(windows, child_cpu_s=windows[0].length_s)
 
-    assert "One launch" in said(windows[:2])
-    assert "One launch" not in said(windows)
+    assert "There was one launch" in said(windows[:2])
+    assert "There was one launch" not in said(windows)
     assert wording("model.python-that-lets-go") in said(windows)
     assert wording("model.python-that-lets-go") not in said(windows, replace(BOX, has_gil=False))
     assert "state D" not in said(windows)

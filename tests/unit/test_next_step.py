@@ -88,7 +88,7 @@ def kept_out(state: Any) -> tuple[RankedLayout, ...]:
 
 RACE = study(strategy="race", n_blocks=0)
 NOISY = (row("4x2", "best-or-tied"), row("2x2", "not-ruled-out"), row("1x8", "slower"))
-UNSEEN = (*NOISY[:1], row("2x2", None, n_windows=0, n_void=3, reason="no window counts"), NOISY[2])
+UNSEEN = (*NOISY[:1], row("2x2", None, n_windows=0, n_void=3, reason="no valid window"), NOISY[2])
 EDGE = Wider(parse_layout("4x2"), True, 0.04, parse_layouts("4x4,4x8"))
 BUSY = Others(1.5, {}, 4.0, 0.02)
 

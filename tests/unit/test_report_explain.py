@@ -176,7 +176,7 @@ def test_the_ranking_carries_what_binds_as_a_column(fmt: str) -> None:
 def test_the_table_with_the_column_fits_a_hundred_columns() -> None:
     table = render_ranking(STUDY, ranking_with(bound=True), "simple").split("\n\n")[1]
 
-    assert "bound by" in table
+    assert "bottleneck" in table
     assert max(map(len, table.splitlines())) <= 100
 
 
@@ -194,10 +194,10 @@ def test_every_format_has_the_column_where_it_is_known_and_else_says_why_once(fm
     known = render_ranking(STUDY, ranking_with(bound=True), fmt)
     unknown = render_ranking(STUDY, ranking_with(bound=False), fmt)
 
-    assert "bound" in known.splitlines()[0] if fmt in ("csv", "tsv") else "bound by" in known
+    assert "bound" in known.splitlines()[0] if fmt in ("csv", "tsv") else "bottleneck" in known
     assert NO_CLOCKS[:40] not in known
     if fmt in ("csv", "tsv"):
         assert all(NO_CLOCKS in line for line in unknown.splitlines()[1:])
     else:
         assert unknown.count(wording("model.what-binds-is-not-known")) == 1
-        assert "bound by" not in unknown
+        assert "bottleneck" not in unknown.replace("bottlenecks", "")

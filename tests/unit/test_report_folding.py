@@ -11,7 +11,7 @@ pytestmark = pytest.mark.pythons
 
 TABLE = render_table(
     Table(
-        ("rank", "layout", "items", "bound by", "memory"),
+        ("rank", "layout", "items", "bottleneck", "memory"),
         (("1", "24x2", "47354", "waiting", "1932 MB"), ("1", "8x6", "47231", "GIL", "660 MB")),
         frozenset({0, 2, 4}),
     ),
@@ -36,7 +36,7 @@ def test_a_column_that_never_fits_stands_alone_beside_the_names() -> None:
 
     assert [part.splitlines()[0].split() for part in parts] == [
         ["rank", "layout", "items"],
-        ["rank", "layout", "bound", "by"],
+        ["rank", "layout", "bottleneck"],
         ["rank", "layout", "memory"],
     ]
 

@@ -240,7 +240,7 @@ def test_a_study_without_a_launch_says_how_to_begin() -> None:
 
     told = section(page_of(nothing), "What to run")
 
-    assert "Next step: Nothing was measured yet. This begins:\n" in told
+    assert "Next step: Nothing was measured yet. This starts the study:\n" in told
     assert wording("export.resume-with-config") in told
 
 

@@ -87,7 +87,9 @@ def test_the_table_answers_in_a_sentence() -> None:
     clear = render_shapes([predicted(trusted({"8x1": 100.0, "1x8": 25.0}))], {})
     alike = render_shapes([predicted(trusted({"8x1": 100.0, "1x8": 98.0}, "1x8"))], {})
 
-    assert "Processes: 8x1 is predicted to give 4 times what 1x8 gives, the next best shape.\n" in clear
+    assert (
+        "Processes: 8x1 is predicted to give 4 times the throughput of 1x8, the next best shape.\n" in clear
+    )
     assert "8x1, 1x8 may be equally good; 1x8 needs the least memory of them.\n" in alike
     assert clear.startswith("Processes or threads? (predicted on 4 cores)\n")
 

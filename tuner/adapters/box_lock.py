@@ -28,16 +28,16 @@ Taken = Callable[[str, Path], ConfigError]
 def in_use(holder: str, path: Path) -> ConfigError:
     """What is said of a box that another tuner has."""
     return ConfigError(
-        f"this box is in use by another tuner: {holder}",
-        hint=f"Wait for it or stop it: two studies would measure each other ({path}).",
+        f"this host is in use by another tuner: {holder}",
+        hint=f"Wait for it or stop it: two studies would disturb each other ({path}).",
     )
 
 
 def in_fleet(holder: str, path: Path) -> ConfigError:
     """What is said of a box that has its worker in a fleet."""
     return ConfigError(
-        f"this box is in a fleet already: {holder}",
-        hint=f"Stop that one first: a box serves one study at a time ({path}).",
+        f"this host is in a fleet already: {holder}",
+        hint=f"Stop that one first: a host serves one study at a time ({path}).",
     )
 
 
@@ -124,13 +124,15 @@ def _open(path: Path) -> int:
             descriptor = os.open(path, os.O_RDONLY | safely)
     except OSError as error:
         raise ConfigError(
-            f"cannot open the box lock {path}: {error.strerror}",
+            f"cannot open the lock of this host, {path}: {error.strerror}",
             hint="Remove it if nobody needs it, or set TUNER_LOCK to another file, the same for all users.",
         ) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         os.close(descriptor)
-        raise ConfigError(f"the box lock {path} is not a plain file of its own", hint="Remove it.")
+        raise ConfigError(
+            f"the lock of this host, {path}, is not a plain file with one link", hint="Remove it."
+        )
     return descriptor
 
 
@@ -179,7 +181,7 @@ def _read_holder(descriptor: int) -> dict[str, object]:
 
 def _describe(holder: dict[str, object]) -> str:
     if "pid" not in holder:
-        return "it has not said which"
+        return "it has not written its name"
     since, when = holder.get("since_s"), "?"
     if isinstance(since, float):
         with suppress(ValueError, OverflowError, OSError):  # anybody may have written it

@@ -114,7 +114,7 @@ class LaunchBrake:
         """What is over a limit, however short; a command that has not answered yet counts as that."""
         self.passed(None)
         if not self.is_answered:
-            return self._braking.over or "the brake's command has not answered"
+            return self._braking.over or "the command of the safety limits has not answered"
         return self._braking.over
 
 
@@ -126,7 +126,7 @@ def read_box(proc: Path) -> BoxNow:
     """
     load, memory = read_once(f"{proc}/loadavg"), read_once(f"{proc}/meminfo")
     if not load or not memory:
-        raise ConfigError(f"{proc} does not tell load and memory", hint="A brake needs Linux' /proc.")
+        raise ConfigError(f"{proc} has no load and memory", hint="Safety limits need Linux' /proc.")
     kib = {line.split()[0]: int(line.split()[1]) for line in memory.splitlines() if line}
     if b"MemAvailable:" not in kib:
         raise ConfigError(f"{proc}/meminfo has no MemAvailable", hint="It needs Linux 3.14 or later.")

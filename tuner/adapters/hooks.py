@@ -58,7 +58,7 @@ class CommandHooks:
                 ) as process:
                     code = process.wait(self._timeout_s)
             except subprocess.TimeoutExpired:
-                how = "was killed" if process.returncode is not None else "goes on: it is another user's"
+                how = "was killed" if process.returncode is not None else "continues: it is another user's"
                 return f"{command[0]} took longer than {render_duration(self._timeout_s)} and {how}"
             except OSError as error:
                 return f"{command[0]} cannot be run: {error.strerror}"

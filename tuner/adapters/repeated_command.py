@@ -40,7 +40,7 @@ class RepeatedCommand:
         program = shutil.which(command[0])
         if program is None:
             raise ConfigError(
-                f"the brake's command {command[0]} is missing or not executable",
+                f"the command of the safety limits, {command[0]}, is missing or not executable",
                 hint="Name a program on the PATH, or its full path.",
             )
         self._program = str(Path(program).absolute())

@@ -36,7 +36,7 @@ def find_simulator() -> str:
         if found is not None:
             return found
     raise ConfigError(
-        f"no simulator: {PROGRAM} is neither beside {sys.executable} nor on the PATH",
+        f"no simulator: {PROGRAM} is neither in the folder of {sys.executable} nor on the PATH",
         hint="Install tuner with pip: its wheel brings the program along.",
     )
 

@@ -255,8 +255,8 @@ class SqliteStore:
             self._is_open = False
             self._closing.close()
         raise ConfigError(
-            f"{self.path} was written by others each of the {_TRIES} times that it was read",
-            hint="Wait for them.",
+            f"another program wrote {self.path} during each of {_TRIES} attempts to read it",
+            hint="Wait for that program.",
         )
 
     @contextlib.contextmanager
@@ -338,7 +338,7 @@ class SqliteStore:
         usage = details.select_details(connection, Usage, window_id)
         readings = details.select_details(connection, Reading, window_id)
         if not samples or not usage or len(readings) != 2:
-            raise Damaged(f"what window {window_id} is made of is not all there")
+            raise Damaged(f"parts of window {window_id} are missing")
         return Window(
             layout=self._launch(launch_id).layout,
             index=index,

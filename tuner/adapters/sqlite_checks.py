@@ -157,7 +157,9 @@ def _check_schema(connection: sqlite3.Connection) -> None:
         if kind not in ("table", "index", "view"):
             raise Damaged(f"it has a {kind}, {name[:80]!r}, and tuner makes none")
     for (name,) in connection.execute(_WORKED_OUT):
-        raise Damaged(f"it has an index, {name[:80]!r}, of what is worked out, and tuner makes none")
+        raise Damaged(
+            f"it has an index, {name[:80]!r}, on expressions or with a condition; tuner creates none"
+        )
     for table, since in _SINCE.items():
         if table not in kinds:
             if since <= version:

@@ -293,6 +293,6 @@ def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[i
 
 
 def _told(of: str, id: int) -> str:
-    what = {"study": "what was asked for", "details": f"what window {id} is made of"}
-    what |= {"warmup": f"the warm-up of launch {id}", "sum": f"what the windows of launch {id} add up to"}
-    return f"{what.get(of, f'{of} {id}')} is not as it was written"
+    what = {"study": "the record of the study", "details": f"the content of window {id}"}
+    what |= {"warmup": f"the warm-up of launch {id}", "sum": f"the sum of the windows of launch {id}"}
+    return f"{what.get(of, f'{of} {id}')} was changed after it was written"

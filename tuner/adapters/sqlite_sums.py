@@ -127,5 +127,7 @@ def _counts(launch_id: int, text: str | None) -> Counter[str]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(type(n) is int and n > 0 for n in found.values()):
-        raise Damaged(f"why windows of launch {launch_id} are void is not JSON of slugs and counts")
+        raise Damaged(
+            f"the reasons of invalid windows of launch {launch_id} are not JSON of slugs and counts"
+        )
     return Counter(found)

@@ -36,12 +36,14 @@ def unreadable(path: Path) -> ConfigError:
 
 def told(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
     """For an error of SQLite's about *path*; one that is a bug of tuner's is raised as it is."""
-    resume = f"What was finished is kept; go on with --resume {path}."
+    resume = f"All finished windows are kept; continue with --resume {path}."
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:
         case sqlite3.SQLITE_FULL:
             return ConfigError(f"the disk of {path} is full", hint=f"Free some space. {resume}")
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
-            return ConfigError(f"{path} or its folder cannot be written", hint="Check who owns them.")
+            return ConfigError(
+                f"cannot write {path} or its folder", hint="Check their owner and permissions."
+            )
         case sqlite3.SQLITE_IOERR:
             return ConfigError(f"{path} cannot be read or written: {error}", hint=f"Check its disk. {resume}")
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

@@ -78,7 +78,7 @@ def _remove_named(path: Path, is_nameless: bool) -> None:
 def _exists(path: Path) -> ConfigError:
     return ConfigError(
         f"{path} exists already, and a study is never overwritten",
-        hint=f"Go on with it (--resume {path}), or give another name with --study.",
+        hint=f"Continue it (--resume {path}), or give another name with --study.",
     )
 
 
@@ -108,7 +108,7 @@ def check(path: Path) -> None:
         raise ConfigError(f"{path} is damaged: it has schema version {version}", hint=BACKUP)
     if version > SCHEMA_VERSION:
         raise ConfigError(
-            f"{path} has schema version {version}, this tuner knows {SCHEMA_VERSION}",
+            f"{path} has schema version {version}, this tuner supports up to {SCHEMA_VERSION}",
             hint="Use the tuner that wrote it, or a newer one.",
         )
 
@@ -128,7 +128,8 @@ def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]
             lock = stack.enter_context(study_locks.opened(path, os.O_RDWR))
         except OSError as error:
             raise ConfigError(
-                f"cannot write {path}: {error.strerror}", hint="Check who owns it, or go on with a copy."
+                f"cannot write {path}: {error.strerror}",
+                hint="Check its owner and permissions, or continue with a copy.",
             ) from error
         _hold(path, lock)
         with translated(path):
@@ -170,7 +171,7 @@ def keep_copy(path: Path, connection: sqlite3.Connection, version: int) -> Path:
     except (OSError, sqlite3.OperationalError) as error:
         raise ConfigError(
             f"{path} is of an older tuner, and cannot be copied before it is upgraded: {error}",
-            hint="Make room beside it, or go on with a copy elsewhere.",
+            hint="Free space in its folder, or continue with a copy elsewhere.",
         ) from error
     finally:
         with contextlib.suppress(OSError):
@@ -259,7 +260,7 @@ def _hold(path: Path, lock: int) -> None:
         except OSError as error:
             raise ConfigError(
                 f"{path} cannot be locked: {error.strerror}",
-                hint="Keep the study on a disk of this box; some network file systems have no locks.",
+                hint="Keep the study on a local disk; some network file systems have no locks.",
             ) from error
         time.sleep(_BETWEEN_TRIES_S)
 
@@ -273,4 +274,4 @@ def _holder(lock: int) -> str:
             fields = line.split()
             if "FLOCK" in fields and wanted in fields:
                 return f"process {fields[fields.index(wanted) - 1]}"
-    return "on this box or in another container"
+    return "on this host or in another container"

@@ -253,7 +253,7 @@ class SupervisedLaunch:
             if who := self.launcher_ended():
                 return f"with {who}, which ended before it"
             if time.monotonic() > deadline:
-                return f"how is not known; supervisord said: {self.words_of_supervisord()}"
+                return f"in an unknown way; supervisord printed: {self.words_of_supervisord()}"
             with suppress(OSError):
                 self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()
             time.sleep(0.01)

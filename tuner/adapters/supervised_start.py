@@ -117,7 +117,7 @@ def _raise_if_unsupervised(launch: SupervisedLaunch) -> None:
         raise MeasurementError(f"{who} ended while {launch.layout} started")
     if not launch.supervised():
         launch.raise_if_full()
-        words = launch.words_of_supervisord() or "it said nothing"
+        words = launch.words_of_supervisord() or "it printed nothing"
         raise MeasurementError(f"supervisord ended at start: {words}")
 
 

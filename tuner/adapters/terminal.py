@@ -161,7 +161,7 @@ def render_window(
     where = f"{box + ': ' if box else ''}{window.layout} {block_told(block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
-        return f"{where}: void window, {reasons}"
+        return f"{where}: invalid window, {reasons}"
     loads = [sample.load1 for sample in window.samples]
     active = [sample.n_active for sample in window.samples if sample.n_active is not None]
     parts = [f"{where}: {render_rate(window.throughput_per_s)}"]

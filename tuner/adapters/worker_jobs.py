@@ -179,7 +179,7 @@ class WorkerJobs:
             hard = resource.getrlimit(_LIMITS[name])[1]
             if os.geteuid() != 0 and hard != resource.RLIM_INFINITY and not 0 <= value <= hard:
                 raise ConfigError(
-                    f"limit {name} = {value} of {self.spec.name} is above what this user may have, {hard}"
+                    f"limit {name} = {value} of {self.spec.name} is above the hard limit of this user, {hard}"
                 )
             limits[_LIMITS[name]] = (value, value)
         return tuple((which, soft, hard) for which, (soft, hard) in limits.items())

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from tuner.study import Recalled
 
 _ANOTHER_QUESTION = (
-    "The race was asked for another objective or other limits: its launches are ranked as they are, and were"
-    " not chosen to answer this."
+    "This ranking uses another objective or other limits than the race, so the race did not choose its"
+    " launches for this question."
 )
 _OTHER_BOXES = (
-    "The race's answer is of all its boxes: launches on some of them are ranked as they are, and were not"
-    " chosen to answer this."
+    "The result of the race is for all its hosts. This ranking uses some of them, so the race did not choose"
+    " these launches for this question."
 )
 
 
@@ -208,13 +208,13 @@ def _ranked(
     is_race = record.strategy == "race"
     if is_race and confidence not in (None, record.confidence):
         raise ConfigError(
-            f"{file} is a race for an answer at {record.confidence:g}; it says nothing at {confidence:g}",
+            f"cannot use --confidence {confidence:g}: the race in {file} was run at {record.confidence:g}",
             hint="Leave --confidence out.",
         )
     seen = _of_boxes(store, question, store.sums() if sums is None else sums)
     if question.within is not None and not question.costs and not seen.is_of_boxes:
         raise ConfigError(
-            "--within: the margin in which layouts match on costs, or on other boxes; neither is asked for",
+            "--within needs --costs, or a fleet: it is the margin within which layouts are equivalent",
             hint="Add --costs load,memory. The margin of a race's answer is that of `tuner grid --within`.",
         )
     ranking = rank(
@@ -272,7 +272,9 @@ def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
     if not (is_fleet(store.study()) or is_part):
         return _Seen(sums, launches)
     counting = {one.block[0] for one in sums.launches}
-    alone = tuple(f"Of {box} alone: what other boxes would say is not in it." for box in counting)
+    alone = tuple(
+        f"This result is for {box} only. It does not include differences between hosts." for box in counting
+    )
     return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part, is_of_boxes=len(alone) > 1)
 
 

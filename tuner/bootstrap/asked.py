@@ -144,7 +144,8 @@ def layouts_asked(
     if not layouts:
         raise ConfigError(
             f"every layout opens more than {settings.study.max_connections} connections",
-            hint="Raise --max-connections, or say what a process opens: service.connections.",
+            hint="Raise --max-connections, or set the number of connections per process:"
+            " service.connections.",
         )
     if is_simulated:
         check_simulated(layouts)
@@ -159,8 +160,8 @@ def _simulated_cores(profile: Profile) -> int:
     cores = profile.machine.cores
     if cores > MOST_CORES:
         raise ConfigError(
-            f"the profile's box has {counted(cores, 'core')}: more than {MOST_CORES} are not simulated",
-            hint="Say with --cores how many to simulate.",
+            f"the profile's host has {counted(cores, 'core')}; tuner simulates at most {MOST_CORES}",
+            hint="Set the number to simulate with --cores.",
         )
     return whole_cores(cores)
 
@@ -178,7 +179,7 @@ def check_simulated(layouts: Sequence[Layout]) -> None:
     """
     if variants := [str(layout) for layout in layouts if layout.variant]:
         raise ConfigError(
-            f"{', '.join(variants)}: a profile knows of no variants",
+            f"cannot simulate {', '.join(variants)}: a profile has no variants",
             hint="Simulate each with its own profile.",
         )
     check_modelled(layouts)
@@ -265,7 +266,7 @@ def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None])
     if abs(cores - record.box_cores) > 0.01:
         raise ConfigError(
             f"{file} was begun with {record.box_cores:g} usable cores on {began}; {here} offers {cores:g}",
-            hint="Go on where it was begun, or begin another study.",
+            hint="Continue where it was started, or begin another study.",
         )
     if began != here:
         warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
@@ -284,7 +285,7 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
     if changes := changed_settings(json.dumps(kept), json.dumps(given)):
         raise ConfigError(
             f"{file} was begun with another profile: {'; '.join(changes)}",
-            hint="Go on with that one, or begin anew without --resume.",
+            hint="Continue that one, or start anew without --resume.",
         )
 
 
@@ -390,7 +391,7 @@ def _check_imports(
     if (package := missing_import(command, environment, directory)) is not None:
         hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."
         if package == "tuner":
-            hint = "Copy tuner/probe/counter.py beside the worker, and import that: it needs no package."
+            hint = "Copy tuner/probe/counter.py into the worker's folder and import it; it needs no package."
         raise ConfigError(
             f"{where}: {interpreter[0]} has no package {package}, which the command imports", hint=hint
         )

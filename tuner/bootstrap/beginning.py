@@ -80,12 +80,13 @@ def _feeds(settings: Settings) -> str:
             return f"requests to {redacted(feeder.url)}, sent by tuner"
         case "command":
             return (
-                f"what this command supplies: {shlex.join(redacted([str(word) for word in feeder.command]))}"
+                "the items that this command supplies:"
+                f" {shlex.join(redacted([str(word) for word in feeder.command]))}"
             )
         case "queue":
             return f"messages that tuner puts into the queue {feeder.queue} ({feeder.form})"
         case _:
-            return "what it finds by itself; tuner feeds nothing"
+            return "the items that the service finds; tuner feeds none"
 
 
 def first_look_shown(file: Path) -> str:

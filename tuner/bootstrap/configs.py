@@ -266,8 +266,8 @@ def described_service(name: str) -> dict[str, Any]:
     if name not in services:
         near = get_close_matches(name, services, n=1)
         raise ConfigError(
-            f"tuner does not know a service called {name}",
-            hint=f"Did you mean {near[0]}?" if near else "tuner services lists those it knows.",
+            f"unknown service {name!r}",
+            hint=f"Did you mean {near[0]}?" if near else "tuner services lists the supported services.",
         )
     return described(services[name])
 

@@ -148,12 +148,12 @@ def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) 
         if service.spool is not None:
             yield folder_seen(service.spool, "the spool", scratch_bytes)
             scratch_bytes = 0
-    what = "the spool" if scratch_bytes else "what launches write and log"
+    what = "the spool" if scratch_bytes else "files and logs of launches"
     yield folder_seen(temporary_folder(), what, scratch_bytes, has_logs=True)
     if service.probe.kind == "mmap-counter":
         processes = max(layout.processes for layout in layouts)
         size = _COUNTERS_BYTES_PER_PROCESS * processes
-        yield folder_seen(shared_memory() or temporary_folder(), "what workers count in", size)
+        yield folder_seen(shared_memory() or temporary_folder(), "counters of the workers", size)
 
 
 def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 _ACCEPTS = "accepts connections"
-_NOT_YET = "does not answer yet: what the study starts has to"
+_NOT_YET = "does not answer yet; the study has to start it"
 _ANSWER_S = 5.0  #: for one server
 
 

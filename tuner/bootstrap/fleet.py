@@ -57,7 +57,7 @@ def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_f
 
     name = name or platform.node()
     lock = usual_path()
-    with box_held(f"box {name} of {where}", lock.with_name(f"{lock.name}.fleet"), taken=in_fleet):
+    with box_held(f"host {name} of {where}", lock.with_name(f"{lock.name}.fleet"), taken=in_fleet):
         keep_quiet()
         run_box(
             str(where), name, security_of(certs), _facts(name, lock), BoxPlugin(making_of, provenance_of), say
@@ -140,7 +140,8 @@ def first_box(
     found = boxes_there(address, certs, is_forced=is_forced)
     if not found:
         raise ConfigError(
-            f"no box is at {address}", hint=f"Start one on each: tuner box {address}, with the same --certs."
+            f"no host is connected to {address}",
+            hint=f"Run on each host: tuner box {address}, with the same --certs.",
         )
     usual = Counter(box.cores for box in found).most_common(1)[0][0]
     alike = sorted((box for box in found if box.cores == usual), key=lambda box: box.is_busy)
@@ -250,7 +251,7 @@ def _check_certs(certs: Path | None) -> None:
         except OSError as error:
             raise ConfigError(
                 f"cannot read {certs / name}: {error.strerror}",
-                hint="tuner fleet certs DIR makes them; copy the folder to every box.",
+                hint="Create them with `tuner fleet certs DIR`, then copy the folder to every host.",
             ) from error
 
 

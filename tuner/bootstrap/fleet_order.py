@@ -65,7 +65,7 @@ def main() -> None:
             line.watch()
             _make(asked, line)
         except EOFError:
-            sys.exit("The worker of this box was gone before it had said what to measure.")
+            sys.exit("The worker of this host ended before it sent the measurement settings.")
         except KeyboardInterrupt:
             sys.exit(f"A launch was stopped: {line.ended or 'it was asked for'}.")
 

@@ -150,7 +150,7 @@ def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
     if differing:
         raise ConfigError(
             f"{asked.results} was made with another {', '.join(differing)}",
-            hint="Leave that out to go on with it, or name another file.",
+            hint="Leave that out to continue it, or name another file.",
         )
     return kept
 
@@ -219,8 +219,8 @@ def _run_all(
             write_results(asked.results, results)
     if not results.runs:
         raise MeasurementError(
-            f"no run of {experiment.name} gave anything; the last one: {results.failed[-1].why}",
-            hint=f"Mend that, and go on with --results {asked.results}.",
+            f"every run of {experiment.name} failed; the last error: {results.failed[-1].why}",
+            hint=f"Fix that, then continue with --results {asked.results}.",
         )
     return results
 
@@ -271,7 +271,7 @@ def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Seque
         if before is not None and before != now:
             raise ConfigError(
                 f"{file} was begun with {name} {before!r}, and here it is {now!r}",
-                hint="Go on there, or name another file with --results.",
+                hint="Continue there, or name another file with --results.",
             )
 
 

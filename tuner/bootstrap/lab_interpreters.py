@@ -40,7 +40,7 @@ def on_interpreters(
     if results.provenance and kept.keys() != programs.keys():
         raise ConfigError(
             f"{asked.results} was made with {_told(list(kept))}, not with {_told(list(programs))}",
-            hint="Leave --python out to go on with it, or name another file with --results.",
+            hint="Leave --python out to continue it, or name another file with --results.",
         )
     return OnInterpreters(experiment, programs), asked
 

@@ -110,7 +110,7 @@ def run_studies(
     if not runs:
         raise MeasurementError(
             f"no window of {', '.join(str(file) for file in files.values() if file.exists())} counts",
-            hint=f"{shlex.join(['tuner', 'rank', str(files[studies[0].name])])} says why.",
+            hint=f"{shlex.join(['tuner', 'rank', str(files[studies[0].name])])} prints the reason.",
         )
     return results
 
@@ -139,7 +139,7 @@ def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, st
         with_kept = f"Python {', '.join(kept)}" if kept else "one Python"
         raise ConfigError(
             f"{asked.results} was made with {with_kept}, not with Python {', '.join(named)}",
-            hint="Leave --python out to go on with it, or name another file with --results.",
+            hint="Leave --python out to continue it, or name another file with --results.",
         )
     return kept
 
@@ -159,7 +159,7 @@ def _check_there(results: Results, files: Mapping[str, Path], kept: Path) -> Non
         if _STUDY + name in results.provenance and not file.exists():
             raise ConfigError(
                 f"{kept} has runs of a study that is not there: {file}",
-                hint="Put that file beside it, or name another file with --results.",
+                hint="Put that file into the same folder, or name another file with --results.",
             )
 
 
@@ -184,7 +184,7 @@ def _made(
             return DONE
         check_same_box(record, file, tell)
         settings = settings_kept(record, file, again)
-        tell(f"{study.what}: going on with {file}")
+        tell(f"{study.what}: continuing {file}")
         return measure(settings, record, file, False)
     record = planned(settings)
     n_windows = len(record.layouts) * record.n_blocks
@@ -226,12 +226,12 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
         one.layout for one in windows if not one.void and one.n_done and one.block != WARMING_BLOCK
     )
     lacking = [one for one in record.layouts if counted[one] < record.n_blocks]
-    stopped = [f"The brake stopped the study in {file}."] if code == BRAKED else []
+    stopped = [f"A safety limit stopped the study in {file}."] if code == BRAKED else []
     if not lacking:
         return stopped
     told = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)
     why = shlex.join(["tuner", "rank", str(file)])
-    return [*stopped, f"Windows that count are lacking: {told}; {why} says why."]
+    return [*stopped, f"Valid windows are missing: {told}. {why} prints the reasons."]
 
 
 def _runs(experiment: StudyExperiment, file: Path) -> list[Run]:

@@ -38,7 +38,7 @@ def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> M
 
     if address is None and file is None:
         if is_open:
-            raise ConfigError("--metrics-open says who may see --metrics, which is not given")
+            raise ConfigError("--metrics-open needs --metrics")
         return None
     if address is None:
         return MetricsAsked(None, file)
@@ -48,8 +48,8 @@ def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> M
         raise ConfigError(f"--metrics: {error.problem}", hint=error.hint) from error
     if not where.is_loopback and not is_open:
         raise ConfigError(
-            f"--metrics {where} would show the study to everybody who can reach that address",
-            hint="Say --metrics-open too if they may; or use 127.0.0.1 and let a tunnel or proxy lead there.",
+            f"--metrics {where} would show the study to anyone who can reach that address",
+            hint="Add --metrics-open if they may; or use 127.0.0.1 and let a tunnel or proxy lead there.",
         )
     return MetricsAsked(where, file)
 

@@ -65,7 +65,8 @@ def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
     if file.suffix.lower() in (".yaml", ".yml"):
         if variant is not None:
             raise ConfigError(
-                f"--variant {variant}: {file} is a profile, which knows one variant of the service alone",
+                f"--variant {variant}: {file} is a profile, and a profile has only one variant of"
+                " the service",
                 hint="Give the study that it was made from, or leave --variant out.",
             )
         from tuner.config.profile import read_profile
@@ -99,7 +100,7 @@ def calibrated_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
                     raise
                 missing[variant] = error.problem
     if not found:
-        raise ConfigError(next(iter(missing.values())), hint=f"tuner rank {file} says why.")
+        raise ConfigError(next(iter(missing.values())), hint=f"tuner rank {file} prints the reason.")
     return found, missing
 
 

@@ -41,8 +41,9 @@ def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
         name = short if n_of_short[short] == 1 else whole
         if name in found:
             raise ConfigError(
-                f"--python {text} is Python {whole} like {shlex.join(found[name])}: no name tells them apart",
-                hint="Name them in a config: service: {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
+                f"--python {text} is Python {whole}, the same version as {shlex.join(found[name])}",
+                hint="Give them names in a config: service:"
+                " {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
             )
         found[name] = words
     return found

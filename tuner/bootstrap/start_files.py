@@ -52,11 +52,11 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     one = adapted(started, service)
     notes += [*started.notes, *one.notes]
     if service is None:
-        notes.append("no service that tuner knows by its name, so it is written as a script; see --service")
+        notes.append("not recognized as a supported service, so it is written as a script; see --service")
     else:
         _without_what_tuner_sets(one, service, started.copies, notes)
     if started.copies > 1:
-        notes.append(f"the file starts {started.copies} of it: in a study the layout says how many")
+        notes.append(f"the file starts {started.copies} of it: in a study the layout sets this number")
     notes = [printable(redacted(note)) for note in notes]
     _check_computed(started, one.words)
     words = tuple(map(escaped, one.words))
@@ -83,7 +83,7 @@ def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes:
     one.environment = dict(numbers.environment)
     if numbers.removed:
         what = ", ".join(text.replace(COMPUTED, "") for text in numbers.removed)
-        notes.append(f"left out the numbers that a study tries out: {what}")
+        notes.append(f"left out the numbers that a study varies: {what}")
     notes += [f"left out {text}" for text in refused]
     notes += _without_ours(one.environment, service)
     if numbers.layout is not None:
@@ -128,7 +128,8 @@ def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
         if not named:
             known = ", ".join(one.name for one in processes)
             raise ConfigError(
-                f"{file} starts no {name}; it has {known}", hint=f"As --from {file}:{processes[0].name}"
+                f"{file} has no process {name!r}; it has {known}",
+                hint=f"As --from {file}:{processes[0].name}",
             )
     else:
         named = [one for one in processes if not one.by_name_only]
@@ -168,7 +169,7 @@ def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigErr
         what = service.name if service is not None else "unknown" if one.error is None else "unreadable"
         shown = command_of(redacted(list(one.words))) if one.error is None else one.error.problem
         lines.append(f"  {one.name:{width}}  {what:10}  {shown}".rstrip())
-    known = f"{n_known} services that tuner knows" if n_known else "no service that tuner knows by its name"
+    known = f"{n_known} of them supported services" if n_known else "none of them a supported service"
     first = next((one for one in processes if _recognised(one) is not None), processes[0])
     return ConfigError(
         "\n".join([f"{file} starts {len(processes)} processes, {known}: which one?", *lines]),
@@ -228,6 +229,6 @@ def _check_computed(started: Started, words: Sequence[str]) -> None:
         if COMPUTED in word:
             what = word.replace(COMPUTED, "")
             raise ConfigError(
-                f"{started.at}: {what} needs a shell, and tuner starts programs without one",
+                f"{started.at}: {what} needs a shell, but tuner starts programs without one",
                 hint="Write the value into the file, or type the command: tuner init -- COMMAND",
             )

@@ -96,7 +96,7 @@ COMMANDS = (
     Command("Model", "calibrate", "Measure the CPU time and the waiting of an item.", f"{_HERE}.calibrate"),
     Command("Model", "replay", "Test a strategy on simulated studies.", f"{_HERE}.replay"),
     Command("Model", "lab", "Repeat published experiments on this host.", f"{_HERE}.lab"),
-    Command("Services", "services", "List the services that tuner knows.", f"{_HERE}.services"),
+    Command("Services", "services", "List the supported services.", f"{_HERE}.services"),
     Command("Services", "init", "Write a commented config for the command of a service.", f"{_HERE}.init"),
     Command("Services", "sample", "Record messages of a queue, as input of a study.", f"{_HERE}.sample"),
     Command("Hosts", "doctor", "Check whether this host is fit for a study.", f"{_HERE}.doctor"),

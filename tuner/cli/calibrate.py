@@ -206,5 +206,5 @@ def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool)
     if into is not None:
         bootstrap.write_profile(into, calibrated)
         more = f"--cores {min(2 * calibrated.seen.machine.cores, MOST_CORES):g}"
-        say(f"The profile is in {into}; tuner predict {into} {more} tells what more cores would give.")
+        say(f"The profile is in {into}; tuner predict {into} {more} predicts more cores.")
     return 0

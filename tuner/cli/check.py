@@ -205,11 +205,11 @@ def _new(
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(
-            f"{study} ranks no layout: there is no answer to check",
-            hint=f"tuner rank {study} says why.",
+            f"{study} ranks no layout, so there is no result to check",
+            hint=f"tuner rank {study} prints the reason.",
         )
     if ranking.claim is not None and not ranking.claim.answer.reached:
-        say(f"{study} has no answer yet; {ranked[0]}, which leads, is what is checked.")
+        say(f"{study} has no final result yet; tuner checks {ranked[0]}, the fastest so far.")
     cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
     options = cores if own_profile is not None else {}
     settings, profile = asked_for(config, options, simulate, profile=own_profile)

@@ -72,7 +72,9 @@ def completion(asked: str, arguments: Sequence[str]) -> int:
         sys.stdout.write(_answer(shell, line, breaks))
         return 0
     if len(arguments) > 1:
-        raise ConfigError(f"{asked} takes one shell, not {len(arguments)}", hint=f"As tuner {asked} bash")
+        raise ConfigError(
+            f"{asked}: expected one shell, not {len(arguments)}", hint=f"Example: tuner {asked} bash"
+        )
     shell = _shell(asked, arguments[0] if arguments else None)
     if asked == "--show-completion":
         sys.stdout.write(SCRIPTS[shell])
@@ -160,7 +162,7 @@ def _shell(asked: str, name: str | None) -> str:
         if name not in SHELLS:
             raise ConfigError("which shell is this?", hint=f"Name it: tuner {asked} {'|'.join(SHELLS)}")
     if name not in SHELLS:
-        raise ConfigError(f"{asked} {name}: no such shell is known", hint=f"One of {', '.join(SHELLS)}.")
+        raise ConfigError(f"{asked}: unknown shell {name!r}", hint=f"Expected one of {', '.join(SHELLS)}.")
     return name
 
 

@@ -76,7 +76,7 @@ def demo(
             say("Nothing could be measured. tuner doctor shows what disturbs this host.")
             return code
         if code in CUT_OFF:
-            say("Stopped before the end." if study is None else f"Stopped; {study} has what was measured.")
+            say("Stopped before the end." if study is None else f"Stopped; {study} has the windows so far.")
             return code
         _print_ranking(file, as_json=as_json)
     say(_next_steps(study))
@@ -135,7 +135,7 @@ def _print_ranking(file: Path, *, as_json: bool) -> None:
 
 def _next_steps(study: Path | None) -> str:
     lines = [
-        f"\nThis was a demonstration and is no evidence: its windows take {WINDOW}, those of a study 1 to 10"
+        f"\nThis was a demonstration, not evidence: its windows last {WINDOW}, those of a study 1 to 10"
         " minutes.",
         "Next:",
     ]
@@ -145,7 +145,7 @@ def _next_steps(study: Path | None) -> str:
             f"  pip install {DISTRIBUTION}         install the command tuner, which uvx and pipx run do not"
         )
     lines += [
-        "  tuner grid -- gunicorn a:app  measure your own service; tuner services lists those it knows",
+        "  tuner grid -- gunicorn a:app  measure your own service; tuner services lists those supported",
         "  tuner doctor                  check whether this host is fit for a study",
     ]
     if study is None:

@@ -101,7 +101,7 @@ def doctor(
     asked, _ = asked_for(config, options, None)
     _check_asked(asked, study)
     if seconds:
-        say(f"Looking for {seconds:g} s at who else uses this box.")
+        say(f"Watching for {seconds:g} s which other processes use this host.")
     kept = study if study is not None else Path(f"{asked.service.name}.tuner.db")
     findings = box_examined(asked, kept, seconds)
     render = render_findings_json if as_json else render_findings

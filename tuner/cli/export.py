@@ -170,7 +170,10 @@ def export(
     if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
     if pictures:
-        raise ConfigError("--pictures needs a runbook to lie beside", hint="Name it with --into RUNBOOK.md.")
+        raise ConfigError(
+            "--pictures needs --into: the pictures go into the folder of the runbook",
+            hint="Name it with --into RUNBOOK.md.",
+        )
     if page:
         typer.echo(_printed(study, fmt or "markdown", options), nl=False)
         return 0
@@ -206,7 +209,7 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
         typer.echo(f"{runbook} is up to date.", err=True)
         return
     if check:
-        what = "does not exist" if before is None else f"does not show what {study} says"
+        what = "does not exist" if before is None else f"does not show the results of {study}"
         again = ["tuner", "export", str(study), "--into", str(runbook), *str(options).split()]
         raise StaleReport(
             f"{runbook} {what}", hint=shlex.join([*again, *(["--format", named] if named else [])])
@@ -256,8 +259,8 @@ def _overview(study: Path, options: MadeWith) -> Overview:
     )
     strategy = overview.study.strategy
     if strategy in ("check", "aa"):
-        what = "a check of another study" if strategy == "check" else "one layout against itself"
-        raise ConfigError(f"{study} is {what}: it proposes no layout", hint="Name the study itself.")
+        what = "a check of another study" if strategy == "check" else "a comparison of a layout with itself"
+        raise ConfigError(f"{study} is {what}, so it recommends no layout", hint="Name the study itself.")
     return overview
 
 

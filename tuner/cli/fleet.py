@@ -67,14 +67,14 @@ def fleet(
     Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs
     """
     if what not in _EXAMPLES:
-        raise ConfigError(f"tuner fleet knows no {what}", hint=f"As {_EXAMPLES['scheduler']}")
+        raise ConfigError(f"invalid command: tuner fleet {what}", hint=f"Example: {_EXAMPLES['scheduler']}")
     if (where is None) != (what == "scheduler"):
         wrong = (
-            f"{where} is too much"
+            f"unexpected argument {where!r}"
             if where
-            else "it is not said " + ("where" if what == "boxes" else "in which folder")
+            else "expected " + ("the address of the scheduler" if what == "boxes" else "a folder")
         )
-        raise ConfigError(f"tuner fleet {what}: {wrong}", hint=f"As {_EXAMPLES[what]}")
+        raise ConfigError(f"tuner fleet {what}: {wrong}", hint=f"Example: {_EXAMPLES[what]}")
     others = {
         "--host": bool(host) and what == "boxes",
         "--port": port != PORT and what != "scheduler",
@@ -83,7 +83,7 @@ def fleet(
         "--json": as_json and what != "boxes",
     }
     if named := [option for option, is_odd in others.items() if is_odd]:
-        raise ConfigError(f"tuner fleet {what} has no {', '.join(named)}", hint=f"As {_EXAMPLES[what]}")
+        raise ConfigError(f"tuner fleet {what} has no {', '.join(named)}", hint=f"Example: {_EXAMPLES[what]}")
     if what == "scheduler":
         return _scheduler(host or [LOOPBACK], port, certs, force=force)
     if what == "certs":
@@ -103,7 +103,7 @@ def _scheduler(hosts: list[str], port: int, certs: Path | None, *, force: bool) 
         hosts[0],
         port,
         certs,
-        lambda at: say(f"Boxes join with: tuner box {at} (Ctrl-C ends it)"),
+        lambda at: say(f"To connect a host, run there: tuner box {at} (Ctrl-C stops this scheduler)"),
         is_forced=force,
     )
     return 0

@@ -357,7 +357,10 @@ def grid(
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
     if on is not None and told is not None:
-        raise ConfigError("metrics are of one box", hint="Leave --metrics and --metrics-file out.")
+        raise ConfigError(
+            "--metrics and --metrics-file cannot be combined with --fleet",
+            hint="Leave --metrics and --metrics-file out.",
+        )
     options = given(
         {
             ("study", "cores"): cores,
@@ -474,7 +477,7 @@ def _measured(
     else:
         code, is_over = measured_on(session, on)
     if code == EXIT_NOTHING:
-        say(f"Nothing could be measured; why is told above, and kept in {file}.")
+        say(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # how to go on, as the next step
     if file.exists() and (code != EXIT_NOTHING or as_json):
         if not as_json and (provisional := bootstrap.first_look_shown(file)):

@@ -91,7 +91,7 @@ def lab(
         return _listed(fmt)
     if every and (name is not None or results is not None):
         raise ConfigError(
-            "--all runs every experiment, each with a file of its own", hint="Leave out NAME and --results."
+            "--all runs every experiment and writes one file for each", hint="Leave out NAME and --results."
         )
     if every and page is not None:
         raise ConfigError("--page is of one experiment", hint="Name it: tuner lab NAME --page FILE.md")
@@ -139,8 +139,8 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
         return
     named = [one for one in (asked.python, *asked.also) if one is not None]
     python = [word for one in named for word in ("--python", one)]
-    say(f"Kept in {asked.results}, the run in hand left out.")
-    say(f"Go on with: {shlex.join(['tuner', 'lab', name, '--results', str(asked.results), *python])}")
+    say(f"Kept in {asked.results}, without the unfinished run.")
+    say(f"Continue with: {shlex.join(['tuner', 'lab', name, '--results', str(asked.results), *python])}")
 
 
 def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:

@@ -37,8 +37,8 @@ def settings_like(
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
     if record.strategy in _OWN:
-        what = "a check" if record.strategy == "check" else "one layout against itself"
-        raise ConfigError(f"--like {file}: it is {what}", hint="Name a study of tuner grid.")
+        what = "a check" if record.strategy == "check" else "a comparison of a layout with itself"
+        raise ConfigError(f"--like {file}: the file is {what}", hint="Name a study of tuner grid.")
     if is_alone and HIDDEN in record.config:
         raise ConfigError(
             f"--like {file}: the study does not keep its secrets",

@@ -57,10 +57,12 @@ def check_same_place(record: StudyRecord, file: Path, on: OnFleet | None) -> Non
     """
     if is_fleet(record) and on is None:
         raise ConfigError(
-            f"{file} was begun on a fleet", hint="Name its scheduler: --fleet ADDRESS, and --certs DIR."
+            f"{file} was started on a fleet", hint="Name its scheduler: --fleet ADDRESS, and --certs DIR."
         )
     if on is not None and not is_fleet(record):
-        raise ConfigError(f"{file} was begun on one box", hint="Leave --fleet out, or begin another study.")
+        raise ConfigError(
+            f"{file} was started on one host", hint="Leave --fleet out, or start another study."
+        )
 
 
 def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:
@@ -74,8 +76,8 @@ def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:
     from tuner.bootstrap.fleet import first_box
 
     one, n = first_box(on.address, on.certs, settings, is_forced=on.is_forced)
-    others = "alone" if n == 1 else f"and {counted(n - 1, 'other')} like it"
-    say(f"On {one.name}, {counted(one.cores, 'core')}, {others}, at {on.address}.")
+    others = "" if n == 1 else f" and {counted(n - 1, 'similar host')}"
+    say(f"On {one.name} ({counted(one.cores, 'core')}){others}, at {on.address}.")
     return one, n
 
 

@@ -226,8 +226,9 @@ def _forecast(file: Path, *, as_json: bool) -> int:
     within = WITHIN if asked.within is None else asked.within
     if pilot is None:
         why = (
-            f"{file} has no layout with two launches: how much launches differ is not known, and with it how"
-            " long a study takes."
+            f"{file} has no layout with two launches, so neither the variation between launches nor"
+            " the duration"
+            " of a study can be estimated."
         )
         say(why)
         if as_json:

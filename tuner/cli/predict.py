@@ -263,9 +263,9 @@ def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
     known, has_threads = calibrated.seen.layouts[0].variant, calibrated.seen.layouts[0].has_threads
     for layout in layouts:
         if layout.has_threads != has_threads:
-            what = "leaves threads out, and this service has them"
+            what = "has no number of threads, but this service has threads"
             if not has_threads:
-                what = "has threads, and this service has none to choose"
+                what = "has a number of threads, but this service has none to choose"
             raise ConfigError(
                 f"--layouts: {layout} {what}",
                 hint="Write 8x4." if has_threads else "Write 8x-.",
@@ -273,8 +273,8 @@ def _check_variants(calibrated: Calibrated, layouts: list[Layout]) -> None:
         if layout.variant != known:
             other = f", or try --variant {layout.variant}" if calibrated.measured and layout.variant else ""
             raise ConfigError(
-                f"--layouts: {layout} is another variant of the service than is predicted"
-                f" ({known or 'as it is'}): its items differ",
+                f"--layouts: {layout} is of another variant than the prediction"
+                f" ({known or 'no variant'}), so its items differ",
                 hint=f"Write {replace(layout, variant=known)}{other}.",
             )
 
@@ -291,8 +291,8 @@ def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | No
         return machine
     if physical_cores > machine.cores:
         raise ConfigError(
-            f"--physical-cores {physical_cores}: the box has {counted(machine.cores, 'core')} in all",
-            hint="Say with --cores how many there are with SMT.",
+            f"--physical-cores {physical_cores}: the host has {counted(machine.cores, 'core')} in all",
+            hint="Set the number of logical cores (with SMT) with --cores.",
         )
     same = physical_cores == machine.cores
     return replace(machine, physical_cores=None if same else float(physical_cores))

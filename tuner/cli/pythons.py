@@ -28,12 +28,13 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
         return {}
     if fleet is not None:
         raise ConfigError(
-            "--python asks the interpreters of this host, and --fleet measures on others",
-            hint="Name them in the config: service: {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
+            "--python names interpreters of this host, but --fleet measures on other hosts",
+            hint="Name the interpreters in the config: service:"
+            " {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
         )
     if simulate is not None:
         raise ConfigError(
-            "--python is for a service that runs; with --simulate none does", hint="Leave one of them out."
+            "--python cannot be combined with --simulate: no service runs", hint="Leave one of them out."
         )
     return {
         ("service", "axes", AXIS, name, "interpreter"): Given(

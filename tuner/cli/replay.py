@@ -134,7 +134,7 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
         raise ConfigError(problem, hint=f"One of {', '.join(STRATEGIES)}.")
     if n_windows is not None and promises(strategy):
         raise ConfigError(
-            f"--windows is for strategies that do not end by themselves; {strategy} does",
+            f"--windows cannot be combined with --strategy {strategy}, which decides when to stop",
             hint=f"Leave it out, or choose one of {', '.join(x for x in STRATEGIES if not promises(x))}.",
         )
     if kind not in ("strict", "calibrated"):

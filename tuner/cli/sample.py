@@ -78,5 +78,5 @@ def sample(
         typer.echo(f"left out: {counted(n_left_out, 'message')}, each {reason}", err=True)
     messages = counted(found.n_messages, "message")
     typer.echo(f"{messages} of {found.form} from the queue {found.queue} in {output}")
-    typer.echo("They hold what your users sent; only you can read the file (mode 0600).")
+    typer.echo("The file contains data of your users; only you can read it (mode 0600).")
     typer.echo(f"They wait in {found.queue} still; a study begins with an empty queue.", err=True)

@@ -66,7 +66,7 @@ def serve(
             beside = "" if served.token is None else f"?token={served.token}"
             say(f"Serving at http://{shown}/{beside} (Ctrl-C ends it)")
             if served.token is not None:
-                say("Whoever has this address sees the studies; it travels unencrypted.")
+                say("Anyone with this address can read the studies. The connection is not encrypted.")
             signal.sigwait(ends)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

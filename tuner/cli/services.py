@@ -43,7 +43,9 @@ def services(
         show(_json({"services": known}) if as_json else render_services(known))
         return 0
     if len(names) != 1:
-        raise ConfigError(f"show takes one service, not {len(names)}", hint="As tuner services show gunicorn")
+        raise ConfigError(
+            f"show: expected one service, not {len(names)}", hint="Example: tuner services show gunicorn"
+        )
     found = bootstrap.described_service(names[0])
     typer.echo(_json(found) if as_json else render_service(found), nl=False)
     return 0

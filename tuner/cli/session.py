@@ -87,11 +87,11 @@ def planned(
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
         told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
-        say(f"Not measured, for they open more than {most} connections: {told}.")
+        say(f"Not measured because they open more than {most} connections: {told}.")
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
-            f"The profile's box has {counted(profile.machine.cores, 'core')}, a simulated one only whole"
-            f" ones: {record.box_cores:g}; --cores N takes others."
+            f"The profile's host has {counted(profile.machine.cores, 'core')}, but a simulated host has whole"
+            f" cores only: {record.box_cores:g}. Use --cores N for another number."
         )
     return record
 
@@ -113,7 +113,7 @@ def check_new(file: Path, *, option: str = "--study") -> None:
     ):  # unlike Path's, no error where a folder may not be entered: told when it is made
         raise ConfigError(
             f"{file} exists already, and a study is never overwritten",
-            hint=f"Go on with it (--resume {file}), or give another name with {option}.",
+            hint=f"Continue it (--resume {file}), or give another name with {option}.",
         )
 
 
@@ -140,7 +140,7 @@ def resumed_session(
     with bootstrap.open_store(file, read_only=True) as store:
         record = store.study()
     if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
-        raise ConfigError(f"{file} was begun by {began}", hint=f"Go on with: {going_on(record, file)}")
+        raise ConfigError(f"{file} was begun by {began}", hint=f"Continue with: {going_on(record, file)}")
     check_same_kind(record, file, simulate)
     own_profile = bootstrap.profile_kept(record, file) if is_simulated(record) else None
     is_alone = config is None and not any(names_service(place) for place in options)
@@ -164,8 +164,8 @@ def resumed_session(
     if changes := of_study + others:
         named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
         raise ConfigError(
-            f"{named}: not what {file} was begun with: {'; '.join(changes)}",
-            hint="Leave it out, or begin anew without --resume.",
+            f"{named} differs from the settings that {file} was started with: {'; '.join(changes)}",
+            hint="Leave it out, or start a new study without --resume.",
         )
     if profile is not None:
         bootstrap.check_same_profile(record, file, profile)
@@ -186,8 +186,8 @@ def begun_by(record: StudyRecord) -> Options | None:
         typed = None
     if not isinstance(typed, dict):  # a stranger's file
         raise ConfigError(
-            f"the study does not tell what it was begun with: {STUDY_TYPED} is {kept[:80]!r}",
-            hint="Go on without the config, or take the file from a backup.",
+            f"cannot read the options that the study was started with: {STUDY_TYPED} is {kept[:80]!r}",
+            hint="Continue without the config, or restore the file from a backup.",
         )
     return {
         ("study", name): Given(f"--{name.replace('_', '-')}, typed when the study was begun", text)
@@ -253,10 +253,10 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> N
         ConfigError: *file* was measured, and *simulate* names a profile.
     """
     if simulate is not None and not is_simulated(record):
-        host = record.provenance.get("host", "a real box")
+        host = record.provenance.get("host", "a real host")
         raise ConfigError(
-            f"{file} was measured on {host}: --simulate cannot go on with it",
-            hint="Leave --simulate out, or begin another study.",
+            f"{file} was measured on {host}, so --simulate cannot continue it",
+            hint="Leave --simulate out, or start another study.",
         )
 
 
@@ -279,12 +279,12 @@ def measured(
     if is_simulated(record):
         if metrics is not None:
             raise ConfigError(
-                "metrics are of what runs, and a simulated study is over in no time",
+                "--metrics cannot be combined with --simulate",
                 hint="Leave --metrics and --metrics-file out.",
             )
         name, cores = record.provenance[SIMULATED], record.box_cores
         on = counted(cores, "core")
-        say(f"Simulated: no service is started, a model of {name} on {on} gives every figure.")
+        say(f"Simulated: no service is started. Every figure comes from a model of {name} on {on}.")
         strategy = Unforeseen(strategy)
     if record.cores > record.box_cores:
         say(f"Layouts for {counted(record.cores, 'core')} measured on {record.box_cores:g}.")
@@ -304,7 +304,10 @@ def measured(
         except MeasurementError as error:
             if error.hint is not None or not session.file.exists():
                 raise
-            hint = f"What there is is kept in {session.file}. Go on with: {going_on(record, session.file)}"
+            hint = (
+                f"The windows so far are kept in {session.file}. Continue with:"
+                f" {going_on(record, session.file)}"
+            )
             raise MeasurementError(error.problem, hint=hint) from error
 
 
@@ -403,6 +406,6 @@ def go_on(session: Session, command: str, simulate: Path | None, where: Sequence
     before, after = told_again(session.record)
     beside = ["--simulate", str(simulate)] if simulate is not None else []
     words = [*command.split(), *before, "--resume", str(session.file), *where, *beside, *after]
-    say(f"Go on with: {shlex.join(words)}")
+    say(f"Continue with: {shlex.join(words)}")
     if after:
         say("The command and its settings (--set) have to be as before: their secrets are not kept.")

@@ -130,8 +130,8 @@ def check_nothing_asked(file: Path, options: Options, others: Mapping[str, objec
     """
     if named := [option.option for option in options.values()] + _typed(others):
         raise ConfigError(
-            f"{file} was measured: nothing is run, and {', '.join(named)} has no place",
-            hint="Leave it out; --resume FILE alone goes on with one that was cut off.",
+            f"{file} is a finished measurement, so {', '.join(named)} cannot be used",
+            hint="Leave it out. To continue an interrupted study, use --resume FILE alone.",
         )
 
 
@@ -143,7 +143,7 @@ def check_as_it_is(resumed: Path, others: Mapping[str, object | None]) -> None:
     """
     if named := _typed(others):
         raise ConfigError(
-            f"--resume goes on with {resumed} as it is; {', '.join(named)} is for a new one",
+            f"--resume continues {resumed} unchanged; {', '.join(named)} can only be used with a new study",
             hint="Leave it out.",
         )
 
@@ -173,8 +173,8 @@ def asked_for(
 
     if config is not None and _is_sqlite(config):
         raise ConfigError(
-            f"{config} is a study, where a config should be",
-            hint=f"tuner rank {config} shows it; --resume {config} goes on with it.",
+            f"expected a config file, but {config} is a study",
+            hint=f"Rank it with tuner rank {config}, or continue it with --resume {config}.",
         )
     if simulate is None and profile is None:
         return settings_of(config, options, kept=kept, look=look), None

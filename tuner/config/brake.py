@@ -34,7 +34,9 @@ def memory_limit(text: str) -> tuple[float | None, float | None]:
     if match := _SHARE.fullmatch(text.strip()):
         ratio = float(match[1]) / 100
         if not 0 < ratio < 1:
-            raise ValueError(f"{text} of the memory can never be passed, or always is; write a share as 90%")
+            raise ValueError(
+                f"invalid share {text}: memory use is always above it or never; write a share such as 90%"
+            )
         return ratio, None
     try:
         return None, parse_size(text)
@@ -69,14 +71,16 @@ class BrakeSettings(Section):
     def _known_word(cls, value: Any) -> Any:
         known = ("stop", "leave-out")
         if value not in known:
-            raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(value), known)}")
+            raise ValueError(
+                f"invalid value {value}: expected {' or '.join(known)}{nearest(str(value), known)}"
+            )
         return value
 
     @model_validator(mode="after")
     def _limits_something(self) -> Self:
         if all(getattr(self, name) is None for name in _LIMITS):
-            raise ValueError(f"names no limit: write {', '.join(_LIMITS[:-1])} or {_LIMITS[-1]}")
+            raise ValueError(f"has no limit: set {', '.join(_LIMITS[:-1])} or {_LIMITS[-1]}")
         for name in ("every", "timeout"):
             if getattr(self, name) is not None and self.command is None:
-                raise Misplaced("belongs to a command, and there is none", (name,))
+                raise Misplaced("needs command, which is missing", (name,))
         return self

@@ -152,7 +152,7 @@ class _Reader:
         if node.tag not in _SCALARS and node.tag != _MERGE:
             self.problem(node, f"the tag {_short_tag(node.tag)} is not used here: write the plain value")
         if (found := _NO_TEXT.search(node.value)) is not None:
-            self.problem(node, f"the escape of character #x{ord(found[0]):04x}, which no program takes")
+            self.problem(node, f"the escape of character #x{ord(found[0]):04x}, which no program accepts")
         return None if node.tag == _NULL else str(node.value)
 
     def mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class _Reader:
 
     def merge(self, node: yaml.Node, place: Place) -> dict[str, Any]:
         if not isinstance(node, yaml.MappingNode):
-            self.problem(node, "<<: takes a mapping, as *name of one")
+            self.problem(node, "<<: expected a mapping, such as *name of one")
             return {}
         if id(node) in self.open_nodes:
             raise ConfigError(f"{self.name}:{_at(node.start_mark)}: the aliases below here grow without end")

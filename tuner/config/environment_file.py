@@ -67,7 +67,7 @@ def parse_line(line: str) -> tuple[str, str]:
         raise ValueError("no = in the line")
     name, raw = match["name"], match["value"]
     if _NAME.fullmatch(name) is None:
-        raise ValueError("what stands before the = is no name for an environment variable")
+        raise ValueError("the text before the = is not a name of an environment variable")
     if name.startswith("TUNER_"):
         raise ValueError(f"{name} is tuner's own to set")
     if "\0" in raw:

@@ -233,7 +233,7 @@ def check_form(name: str) -> str:
 def check_form_at(name: str, url: str) -> None:
     """ConfigError when messages of the form *name* are not known at the broker of *url*."""
     if url.startswith("amqp:") and name not in FORMS_ON_RABBITMQ:
-        raise ConfigError(f"{name} is not known on RabbitMQ: {' and '.join(FORMS_ON_RABBITMQ)} are")
+        raise ConfigError(f"{name} is not supported on RabbitMQ; use {' or '.join(FORMS_ON_RABBITMQ)}")
 
 
 class QueueFeederSettings(Section):

@@ -252,7 +252,7 @@ def check_fields(text: str) -> str:
             near = nearest(name, FILLED_IN)
             raise ValueError(f"{{{name}}} is none of {known}; write {{{{ and }}}} for braces{near}")
         if spec or conversion:
-            raise ValueError(f"{{{name}}} takes no format")
+            raise ValueError(f"{{{name}}} accepts no format")
     return text
 
 

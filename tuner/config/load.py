@@ -126,7 +126,7 @@ def _check_one_service(document: Document) -> None:
         if isinstance(section, Mapping) and section.get(key):
             where = document.where(("service", key), key=True)
             raise ConfigError(
-                f"{where}: service.{key}: a profile knows of no variants",
+                f"{where}: service.{key}: a profile has no variants",
                 hint="Simulate each with its own profile, from a config without them.",
             )
 

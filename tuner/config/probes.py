@@ -144,7 +144,7 @@ class TermSettings(Section):
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
         if sum(getattr(self, name) is not None for name in _TERMS) != 1:
-            raise ValueError(f"should ask for one of {', '.join(_TERMS)}")
+            raise ValueError(f"should request one of {', '.join(_TERMS)}")
         return self
 
     @property

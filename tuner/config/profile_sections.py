@@ -85,7 +85,7 @@ class DemandSection(Section):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not any(getattr(self, name) for name in DEMANDS):
-            raise ValueError(f"an item asks for nothing: one of {', '.join(DEMANDS)} should be above 0")
+            raise ValueError(f"an item has no demand: one of {', '.join(DEMANDS)} should be above 0")
         return self
 
 

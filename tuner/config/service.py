@@ -256,7 +256,7 @@ class ScriptSettings(RunSettings):
                 )
             if probe.kind == "queue" and self.feeder.kind != "queue":
                 raise Misplaced(
-                    f"queue counts what feeder queue puts into a queue; the feeder is {self.feeder.kind}",
+                    f"queue counts the messages of feeder queue, but the feeder is {self.feeder.kind}",
                     (key,),
                 )
         return self
@@ -291,7 +291,7 @@ def _check_told(service: ScriptSettings) -> None:
     words = service.filled_in
     for place, word in words:
         if not service.threads and "threads" in fields_in(word):
-            raise ThreadsAsked("asks for {threads}, and threads is no", place)
+            raise ThreadsAsked("uses {threads}, but threads is no", place)
     if service.workers == "pools" and (service.programs == "one" or not service.threads):
         raise Misplaced(
             "a layout's threads are the processes of each program's pool then: programs is each, threads yes",
@@ -304,8 +304,8 @@ def _check_told(service: ScriptSettings) -> None:
             )
     elif service.programs == "one" and not any("processes" in fields_in(word) for _, word in words):
         raise Misplaced(
-            "the one program is not told how many processes to start: write {processes} in its command or"
-            " environment",
+            "the one program does not receive the number of processes to start: write {processes} in its"
+            " command or environment",
             ("programs",),
         )
 

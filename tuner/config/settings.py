@@ -110,7 +110,7 @@ class Settings(Section):
         if probe.kind == "celery" and probe.via == "events":
             return brake
         if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
-            told = "is not told how to count" if hasattr(probe, "failed") else "cannot count"
+            told = "has no setting that counts" if hasattr(probe, "failed") else "cannot count"
             raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
         return brake
 

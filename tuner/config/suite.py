@@ -65,7 +65,7 @@ def _suite(values: Any, name: str) -> Suite:
     for key in _NEEDED:
         if key not in values:
             near = get_close_matches(key, [*values], n=1)
-            raise _Refused(f"{key} is missing" + (f"; {near[0]!r} is not known" if near else ""))
+            raise _Refused(f"{key} is missing" + (f"; {near[0]!r} is unknown" if near else ""))
     layouts = _layouts(values["layouts"])
     cores = values.get("cores")
     if cores is not None and (not _is_number(cores) or cores != int(cores) or cores < 1):
@@ -127,7 +127,7 @@ def _noise(values: Any) -> SuiteNoise:
     for key in values:
         if key not in known:
             near = get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
             raise _Refused(f"noise.{key}: unknown key, {hint}")
     given = {key: value for key, value in values.items() if value is not None and value != 0}
     limits: dict[str, dict[str, float]] = {

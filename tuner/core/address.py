@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from tuner.core.errors import ConfigError
 
 LOOPBACK = "127.0.0.1"
-_EXAMPLE = "As 127.0.0.1:9188, [::1]:9188, or 9188 alone for this box only."
+_EXAMPLE = "Examples: 127.0.0.1:9188, [::1]:9188, or 9188 for this host only."
 _MOST_HOST = 253  #: characters of a name
 
 

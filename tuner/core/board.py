@@ -207,10 +207,10 @@ class BoardKeeper:
             behind, reason = None, None
             if layout in failed:
                 state = "left-out" if layout in braked else "failed"
-                reason = braked.get(layout) or errors.get(layout) or "no window counts"
+                reason = braked.get(layout) or errors.get(layout) or "no valid window"
             elif not seen.n_windows:
                 state = "unseen"
-                reason = f"no window counts, {seen.n_void} void" if seen.n_void else None
+                reason = f"no valid window, {seen.n_void} invalid" if seen.n_void else None
             elif layout in judged and judged[layout].state == "beyond":
                 state, reason = "kept-out", why_kept_out(judged[layout])
             elif state == "behind" and layout in compared:

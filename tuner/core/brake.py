@@ -44,7 +44,7 @@ def stopped_by_brake(launch: LaunchRecord) -> bool:
 def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
     """The layouts that were left out for passing a limit of the user's, and which, as part of a sentence."""
     return {
-        launch.layout: f"left out by the brake {passed}"
+        launch.layout: f"left out by a safety limit {passed}"
         for launch in launches
         if (passed := braked_by(launch.error, OVER_LIMIT)) is not None
     }
@@ -135,9 +135,13 @@ class Braking:
         ratio = used / box.memory_bytes
         if limits.memory_ratio is not None and ratio > limits.memory_ratio:
             of = f"{render_size(used)} of {render_size(box.memory_bytes)}"
-            return f"memory in use on the box is {percent(ratio)} ({of}), over {percent(limits.memory_ratio)}"
+            return (
+                f"memory in use on the host is {percent(ratio)} ({of}), over {percent(limits.memory_ratio)}"
+            )
         if limits.memory_bytes is not None and used > limits.memory_bytes:
-            return f"memory in use on the box is {render_size(used)}, over {render_size(limits.memory_bytes)}"
+            return (
+                f"memory in use on the host is {render_size(used)}, over {render_size(limits.memory_bytes)}"
+            )
         return None
 
     def _load_over(self, at_s: float, load1: float) -> str | None:

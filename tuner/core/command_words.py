@@ -193,7 +193,7 @@ def _words_in(
         ObscureError: they depend on what the shell does.
     """
     if uses_own_arguments(last.before):
-        raise ObscureError("what stands before it looks at the shell's name or arguments")
+        raise ObscureError("the command before it uses the shell's name or arguments")
     if environment is not None and (names := variables_set_before(last, environment)):
         raise ObscureError(f"it uses ${names[0]}, which is set before it")
     at = written.index(ALL_ARGUMENTS) if ALL_ARGUMENTS in written else len(written)

@@ -99,7 +99,9 @@ def check_header(name: str, value: str) -> None:
     if name.lower() in _OURS:
         raise ConfigError(f"{name} is tuner's own to set", hint="Leave it out.")
     if _VALUE.fullmatch(value) is None:
-        raise ConfigError(f"header {name} holds what cannot be sent", hint="Write it in one line of latin-1.")
+        raise ConfigError(
+            f"header {name} has characters that cannot be sent", hint="Write it in one line of latin-1."
+        )
 
 
 def rendered_request(method: str, url: HttpUrl, headers: Mapping[str, str], body: bytes) -> bytes:

@@ -46,7 +46,7 @@ class InnerThreads:
                 libraries.setdefault(self._setting(pool), []).append(pool.library)
             return ", ".join(f"{setting} ({', '.join(names)})" for setting, names in libraries.items())
         told = ", ".join(dict.fromkeys(f"{pool.variable} is {pool.value}" for pool in pools))
-        return f"no library that tuner knows started them{f' ({told})' if told else ''}"
+        return f"no known library started them{f' ({told})' if told else ''}"
 
     def _setting(self, pool: Pool) -> str:
         if not pool.variable:

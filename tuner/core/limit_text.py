@@ -84,10 +84,14 @@ def render_needed(finding: Finding) -> str:
     """What would decide an open finding, as part of a sentence."""
     more = finding.launches_needed
     if finding.sd is None:
-        return "launches of its own must tell the noise first" if finding.n_launches else "it was not seen"
+        return (
+            "more launches of it are needed to estimate the noise"
+            if finding.n_launches
+            else "it was not measured"
+        )
     if not more:
-        return "it lies too near the limit to be told from it"
-    return f"about {counted(more, 'more launch')} would tell"
+        return "the value is too close to the limit"
+    return f"about {counted(more, 'more launch')} would decide it"
 
 
 def why_kept_out(verdict: Verdict) -> str | None:

@@ -38,8 +38,8 @@ State = Literal["within", "beyond", "open"]
 
 _SMALLEST = {"load": 0.01, "memory_bytes": 4096.0, "p95_s": 1e-6}  # below it is nothing that could be seen
 _UNSEEN = {
-    "load": "no window tells the load",
-    "memory_bytes": "--max-memory: this box does not tell what memory a service uses",
+    "load": "no window has load figures",
+    "memory_bytes": "--max-memory: this host does not report the memory of a service",
     "p95_s": "--max-p95: this service does not report latency",
 }
 #: What rounding hides of the noise, on the logarithmic scale: two launches of one bucket may well differ.

@@ -172,7 +172,9 @@ def _watch(case: _Case) -> NextStep | None:
     if not case.facts.is_held:
         return None
     return NextStep(
-        "watch", "The study is being measured; this shows how far it is and who leads:", case.of("watch")
+        "watch",
+        "The study is being measured; this shows its progress and which layout leads:",
+        case.of("watch"),
     )
 
 
@@ -183,7 +185,7 @@ def _pairs(case: _Case) -> NextStep | None:
         return NextStep("go-on", "The study was interrupted. This continues it:", case.going_on())
     return NextStep(
         "pairs",
-        "The layout was measured against itself; this shows its smallest detectable difference:",
+        "The layout was compared with itself; this shows its smallest detectable difference:",
         case.of("aa"),
     )
 
@@ -195,14 +197,14 @@ def _check(case: _Case) -> NextStep | None:
     before, after = told_again(case.study)
     words = ("tuner", "check", _beside(case.facts.file, parent), *before, "--resume", case.facts.file, *after)
     return NextStep(
-        "check", f"This is a check: whether the answer of {parent} still holds is shown by:", words
+        "check", f"This is a check. This shows whether the result of {parent} still holds:", words
     )
 
 
 def _begin(case: _Case) -> NextStep | None:
     if case.facts.n_launches:
         return None
-    return NextStep("begin", "Nothing was measured yet. This begins:", case.going_on())
+    return NextStep("begin", "Nothing was measured yet. This starts the study:", case.going_on())
 
 
 # ---------------------------------------------------------------------- 2. doubtful figures
@@ -259,7 +261,7 @@ def _first_look(case: _Case) -> NextStep | None:
         return None
     return NextStep(
         "first-look",
-        "Windows this short are a first look. This measures the same service for an answer to act on:",
+        "Windows this short are a first look. This measures the same service for a result to act on:",
         case.anew(),
     )
 
@@ -276,13 +278,13 @@ def _limits(case: _Case) -> NextStep | None:
     if is_open and case.study.strategy == "race" and case.facts.ending != "over":
         return NextStep(
             "go-on",
-            "Whether some layouts keep the limits is not decided yet; this measures more of them:",
+            "It is not decided yet whether some layouts keep the limits; this measures more of them:",
             case.going_on(),
         )
     if is_open and case.study.strategy == "all":
         return NextStep(
             "limits",
-            "Whether some layouts keep the limits is not decided. This measures all of them more often:",
+            "It is not decided whether some layouts keep the limits. This measures all of them more often:",
             case.anew("--repeats", str(2 * case.study.n_blocks)),
         )
     nearest = _nearest(kept_out)
@@ -337,14 +339,14 @@ def _go_on(case: _Case) -> NextStep | None:
         least = min(row.n_windows for row in case.ranking.rows if row.layout in rivals)
         if least >= FEW_LAUNCHES:
             return None
-        why = "No answer within the budget, and too few launches to say how much more it takes"
+        why = "No result within the budget, and too few launches to estimate the remaining effort"
         return NextStep("go-on", f"{why}. This gives it the same budget again:", case.going_on())
     if claim.rest.lasts_s > max(PATIENCE_S, 2 * claim.spent_s):
         return None
     windows, lasts = counted(claim.rest.n_windows, "more window"), render_rest(claim.rest.lasts_s)
     return NextStep(
         "go-on",
-        f"No answer within the budget; at most {windows}, {lasts}, are likely to decide it. This gives it the"
+        f"No result within the budget; at most {windows}, {lasts}, are likely to decide it. This gives it the"
         " same budget again:",
         case.going_on(),
     )
@@ -379,11 +381,11 @@ def _coarser(case: _Case) -> NextStep:
     left = "" if rest is None else f" ({render_rest(rest.lasts_s)} more are expected)"
     if margin <= within:
         why = f"The noise is too large even for a margin of {percent(within)}{left}"
-        return NextStep("too-noisy", f"{why}. See what disturbs this host:", ("tuner", "doctor"))
+        return NextStep("too-noisy", f"{why}. This shows what disturbs this host:", ("tuner", "doctor"))
     return NextStep(
         "too-noisy",
-        f"The noise is too large for a margin of {percent(within)}{left}. A race for {percent(margin)} takes"
-        " less:",
+        f"The noise is too large for a margin of {percent(within)}{left}. A race for {percent(margin)} needs"
+        " less time:",
         case.anew("--within", f"{100 * margin:g}%", *_layouts(case)),
     )
 
@@ -429,7 +431,7 @@ def _check_later(case: _Case) -> NextStep | None:
     return NextStep(
         "check-later",
         f"{current.layout} is in use{'' if is_best else ' and tied with the best'}: nothing has to change."
-        " After the next release, this tests whether the answer still holds:",
+        " After the next release, this tests whether the result still holds:",
         ("tuner", "check", case.facts.file, *config_again(case.study)),
     )
 
@@ -439,13 +441,13 @@ def _export(case: _Case) -> NextStep | None:
     if best is None:
         return NextStep(
             "invalid-windows",
-            "Nothing could be ranked. This writes a page with the reasons:",
+            "No layout could be ranked. This writes a page with the reasons:",
             case.of("report"),
         )
     options = () if case.ranking.current is None else ("--current", str(case.ranking.current))
     return NextStep(
         "export",
-        f"{best.layout} can be put in use. This writes a page on how to apply it and how to roll back:",
+        f"{best.layout} can be used now. This writes a page on how to apply it and how to roll back:",
         case.of("export", "--into", "RUNBOOK.md", *options, *_asked(case)),
     )
 

@@ -56,11 +56,11 @@ def boxes_asked_for(question: Question, known: Sequence[str]) -> frozenset[str]:
             if name not in known:
                 near = get_close_matches(name, known, n=1)
                 said = f"Did you mean {near[0]}? " if near and len(known) > 1 else ""
-                those = f"Those are {', '.join(known)}." if known else "None has been used yet."
-                raise ConfigError(f"{option}: no box of this study is called {name!r}", hint=said + those)
+                those = f"Its hosts are {', '.join(known)}." if known else "It has used no host yet."
+                raise ConfigError(f"{option}: this study has no host {name!r}", hint=said + those)
     left = frozenset(question.boxes or known) - frozenset(question.without_boxes)
     if known and not left:
-        raise ConfigError("--without-box: no box is left to look at", hint=f"Those are {', '.join(known)}.")
+        raise ConfigError("--without-box leaves no host", hint=f"The hosts are {', '.join(known)}.")
     return left
 
 

@@ -155,4 +155,4 @@ def refuse_alike(window: Window) -> None:
     """
     for reason in window.void:
         if reason.slug == ALIKE:
-            raise ConfigError(f"the layouts are not what they are called: {reason.detail}", hint=_HINT)
+            raise ConfigError(f"a layout did not run as it is called: {reason.detail}", hint=_HINT)

@@ -366,7 +366,7 @@ def _why_not(own: Sequence[LaunchTally], void: VoidTally, error: str | None, obj
     if reason := why_not_ranked(own, void, error):
         return reason
     n_without = sum(not launch_value(one, objective) for one in own)
-    return f"no CPU was seen in {n_without} of its launches" if n_without else None
+    return f"no CPU use was measured in {n_without} of its launches" if n_without else None
 
 
 def _fronts(

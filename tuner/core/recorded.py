@@ -136,8 +136,8 @@ def recorded_study(
     layouts = [layout for layout in study.layouts if any(one.layout == layout for one in seen)]
     if len(layouts) < 2:
         raise ConfigError(
-            f"{name} has windows of {len(layouts)} of its layouts; replaying takes two or more",
-            hint="Go on with it, or replay another.",
+            f"{name} has windows of {len(layouts)} of its layouts; a replay needs two or more",
+            hint="Continue it, or replay another study.",
         )
     fitted = _fitted(seen, layouts)
     if fitted is None:
@@ -146,8 +146,8 @@ def recorded_study(
         fitted = _fitted(seen, layouts)
     if fitted is None:
         raise ConfigError(
-            f"{name} has one launch of each layout: nothing tells how much launches differ",
-            hint="Go on with it, or replay another.",
+            f"{name} has one launch of each layout, so the variation between launches is unknown",
+            hint="Continue it, or replay another study.",
         )
     effects, scale = fitted
     truths = dict(zip(layouts, effects, strict=True))

@@ -10,8 +10,8 @@ from tuner.core.errors import ConfigError
 PORT = 8786  #: Dask's own
 _EXAMPLE = f"As tls://staging-1:{PORT} with --certs DIR, or tcp://127.0.0.1:{PORT} behind a tunnel."
 _OPEN = (
-    "Whoever reaches it runs any code there: encrypt it (tuner fleet certs DIR, then tls:// and --certs DIR),"
-    " use 127.0.0.1 and a tunnel, or insist with --force."
+    "Anyone who reaches it can run code there: encrypt it (tuner fleet certs DIR, then tls:// and --certs"
+    " DIR), use 127.0.0.1 and a tunnel, or insist with --force."
 )
 
 
@@ -54,7 +54,7 @@ def check_open(where: SchedulerAddress, *, has_certs: bool, is_forced: bool) -> 
     """
     if has_certs and not where.is_encrypted:
         raise ConfigError(
-            f"{where} is not encrypted, and --certs is given", hint="Write tls://, or leave it."
+            f"{where} is not encrypted, but --certs is given", hint="Write tls://, or leave out --certs."
         )
     if not where.is_encrypted and not where.address.is_loopback and not is_forced:
-        raise ConfigError(f"{where} is open to others", hint=_OPEN)
+        raise ConfigError(f"{where} is reachable from other hosts", hint=_OPEN)

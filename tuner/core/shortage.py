@@ -7,11 +7,11 @@ import errno
 _LACKING = {
     errno.EAGAIN: ("no further process can be started", "Raise `ulimit -u`, or end some of this user's."),
     errno.EMFILE: ("too many open files", "Raise `ulimit -n` (LimitNOFILE= in a systemd unit)."),
-    errno.ENFILE: ("too many open files on the whole box", "See who has them: fs.file-nr."),
-    errno.ENOMEM: ("out of memory", "Make room, or use a larger box."),
+    errno.ENFILE: ("too many open files on the whole host", "Find processes with many: lsof, fs.file-nr."),
+    errno.ENOMEM: ("out of memory", "Free some memory, or use a larger host."),
     errno.ENOSPC: ("no space left on the device", "Make room there."),
     errno.EDQUOT: ("this user's quota of the disk is used up", "Make room there."),
-    errno.EROFS: ("the file system is read-only", "See why: the kernel's log tells of a disk that failed."),
+    errno.EROFS: ("the file system is read-only", "Read the kernel's log; a disk may have failed."),
 }  # fmt: skip
 
 

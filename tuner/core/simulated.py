@@ -48,7 +48,7 @@ def memory_assumed(study: StudyRecord) -> list[str]:
     further = memory.get("thread") is None and any(layout.threads > 1 for layout in study.layouts)
     if memory.get("process") is None:
         beside = ", and none for further threads" if further else ""
-        return [f"Memory rests on nothing: the profile knows of none. A usual process is taken{beside}."]
+        return [f"The profile has no memory figures, so a typical process is assumed{beside}."]
     if further:
-        return ["The profile does not know what memory a further thread takes: what is shown is without."]
+        return ["The profile has no memory of further threads, so the memory shown does not include it."]
     return []

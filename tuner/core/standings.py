@@ -140,8 +140,8 @@ def _judged(
 
 
 _BOXES_ARE_TAKEN_ALIKE = (
-    "No two layouts were both measured on two boxes: whether they do the same on all is not known, and they"
-    " are compared as if they did."
+    "No two layouts were both measured on two hosts: a host-by-layout interaction cannot be estimated, so"
+    " the comparison assumes there is none."
 )
 
 
@@ -202,10 +202,8 @@ def _launch_means(
 def _notes(fitted: AdditiveFit, n_blocks: int) -> tuple[str, ...]:
     notes = []
     if len(fitted.effects) > 1 and not fitted.residual_df:
-        blocks = "One block" if n_blocks == 1 else "What was measured"
-        notes.append(
-            f"{blocks} says nothing about the noise between launches: no layout can be told from another."
-        )
+        blocks = "One block shows" if n_blocks == 1 else "These data show"
+        notes.append(f"{blocks} no noise between launches, so no difference between layouts can be tested.")
     if len(fitted.n_blocks_of) > 1:
         notes.append(
             f"The layouts fall into {len(fitted.n_blocks_of)} groups that share no block:"

@@ -266,5 +266,5 @@ def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | Non
         slugs = ", ".join(
             f"{slug} {n}" for slug, n in sorted(void.reasons.items(), key=lambda one: (-one[1], one[0]))
         )
-        return f"no window counts, {void.total_windows} void: {slugs}"
-    return f"no launch gave a window: {error}" if error else "no window was taken"
+        return f"no valid window, {void.total_windows} invalid: {slugs}"
+    return f"no launch gave a window: {error}" if error else "no window was measured"

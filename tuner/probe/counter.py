@@ -455,7 +455,7 @@ def _open_file(path: str) -> Optional[_File]:
         raise CounterError(f"{path} is not a counter of tuner, or it is damaged")
     if header[_VERSION_WORD] != VERSION:
         raise CounterError(
-            f"the counter {path} has layout version {header[_VERSION_WORD]}, this reader knows {VERSION}: "
+            f"the counter {path} has layout version {header[_VERSION_WORD]}, this reader supports {VERSION}: "
             "use the same tuner for the workers and for the study"
         )
     return _File(path, pages)

@@ -42,7 +42,7 @@ def answer_notes(claim: Claim) -> list[str]:
     if claim.n_otherwise:
         found.append(
             f"{counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
-            " the claim is the one of this version."
+            " this claim is by the rules of this version."
         )
     return found
 

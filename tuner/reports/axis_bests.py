@@ -48,7 +48,7 @@ def axis_bests_facts(study: StudyRecord, ranking: Ranking) -> list[dict[str, Any
 def _sentence(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
     subject = _subject(one, study, ranking)
     if one.unknown is not None or one.ratio is None:
-        return f"{subject}: not known, because {_why_not(one, ranking)}."
+        return f"{subject}: unknown, because {_why_not(one, ranking)}."
     what = "the items per CPU second" if ranking.objective != "throughput" else "the throughput"
     told = f"{interval_cell(one.ratio, times_cell)}, {level_of(ranking)}"
     is_open = "" if is_surely_changed(one.ratio) else ", so no difference is shown"
@@ -98,7 +98,7 @@ def _layouts(one: AxisBest, ranking: Ranking) -> str:
 def _memories(one: AxisBest, ranking: Ranking) -> str:
     memories = [_memory(layout, ranking) for layout in (one.layout, one.layout_beside)]
     if memories[0] is None or memories[1] is None:
-        return "memory not known"
+        return "memory unknown"
     amounts = [_amount(memories[0]), _amount(memories[1])]
     return f"{amounts[0]} with both" if amounts[0] == amounts[1] else f"{amounts[0]} instead of {amounts[1]}"
 

@@ -51,7 +51,7 @@ def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple
     quickest_s, longest_s = answer_s
     budget_s = study.budget_s
     each = "each" if n_first == len(study.layouts) else f"{n_first} of them"
-    first = f"about {render_rest(first_s)} until {each} was seen once"
+    first = f"about {render_rest(first_s)} until {each} has one window"
     if budget_s is not None and quickest_s >= budget_s:
         return f"It takes {first}; the budget ends it after {render_duration(budget_s)}."
     if study.strategy == "race":

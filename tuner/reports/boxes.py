@@ -23,12 +23,14 @@ def boxes_notes(ranking: Ranking) -> list[str]:
         return []
     n_boxes = len(boxes.levels)
     told = [
-        f"On {n_boxes} boxes: who is better holds for boxes like these, items are of these on average."
+        f"On {n_boxes} hosts: comparisons hold for hosts like these; the counts of items are"
+        " averages of these."
         if boxes.drifts
-        else f"On {n_boxes} boxes, one block each: all of it holds for boxes like these."
+        else f"On {n_boxes} hosts, one block each: all figures hold for hosts like these."
     ]
     told += _first(
-        [_differs_told(one, ranking) for one in boxes.differing], "boxes differ surely from their mean, too"
+        [_differs_told(one, ranking) for one in boxes.differing],
+        "hosts differ significantly from the mean, too",
     )
     told += _spread_told(boxes)
     told += _first([_collapse_told(one) for one in boxes.collapses], "are such layouts, too")
@@ -47,19 +49,19 @@ def _differs_told(one: BoxLevel, ranking: Ranking) -> str:
     ends = sorted(abs(1 - end) for end in (ratio.low, ratio.high) if end is not None)
     within = "" if len(ends) < 2 else f" ({_digits(ends[0])} to {_digits(ends[1])} %)"
     much = f"{_digits(abs(1 - (ratio.mean or 1.0)))} %"
-    return f"{one.box} is {much} {slower if is_less else faster}{within} than these boxes on average."
+    return f"{one.box} is {much} {slower if is_less else faster}{within} than these hosts on average."
 
 
 def _spread_told(boxes: Boxes) -> list[str]:
     known = []
     if boxes.between is not None:
         drift = "" if boxes.drifts else ", their drift included"
-        known.append(f"from box to box {_sd(boxes.between)}{drift}")
+        known.append(f"between hosts {_sd(boxes.between)}{drift}")
     if boxes.apart is not None:
         shown = "" if boxes.is_apart else ", which may be noise"
-        known.append(f"of a layout beside the others {_sd(boxes.apart)}{shown}")
+        known.append(f"host-by-layout interaction {_sd(boxes.apart)}{shown}")
     level = f"{100 * boxes.confidence:g} %"
-    return [f"What boxes differ by (standard deviation, {level}): {'; '.join(known)}."] if known else []
+    return [f"Differences between hosts (standard deviation, {level}): {'; '.join(known)}."] if known else []
 
 
 def _collapse_told(one: Collapse) -> str:
@@ -67,7 +69,7 @@ def _collapse_told(one: Collapse) -> str:
     if one.ratio.low is not None and one.ratio.high is not None:
         ends = f" ({_digits(1 - one.ratio.high)} to {_digits(1 - one.ratio.low)} %)"
     return (
-        f"{one.layout} measured best on {one.best_on}, and on {one.worse_on} gives"
+        f"{one.layout} measured best on {one.best_on}, but on {one.worse_on} it gives"
         f" {_digits(1 - (one.ratio.mean or 1.0))} %{ends} less than {one.than}."
     )
 
@@ -85,17 +87,17 @@ def _sd(sd: Estimate) -> str:
 def boxes_heading(boxes: Boxes) -> str:
     """What the table shows."""
     left = len(boxes.levels) - _MOST_ROWS
-    cut = f" {counted(left, 'box')} in between left out." if left > 0 else ""
+    cut = f" {counted(left, 'host')} in between left out." if left > 0 else ""
     level = f"{100 * boxes.confidence:g} %"
     return (
-        f"Boxes: what all layouts together give there, as a multiple of the mean; all {level} intervals hold"
-        f" together.{cut}"
+        f"Hosts: throughput of all layouts together, as a multiple of the mean. All {level} intervals hold"
+        f" simultaneously.{cut}"
     )
 
 
 def boxes_table(boxes: Boxes) -> Table:
     """One row a box, the slowest first; of many those in the middle are left out."""
-    headers = ("box", "times", f"{100 * boxes.confidence:g} % interval", "is", "blocks", "launches")
+    headers = ("host", "times", f"{100 * boxes.confidence:g} % interval", "is", "blocks", "launches")
     levels = sorted(boxes.levels, key=lambda one: one.level.mean or 0.0)
     if len(levels) > _MOST_ROWS:
         levels = [*levels[: _MOST_ROWS // 2], *levels[-_MOST_ROWS // 2 :]]
@@ -113,7 +115,7 @@ def boxes_table(boxes: Boxes) -> Table:
 
 def level_cells(one: BoxLevel) -> tuple[str, str, str]:
     """A box's level, its interval, and what that says."""
-    verdict = "not told apart"
+    verdict = "not significant"
     if one.differs:
         verdict = "more" if (one.level.mean or 1.0) > 1 else "less"
     elif one.level.low is None:

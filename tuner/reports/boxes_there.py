@@ -12,7 +12,7 @@ _HEADERS = ("box", "host", "cores", "tuner", "it", "seen")
 def render_boxes_there(boxes: Sequence[tuple[str, str, float, str, bool, float]]) -> str:
     """Name, host, cores, version of tuner, whether it is busy, and seconds since it was seen, of each box."""
     if not boxes:
-        return "No box is there. On each: tuner box ADDRESS\n"
+        return "No host is connected. Run on each host: tuner box ADDRESS\n"
     rows = [
         (name, host, f"{cores:g}", version, "measures" if is_busy else "waits", f"{seen_s:.0f} s ago")
         for name, host, cores, version, is_busy, seen_s in boxes

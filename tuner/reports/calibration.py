@@ -29,7 +29,7 @@ _LEAST_DRAWS = 20  #: from which the ends of an interval can be read
 _UNSURE = 0.05  #: of an item's time: known no better than that, it is worth measuring longer
 _LONGER = "by tuner calibrate CONFIG with more --launches or a longer --window"
 _TERMS = {
-    "process_cores": ("each process uses", "cores beside its items"),
+    "process_cores": ("each process uses", "cores in addition to its items"),
     "cpu_per_process_ratio": ("CPU of an item grows by", "per process beyond one"),
     "blocked_per_process_ratio": ("uninterruptible waiting grows by", "per process beyond one"),
     "threaded_asleep_s": ("an item sleeps", "longer where a process has several threads"),
@@ -107,7 +107,7 @@ def _table(calibrated: Calibrated) -> Table:
     ]
     total = _total(calibrated)
     rows.append(("in all", seconds(total.mean or 0.0), interval(total, seconds), "100 %"))
-    headers = ("an item asks for", "per item", f"{percent(CONFIDENCE)} interval", "share")
+    headers = ("demand of an item", "per item", f"{percent(CONFIDENCE)} interval", "share")
     return Table(headers, tuple(rows), frozenset({1, 2, 3}))
 
 
@@ -166,29 +166,29 @@ def _shown(estimate: Estimate, calibrated: Calibrated) -> str:
 def _sureness(calibrated: Calibrated) -> str:
     total = _total(calibrated)
     if total.mean is None or total.low is None or total.high is None:
-        return "How sure these figures are is not known: they came without intervals."
+        return "The precision of these figures is unknown: they have no intervals."
     known = (total.high - total.low) / 2 / total.mean
     widths = {
         called: one.high - one.low
         for called, one in _rows(calibrated).items()
         if one.low is not None and one.high is not None
     }
-    said = f"How sure: the time of an item is known within {percent(known)}"
+    said = f"Precision: the time of an item is known within {percent(known)}"
     if widths:
         least = max(widths, key=lambda called: widths[called])
-        said += f"; least sure is {least}, within {seconds(widths[least] / 2)}"
+        said += f"; the least precise part is {least}, within {seconds(widths[least] / 2)}"
     if known <= _UNSURE:
         return f"{said}."
     if calibrated.calibration.method == "joint":
-        return f"{said}. That is little: measure more layouts, or more windows of them."
-    return f"{said}. That is little: measure 1x1 for longer, {_LONGER}."
+        return f"{said}. For more precision, measure more layouts, or more windows of them."
+    return f"{said}. For more precision, measure 1x1 for longer, {_LONGER}."
 
 
 def _spawn(calibrated: Calibrated) -> list[str]:
     """Where the time is that children take to start."""
     if not calibrated.calibration.profile.demands.child_s or _knows_spawn(calibrated):
         return []
-    return [f"What starting a child takes is part of {DEMANDS['blocked_s']}."]
+    return [f"The time to start a child is part of {DEMANDS['blocked_s']}."]
 
 
 def _others(calibrated: Calibrated) -> list[str]:
@@ -197,7 +197,7 @@ def _others(calibrated: Calibrated) -> list[str]:
     if demands.others_s < _SHOWS * (demands.total_s - demands.asleep_s):
         return []
     return [
-        f"In the load an item is {seconds(demands.others_s)} more: tasks of others, as the kernel's, are"
+        f"Each item adds {seconds(demands.others_s)} more to the load: other tasks, such as the kernel's, are"
         " active for it."
     ]
 
@@ -239,9 +239,9 @@ def _smt(calibrated: Calibrated) -> list[str]:
 def _memory(calibrated: Calibrated) -> list[str]:
     fit = calibrated.memory
     if fit is None:
-        return ["Memory was not seen."]
+        return ["Memory was not measured."]
     takes = {
-        "a process takes": fit.memory.process_bytes,
+        "a process uses": fit.memory.process_bytes,
         "a further thread": fit.memory.thread_bytes,
         "a running child": fit.memory.child_bytes,
     }
@@ -260,7 +260,8 @@ def _untold(calibrated: Calibrated) -> list[str]:
         )
     elif calibrated.measured:
         found.append(
-            "1x1 cannot tell what processes and threads cost each other (caches, memory, a backend that slows"
-            " down), nor SMT. A study of a few layouts can: tuner calibrate STUDY.tuner.db."
+            "1x1 does not show how processes and threads slow each other (caches, memory, a slower"
+            " backend), nor"
+            " the effect of SMT. A study of a few layouts does: tuner calibrate STUDY.tuner.db."
         )
     return found

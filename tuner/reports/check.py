@@ -30,7 +30,7 @@ def check_sentence(checked: Checked) -> str:
         )
     if asked.winner in checked.failed:
         return f"{asked.winner} cannot be run now, so it cannot be compared; {cost}."
-    return f"Cannot tell yet whether {asked.winner} is still right: {claim}."
+    return f"Not decided yet whether {asked.winner} is still right: {claim}."
 
 
 def check_notes(checked: Checked) -> list[str]:
@@ -41,7 +41,7 @@ def check_notes(checked: Checked) -> list[str]:
             more = counted(check.rest_blocks, "more block")
             found.append(f"About {more}, {render_rest(checked.rest_s)}, can be expected to decide it.")
         elif check.n_blocks < LEAST_BLOCKS:
-            found.append(f"It takes {LEAST_BLOCKS} blocks at least.")
+            found.append(f"A check needs at least {LEAST_BLOCKS} blocks.")
         elif check.is_beyond_foreseeing:
             found.append(
                 f"{MOST_FORESEEN} more blocks cannot be expected to decide it: launches differ too much,"
@@ -49,27 +49,28 @@ def check_notes(checked: Checked) -> list[str]:
             )
     if asked.kind != "strict" and any(one.past is not None and not one.has_changed for one in check.against):
         found.append(
-            f"What the study knew, {_age(checked.age_s)} before, is counted in, as far as now agrees with it;"
-            " --kind strict does without."
+            f"This uses the data of the study, {_age(checked.age_s)} before, as far as the new data"
+            " agree with"
+            " it; --kind strict does not use it."
         )
     for one in check.against:
         if one.has_changed and one.past is not None:
-            beside = "" if asked.kind == "strict" else ", so what the study knew counts for little"
+            beside = "" if asked.kind == "strict" else ", so the data of the study have little weight"
             found.append(
-                f"{one.other} gave {_share(one.past)} beside {asked.winner} in the study and gives"
+                f"{one.other} gave {_share(one.past)} than {asked.winner} in the study and gives"
                 f" {_share(one.now)} now: the difference has changed{beside}."
             )
     if check.level_shift is not None and abs(check.level_shift) > _A_SHIFT:
         found.append(
-            f"All of them together give {_share(check.level_shift)} than in the study: the box or its load is"
-            " another. Only differences between layouts are compared."
+            f"All of them together give {_share(check.level_shift)} than in the study: the host or its load"
+            " has changed. Only differences between layouts are compared."
         )
     if check.is_noisier:
-        found.append("Launches differ more now than in the study; the noise of now is used.")
+        found.append("Launches vary more now than in the study; tuner uses the present noise.")
     compared = {asked.winner, *checked.failed, *(one.other for one in check.against)}
     missing = [layout for layout in asked.others if layout not in compared]
     if check.n_blocks and missing:
-        found.append(f"{', '.join(map(str, missing))} could not be compared yet: too few windows count.")
+        found.append(f"{', '.join(map(str, missing))} could not be compared yet: too few valid windows.")
     others = [layout for layout in checked.failed if layout != asked.winner]
     if others:
         found.append(f"{', '.join(map(str, others))} cannot be run now.")
@@ -92,7 +93,7 @@ def render_check(checked: Checked) -> str:
     text = check_sentence(checked) + "\n" + "".join(f"{note}\n" for note in check_notes(checked))
     if not rows:
         return text
-    header = (f"beside {checked.asked.winner}", "is", "now", "in the study", "as claimed", "bounds")
+    header = (f"against {checked.asked.winner}", "is", "now", "in the study", "as claimed", "bounds")
     return text + "\n" + render_table(Table(header, rows, frozenset({2, 3, 4, 5})), "simple")
 
 

@@ -42,7 +42,10 @@ def render_comparison(found: Compared, fmt: str) -> str:
     parts = [render_paragraph(sentence, fmt) for sentence in [*all_simulated_told(found), *sides_told(found)]]
     if found.differences:
         parts += [
-            render_paragraph("What differs in how they were made, and may explain the rest:", fmt),
+            render_paragraph(
+                "Differences between the settings and hosts of the studies, which may explain the changes:",
+                fmt,
+            ),
             render_table(differences_table(found), fmt),
         ]
     parts += [render_paragraph(sentence, fmt) for sentence in comparison_sentences(found)]
@@ -58,7 +61,8 @@ def render_comparison(found: Compared, fmt: str) -> str:
 
 #: above the table of all figures but throughput
 FIGURES_TOLD = (
-    "Ratios of the second to the first, each layout by its own noise; a column's intervals hold together:"
+    "Ratios of the second study to the first, with each layout's own noise. Intervals of a column hold"
+    " simultaneously:"
 )
 
 
@@ -77,7 +81,7 @@ def sides_told(found: Compared) -> list[str]:
     if abs(gap_s) > _A_DAY_S:
         told[-1] += f" {gap_s / _A_DAY_S:.0f} days after." if gap_s > 0 else ""
     if not found.differences:
-        told.append("Nothing that is kept differs in how they were made.")
+        told.append("The kept settings and facts of both studies are the same.")
     return told
 
 
@@ -96,7 +100,7 @@ def changes_table(found: Compared) -> Table:
         "then",
         "change",
         f"{level}, all at once",
-        "beside the others",
+        "against the others",
         "launches",
         "surely?",
     )

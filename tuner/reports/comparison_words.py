@@ -26,17 +26,17 @@ def comparison_sentences(found: Compared) -> list[str]:
     level = percent(found.confidence)
     if change.shared is not None and change.n_shared > 1:
         told.append(
-            f"All {change.n_shared} layouts together: {change_told(change.shared)}, {level} if the box"
+            f"All {change.n_shared} layouts together: {change_told(change.shared)}, {level} if the host"
             " drifted no more than it did from block to block."
         )
     own = [one for one in change.layouts if one.stands_out]
     for one in own:
         assert one.beside is not None
         told.append(
-            f"{one.layout} beside the others: {change_told(one.beside)}; by itself: {change_told(one.ratio)}."
+            f"{one.layout} against the others: {change_told(one.beside)}; alone: {change_told(one.ratio)}."
         )
     if not own and all(one.beside is not None and one.beside.low is not None for one in change.layouts):
-        told.append("No layout changed otherwise than the others, as far as can be seen.")
+        told.append("No layout changed in a significantly different way from the others.")
     if not any(one.has_changed or one.stands_out for one in change.layouts) and not (
         change.shared is not None and is_surely_changed(change.shared)
     ):
@@ -49,27 +49,31 @@ def comparison_notes(found: Compared) -> list[str]:
     change, notes = found.throughput, []
     for n_blocks, known in zip(change.n_blocks, (found.before, found.after), strict=True):
         if n_blocks < 2:
-            notes.append(f"{known.name} has one block, which says nothing about its noise: no interval.")
+            notes.append(f"{known.name} has one block, so its noise is unknown and there is no interval.")
     if all(n_blocks > 1 for n_blocks in change.n_blocks):
         notes.append(
-            "Intervals know what the box does from block to block of either study, not from one day or box"
-            " to another: that is part of the change that all layouts share. Beside the others it drops out."
+            "Intervals include the drift of the host between blocks of a study, but not differences"
+            " between days"
+            " or hosts. These are part of the change that all layouts share; a layout against the others does"
+            " not contain them."
         )
     if found.drifting:
         notes.append(
-            f"{' and '.join(found.drifting)}: launches next to each other are alike, so the box most likely"
-            " drifted on within blocks, which look calmer than it is. Intervals of all together and of whole"
-            " changes may be too narrow; those beside the others are not."
+            f"{' and '.join(found.drifting)}: neighbouring launches are alike, so the host probably"
+            " drifted within blocks, too, and blocks show less drift than there was. Intervals of all layouts"
+            " together and of whole changes may be too narrow; those against the others are not."
         )
     racing = [known.name for known in (found.before, found.after) if known.ranking.claim is not None]
     if racing:
         notes.append(
-            f"{' and '.join(racing)}: a race, which stops by what it sees; intervals are as wide as it takes"
-            " for that, and its own claim is about its best layout only."
+            f"{' and '.join(racing)}: a race, which decides by its data when to stop; the intervals are wide"
+            " enough for that, and its claim is about its best layout only."
         )
     if change.n_shared < len(change.layouts):
         left = len(change.layouts) - change.n_shared
-        notes.append(f"No blocks join {counted(left, 'layout')} with the others: not compared beside them.")
+        notes.append(
+            f"No blocks join {counted(left, 'layout')} with the others, so there is no comparison with them."
+        )
     for known, other in ((found.before, found.after), (found.after, found.before)):
         alone = [str(layout) for layout in _measured(known) if layout not in set(_measured(other))]
         if alone:
@@ -78,13 +82,15 @@ def comparison_notes(found: Compared) -> list[str]:
         notes.append(f"Left out, since a launch finished no item: {named(found.left_out)}.")
     studies = (found.before.study, found.after.study)
     if studies[0].service != studies[1].service:
-        notes.append("They are of different services: what changed is the service, whatever else did.")
+        notes.append("The studies are of different services, so every change includes the change of service.")
     if is_simulated(studies[0]) != is_simulated(studies[1]):
         notes.append("One was simulated and one was measured: this compares a model with the service.")
     if all(map(is_simulated, studies)) and _luck(found.before) == _luck(found.after):
-        notes.append("Both were simulated with one seed: they share their luck. --seed gives another.")
+        notes.append(
+            "Both were simulated with the same seed, so they share their random noise. Use another --seed."
+        )
     if studies[0].created_wall_s > studies[1].created_wall_s:
-        notes.append(f"{found.before.name} is the younger one: is the order as meant?")
+        notes.append(f"{found.before.name} is the newer one: is this the intended order?")
     return notes
 
 
@@ -95,7 +101,7 @@ def slower_told(found: Compared, judged: Slower) -> str:
         named = " and ".join(_whose(found, name) for name in judged.surely)
         sure = percent(found.confidence)
         if None in judged.surely:
-            sure += " if the box drifted no more than it did from block to block"
+            sure += " if the host drifted no more than it did from block to block"
         return f"{named}: slower by more than {percent(judged.by)}, with {sure}."
     if judged.lost == "nothing-finished":
         return f"{lost} in {found.after.name}."
@@ -103,11 +109,11 @@ def slower_told(found: Compared, judged: Slower) -> str:
         more = percent(judged.by)
         return f"Whether it is slower by more than {more} cannot be judged: {lost} in {found.after.name}."
     if judged.at_worst is None:
-        return f"Whether it is slower by more than {percent(judged.by)} is not known: there is no interval."
+        return f"Whether it is slower by more than {percent(judged.by)} is unknown: there is no interval."
     if judged.at_worst > judged.by:
         return (
             f"Not shown to be slower by more than {percent(judged.by)}; it may be slower by up to"
-            f" {percent(judged.at_worst)}: more launches tell."
+            f" {percent(judged.at_worst)}. More launches can decide it."
         )
     return f"Not slower by more than {percent(judged.by)}."
 
@@ -129,14 +135,14 @@ def _moved_told(found: Compared, best: Best, was: Layout, becomes: Layout) -> st
         what = "was not measured" if found.lost is None else _LOST[found.lost]
         return f"{becomes} is best in {found.after.name}; {was}, best before, {what} there."
     if ratio.low is None or ratio.high is None:
-        return f"{becomes} leads instead of {was}: {percent_told(ratio.mean)}; nothing tells the noise."
+        return f"{becomes} leads instead of {was}: {percent_told(ratio.mean)}; the noise is unknown."
     if ratio.low > 1:
         return f"The answer moved from {was} to {becomes}, which now gives {change_told(ratio)} than {was}."
     # half the width on the logarithmic scale
     reach = (ratio.high / ratio.low) ** 0.5 - 1
     return (
-        f"{becomes} leads instead of {was}, but nothing tells the two apart: {change_told(ratio)};"
-        f" a difference below {_reach_told(reach)} does not show."
+        f"{becomes} leads instead of {was}, but the difference is not significant: {change_told(ratio)};"
+        f" differences below {_reach_told(reach)} are not detectable."
     )
 
 
@@ -147,11 +153,11 @@ def _unseen_told(found: Compared) -> str:
         (one.high / one.low) ** 0.5 - 1 for one in ratios if one.low is not None and one.high is not None
     )
     if not reaches or reaches[len(reaches) // 2] > 1:
-        return "Too little was measured, or too noisily, to see what changed of a single layout."
+        return "Too few or too noisy measurements to detect a change of a single layout."
     reach = _reach_told(reaches[len(reaches) // 2])
     return (
-        f"No change is seen; one of a single layout shows from about {reach} on,"
-        " at these numbers of launches."
+        f"No significant change. With these numbers of launches, a change of a single layout is detectable"
+        f" from about {reach}."
     )
 
 
@@ -178,21 +184,21 @@ def why_told(change: Changes, one: LayoutChange) -> str:
     way = side_of(ratio.mean)
     if not one.has_changed:
         if one.beside is not None and one.stands_out and one.beside.mean is not None:
-            return f"{side_of(one.beside.mean)} than the others"
-        return "may be luck"
+            return f"{side_of(one.beside.mean)} than other layouts"
+        return "not significant"
     if one.beside is not None and one.stands_out and one.beside.mean is not None:
         beside = side_of(one.beside.mean)
-        return f"surely {way}, {'more' if beside == way else 'less'} so than the others"
+        return f"surely {way}, {'more' if beside == way else 'less'} so than other layouts"
     shared = change.shared
     if change.n_shared > 1 and shared is not None and shared.mean is not None and is_surely_changed(shared):
-        return f"surely {way}" + (", as all" if side_of(shared.mean) == way else "")
+        return f"surely {way}" + (", like all" if side_of(shared.mean) == way else "")
     return f"surely {way}"
 
 
 def change_told(ratio: Estimate) -> str:
     """``7.1 % more (5.0 to 9.2)``, ``1.2 % less (3.1 less to 0.8 more)``."""
     if ratio.mean is None:
-        return "not known"
+        return "unknown"
     shown = f"{_size(ratio.mean)} % {side_of(ratio.mean)}"
     if ratio.low is None or ratio.high is None:
         return f"{shown} (no interval)"

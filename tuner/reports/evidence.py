@@ -25,8 +25,8 @@ def others_cores(others: Others) -> str:
         low = min(others.of_layout, key=lambda layout: others.of_layout[layout])
         high = max(others.of_layout, key=lambda layout: others.of_layout[layout])
         told += (
-            f", from {busy_cores(others.of_layout[low])} beside {low}"
-            f" to {busy_cores(others.of_layout[high])} beside {high}"
+            f", from {busy_cores(others.of_layout[low])} during {low}"
+            f" to {busy_cores(others.of_layout[high])} during {high}"
         )
     return told
 
@@ -37,9 +37,11 @@ def no_evidence_told(ranking: Ranking) -> list[str]:
     if others is None or not others.is_no_evidence:
         return []
     return [
-        f"Not evidence of what this service does alone: other processes used {others_cores(others)}."
-        f" They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet host, where"
-        " another layout may be best."
+        f"Not evidence for this service alone: other processes used {others_cores(others)}. They may"
+        " have cost"
+        f" a layout that fills the cores up to {_lost(others)} of its throughput on a quiet host,"
+        " where another"
+        " layout may be best."
     ]
 
 
@@ -53,8 +55,9 @@ def others_told(ranking: Ranking) -> list[str]:
         return [f"{told}."]
     within = percent(others.within)
     return [
-        f"{told}. They took up to {_lost(others)} of what a layout that fills the cores gives on a quiet"
-        f" host; the margin of the answer is {within}."
+        f"{told}. They may have cost a layout that fills the cores up to {_lost(others)} of its"
+        " throughput on a"
+        f" quiet host; the margin of the result is {within}."
     ]
 
 

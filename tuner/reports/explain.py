@@ -35,12 +35,12 @@ SHARES: dict[Share, str] = {
     "elsewhere": "waiting",
 }
 LEGEND = (
-    "GIL, cores: share of the time they are busy. The rest: what the layout's threads do with their time;"
-    " ~: by the model, all else measured."
+    "GIL, cores: share of the time they are busy. Other columns: how the layout's threads spend their time."
+    " ~: from the model; all else is measured."
 )
 _SAME_ITEM = (
-    "The rules take an item to ask for the same in every layout; tuner calibrate STUDY.tuner.db tells what"
-    " processes and threads cost each other."
+    "The rules assume the same demand per item in every layout; tuner calibrate STUDY.tuner.db estimates"
+    " how much processes and threads slow each other."
 )
 
 
@@ -85,12 +85,12 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     notes = [*gil_told(study), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
-        of = f"variant {variants[0]}" if variants[0] else "the service as it is"
+        of = f"variant {variants[0]}" if variants[0] else "the service without a variant"
         notes.insert(0, f"The rules are for {of}, which has the fastest layout.")
     if study.cores > study.box_cores:
         notes.append(
-            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}: there, other things"
-            " may bind them."
+            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}: there, the"
+            " bottlenecks may be different."
         )
     for variant in variants:
         reference = found.references.get(variant)
@@ -98,17 +98,18 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
             notes += [note for note in reference.notes if note not in notes]  # variants may share one
         elif any((one := known.load) and one.takes_many for known in _of_variant(found, variant)):
             notes.append(
-                f"{variant or 'The service'} works on many requests at once in each process: the model, which"
-                " has one for each thread, says nothing of it, and gives no rules for its size."
+                f"{variant or 'The service'} works on many requests at once in each process. The"
+                " model has one per"
+                " thread, so it does not apply, and there are no rules for its size."
             )
         else:
             notes.append(
-                f"No layout of {variant or 'the service'} could tell how long items wait, so nothing is"
-                " modelled. 1x1 would."
+                f"No layout of {variant or 'the service'} shows how long items wait, so there is no model."
+                " Measure 1x1 to get one."
             )
     missing = [str(layout) for layout in study.layouts if layout not in found.evidence]
     if missing:
-        notes.append(f"Nothing is known of {', '.join(missing)}: no window with CPU clocks counts.")
+        notes.append(f"No data for {', '.join(missing)}: no valid window with CPU clocks.")
     return notes
 
 
@@ -126,7 +127,7 @@ def explanation_table(found: Explanation) -> Table:
     shares = [share for share in shares if any(_is_told(one, share) for one in found.diagnoses)]
     stations: list[Station] = ["gil", "cores"] if True in found.gils else ["cores"]
     headers = (
-        "layout", "items/10 min", "bound by", *("GIL" if name == "gil" else name for name in stations),
+        "layout", "items/10 min", "bottleneck", *("GIL" if name == "gil" else name for name in stations),
         *(SHARES[share] for share in shares),
     )  # fmt: skip
     rows = []
@@ -155,8 +156,12 @@ def _items(value: float) -> str:
 def rules_heading(rules: Sequence[Rule]) -> str:
     """What the rules are for; *rules* has one at least."""
     one = rules[0]
-    of = f"{one.variant or 'the service as it is'}" if rules_table(rules) is not None else "this service"
-    return f"To size {of} by, on {counted(one.cores, 'core')} (modelled):"
+    of = (
+        f"{one.variant or 'the service without a variant'}"
+        if rules_table(rules) is not None
+        else "this service"
+    )
+    return f"Sizing rules for {of}, on {counted(one.cores, 'core')} (modelled):"
 
 
 def first_rules(rules: Sequence[Rule]) -> list[Rule]:
@@ -174,7 +179,7 @@ def rules_table(rules: Sequence[Rule]) -> Table | None:
         own = {rule.kind: rule for rule in rules if rule.variant == variant}
         in_all = own["utilization"].count if "utilization" in own else None
         shapes = (large_enough(own, shape) or "-" for shape in SHAPES)
-        rows.append((variant or "as it is", *shapes, "-" if in_all is None else str(in_all)))
+        rows.append((variant or "none", *shapes, "-" if in_all is None else str(in_all)))
     headers = ("variant", "processes alone", "threads alone", "both", "threads or processes in all")
     return Table(headers, tuple(rows), frozenset({4}))
 
@@ -182,7 +187,7 @@ def rules_table(rules: Sequence[Rule]) -> Table | None:
 def rules_table_heading(rules: Sequence[Rule]) -> str:
     """What the table says."""
     return (
-        "Processes or threads? The smallest layout of each shape that gives 95 % of the most that it can, on"
+        "Processes or threads? The smallest layout of each shape with 95 % of the maximum of that shape, on"
         f" {counted(rules[0].cores, 'core')} (modelled):"
     )
 
@@ -191,7 +196,7 @@ def rule_sentence(rule: Rule) -> str:
     """The number, what it counts and why."""
     if rule.count is None:
         return f"{rule.what}: no number up to {rule.most}. {_capital(rule.reason)}."
-    beyond = f" Beyond what was measured: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
+    beyond = f" Extrapolated: {', '.join(rule.extrapolated)}." if rule.extrapolated else ""
     return f"{rule.count} {rule.what}: {rule.reason}.{beyond}"
 
 

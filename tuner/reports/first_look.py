@@ -29,7 +29,7 @@ def render_first_look(study: StudyRecord, windows: Sequence[WindowRecord]) -> st
     values = {layout: value_of(window, study.objective) or 0.0 for layout, window in best_of.items()}
     ranked = sorted(values, key=lambda layout: -values[layout])
     if not ranked:
-        return f"{head}; none of them counts. The study goes on.\n"
+        return f"{head}; none of them is valid. The study continues.\n"
     near = [x for x in ranked if _is_near(best_of[ranked[0]], best_of[x], values[ranked[0]], values[x])]
     unit = "items/10 min" if study.objective == "throughput" else "items per CPU second"
     scale = TEN_MINUTES_S if study.objective == "throughput" else 1.0
@@ -49,10 +49,10 @@ def _is_near(best: WindowRecord, other: WindowRecord, best_value: float, value: 
 
 
 def _unknown(study: StudyRecord, without: Sequence[Layout], n_seen: int) -> Sequence[str]:
-    parts = ["which of those that may be the best is"]
+    parts = ["which of the candidates is the best"]
     unseen = len(study.layouts) - n_seen - len(without)
     if unseen > 0:
-        parts.append(f"what the other {counted(unseen, 'layout')} give")
+        parts.append(f"the results of the other {counted(unseen, 'layout')}")
     if without:
-        parts.append(f"what {', '.join(map(str, without))} {'gives' if len(without) == 1 else 'give'}")
+        parts.append(f"the results of {', '.join(map(str, without))}")
     return [f"Not known yet: {'; '.join(parts)}."]

@@ -58,17 +58,18 @@ def intervals_told(ranking: Ranking, level: str, unit: str, show: Any) -> list[s
         f" its {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
     ]
     if own.low is not None and own.high is not None:
-        told.append(f"By itself {best.layout} is at {show(own.low)} to {show(own.high)} ({level}).")
+        told.append(f"{best.layout} alone is at {show(own.low)} to {show(own.high)} ({level}).")
     if ranking.of_group("best-or-tied")[1:]:
         within = percent(ranking.within)
         told.append(
-            f"Tied: measured within {within} of {best.layout}, and by itself not more than"
+            f"Tied: measured within {within} of {best.layout}, and, considered alone, not more than"
             f" {percent(FAR * ranking.within)} behind it ({level})."
         )
     if any(row.of_best is not None and row.of_best.n_to_decide for row in ranking.rows):
         told.append(
-            f"To decide: about so many more launches, of the layout and of {best.layout}, would move it into"
-            " another group, if its figure is right."
+            f"To decide: about this number of further launches, of the layout and of {best.layout},"
+            " would move it"
+            " into another group, if its figure is right."
         )
     if once := [row.layout for row in ranking.of_group("not-ruled-out") if _has_one_launch(row)]:
         told.append(

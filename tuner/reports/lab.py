@@ -25,7 +25,7 @@ def render_list(experiments: Sequence[tuple[Experiment, str]], fmt: str) -> str:
         facts = {"schema_version": SCHEMA_VERSION, "experiments": listed}
         return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
     rows = tuple((one.name, one.title, source) for one, source in experiments)
-    return render_table(Table(("name", "what it asks", "published"), rows, frozenset()), fmt)
+    return render_table(Table(("name", "question", "published"), rows, frozenset()), fmt)
 
 
 def render_lab(outcome: Outcome, box: str, fmt: str) -> str:

@@ -18,8 +18,8 @@ _BEHIND_RATIO = 0.03  #: more than that of what was due is missing ...
 _BEHIND_SDS = 4.0  #: ... and more than Poisson arrivals vary: the layout does not keep up
 
 AT_SATURATION = (
-    "Every client was always busy: latency is clients / throughput, and says nothing of a layout."
-    " What users would wait shows at a rate (feeder.rate)."
+    "Every client was always busy, so latency is clients / throughput and does not describe a layout."
+    " To measure the latency of users, send requests at a rate (feeder.rate)."
 )
 
 
@@ -78,20 +78,22 @@ def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
             found.append(f"Over whole windows p95 was beyond {within} with {', '.join(beyond)}.")
     elif _capacities(ranking):
         found = [
-            "Requests came at a share of what each launch could do in a closed loop before: throughput is"
-            " that share, and no surer than that short look."
+            "Requests were sent at a share of the capacity of each launch, measured before in a closed loop:"
+            " throughput is that share, and as uncertain as that short measurement."
         ]
     else:
         told = " to ".join(f"{rate:g}" for rate in sorted({min(rates), max(rates)}))
         found = [
-            f"Requests came at {told}/s, whatever a layout can do: throughput is no more than that rate, and"
-            " ranks only who cannot keep up. Compare latency, CPU and memory."
+            f"Requests were sent at {told}/s to every layout: throughput is at most that rate, so it"
+            " only ranks"
+            " layouts that cannot keep up. Compare latency, CPU and memory."
         ]
     late = [str(row.layout) for row in ranking.rows if _is_behind(row)]
     if late:
         found.append(
-            f"{', '.join(late)} answered less than came: requests pile up, and latency grows for as long as"
-            " one measures."
+            f"{', '.join(late)} answered fewer requests than were sent: requests pile up, and"
+            " latency grows with"
+            " the length of the measurement."
         )
     return found
 

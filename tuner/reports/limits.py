@@ -24,7 +24,7 @@ def limits_told(ranking: Ranking) -> str:
 def limits_heading(ranking: Ranking) -> str:
     """What the table of limits shows, in a sentence."""
     level = f"{100 * ranking.confidence:g} %"
-    return f"What may win: {limits_told(ranking)} ({level}, all layouts and limits at once)."
+    return f"Layouts that may win: {limits_told(ranking)} ({level}, all layouts and limits at once)."
 
 
 def limits_table(ranking: Ranking) -> Table:

@@ -29,7 +29,9 @@ def headline(calibrated: Calibrated) -> list[str]:
     said = [_source(calibrated)]
     if calibrated.is_disturbed:
         said.append(
-            f"Others used {calibrated.foreign_cores:.2f} cores meanwhile; predicted is a box without them."
+            f"Other processes used {calibrated.foreign_cores:.2f} cores meanwhile; predictions are"
+            " for a host without"
+            " them."
         )
     return said
 
@@ -37,7 +39,7 @@ def headline(calibrated: Calibrated) -> list[str]:
 def _source(calibrated: Calibrated) -> str:
     if not calibrated.measured:
         source = f" ({calibrated.where})" if calibrated.where else ""
-        return f"{calibrated.service}, as a profile has it{source}."
+        return f"{calibrated.service}, from a profile{source}."
     where = f" on {calibrated.where}" if calibrated.where else ""
     joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
     return (

@@ -19,11 +19,11 @@ def front_heading(front: Front, best: Layout | None) -> str:
     """What the table shows, in a sentence; *best* is what the ranking names, by throughput."""
     word = _WORD[front.cost]
     if front.reference is None:
-        return f"What more {word} buys: not known, as no ranked layout has figures of it."
+        return f"Gain from more {word}: unknown, because no ranked layout has figures of it."
     level = f"{100 * front.confidence:g} %"
     which = "the fastest" if _is_named(front, best) else "whose mean is the highest"
     return (
-        f"What more {word} buys, measured against {front.reference}, {which}"
+        f"Gain from more {word}, measured against {front.reference}, {which}"
         f" ({level}, all pairs and both figures at once)."
     )
 
@@ -53,8 +53,9 @@ def front_sentences(front: Front, best: Layout | None) -> list[str]:
     told = []
     if not _is_named(front, best):
         told = [
-            f"{front.reference} has the highest mean where launches are compared block by block; that alone"
-            f" is no answer: what the study names is {best}."
+            f"{front.reference} has the highest mean in a block-by-block comparison of launches."
+            " That alone is"
+            f" not a result: the best layout of the study is {best}."
         ]
     if not front.trades:
         word = _WORD[front.cost]
@@ -130,7 +131,7 @@ def _sentence(front: Front, trade: Trade) -> str:
         return f"{trade.layout} matches {trade.against} within {100 * front.within:g} % {cheap}."
     if trade.kind == "open":
         return (
-            f"{trade.layout} cannot be told from {trade.against}, nor shown to match it"
+            f"{trade.layout} is neither significantly slower than {trade.against} nor shown to match it"
             f" ({_range(items)} of its items), {cheap}."
         )
     share = f"{_percent(items.mean)} of the items of {trade.against} ({_range(items)})"
@@ -140,7 +141,7 @@ def _sentence(front: Front, trade: Trade) -> str:
 def _standing(place: Place) -> str:
     if place.is_on_front is False:
         return f"no, beaten by {place.dominated_by}"
-    return "yes" if place.is_on_front else "cannot be told"
+    return "yes" if place.is_on_front else "undecided"
 
 
 def _amount(cost: Cost, value: float) -> str:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 #: cause -> its name, and what can be done about it
 _CAUSES: dict[Cause, tuple[str, str]] = {
-    "launch": ("launch noise", "More launches of shorter windows pay, longer windows do not"),
-    "window": ("window noise", "Longer windows pay, more launches do not"),
-    "drift": ("drift of the box", "A quieter box or hour pays, longer windows do not"),
-    "restart": ("the cost of a launch", "A faster start or a shorter warm-up pays"),
-    "ties": ("ties: layouts nearly alike", "A wider --within pays, or fewer layouts"),
+    "launch": ("launch noise", "More launches of shorter windows help, longer windows do not"),
+    "window": ("window noise", "Longer windows help, more launches do not"),
+    "drift": ("drift of the host", "A quieter host or hour helps, longer windows do not"),
+    "restart": ("the cost of a launch", "A faster start or a shorter warm-up helps"),
+    "ties": ("ties: layouts nearly alike", "A wider --within or fewer layouts help"),
 }
 _HALVED = {"restart": "halved", "ties": "with twice the differences"}
 
@@ -65,7 +65,8 @@ def render_plan(plan: Plan) -> str:
         f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
         f" Pilot: {counted(pilot.n_launches, 'launch')} of {counted(len(pilot.levels), 'layout')},"
         f" {counted(pilot.n_windows, 'window')} of"
-        f" {_seconds(pilot.window_s)}; a launch takes {_seconds(pilot.launch_s)} beside its windows.\n\n"
+        f" {_seconds(pilot.window_s)}; a launch needs {_seconds(pilot.launch_s)} in addition to its"
+        " windows.\n\n"
     )
     window = f"window of {_seconds(pilot.window_s)}"
     noise = (
@@ -114,12 +115,13 @@ def limit_sentence(plan: Plan) -> str:
     hours = plan.costs[Question(plan.order.kind, plan.order.within)].mean_hours
     if not plan.savings:
         return (
-            f"What limits it ({asked}) is not known: simulating so many layouts takes longer than there was."
+            f"The limiting factor ({asked}) is unknown: there was too little time to simulate so"
+            " many layouts."
         )
     if not limits:
         return (
-            f"What limits it ({asked}): no single noise. None of them, halved, would save"
-            " 5 % of the time surely; what it takes is a look at each layout."
+            f"Limiting factor ({asked}): none alone. Half of any one noise would not certainly save 5 % of"
+            " the time; most of the time is needed to measure each layout once."
         )
     first, *others = limits
     name, advice = _CAUSES[first.cause]
@@ -128,7 +130,7 @@ def limit_sentence(plan: Plan) -> str:
     nearly = f" and nearly as much {', '.join(_CAUSES[one.cause][0] for one in others)}" if others else ""
     halved = _HALVED.get(first.cause, "halved").capitalize()
     return (
-        f"What limits it ({asked}): {name}{nearly}. {halved}, it would take"
+        f"Limiting factor ({asked}): {name}{nearly}. {halved}, the study would take"
         f" {_time(hours * (1 - first.saved_ratio))} instead of {_time(hours)} ({shown}). {advice}."
     )
 
@@ -206,10 +208,10 @@ def growth_sentence(layouts: Sequence[Layout], most: Layout | None, bottleneck: 
     edge = corner_of(layouts)
     what = "threads" if edge.has_threads else "processes"
     how = (
-        f"The grid may grow: before its first block the study looks at {edge}, and at twice as many {what} as"
-        " long as they give more"
+        f"The grid may grow: before its first block the study measures {edge}, and doubles the {what} as"
+        " long as that gives more"
     )
-    costs = f"what is foretold here is for these {counted(len(layouts), 'layout')}"
+    costs = f"this estimate is for these {counted(len(layouts), 'layout')}"
     if most is None or not bottleneck:
         return f"{how}; {costs}."
     if bottleneck[0] not in MAY_HELP:
@@ -225,17 +227,18 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(
-            f"{len(unseen)} of the layouts were not launched: their throughput is drawn, smooth in processes"
-            " and threads, through what was."
+            f"{len(unseen)} of the layouts were not launched: their throughput is interpolated,"
+            " smooth in processes"
+            " and threads, from the launched ones."
         )
     high = pilot.launch.high
     if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):
         found.append(
-            f"Launch noise is known from {counted(pilot.n_launches, 'launch')} only, and may be"
-            f" {percent(high)}: hours grow about as its square. A longer pilot knows better."
+            f"Launch noise is estimated from {counted(pilot.n_launches, 'launch')} only, and may be"
+            f" {percent(high)}: hours grow about as its square. A longer pilot is more precise."
         )
     found.append(
-        f"Drift slower than the pilot cannot be seen in it; simulated: {percent(pilot.drift_sd)} over"
+        f"A pilot cannot show drift slower than itself; simulated: {percent(pilot.drift_sd)} over"
         f" {DRIFT_TAU_S / 3600:g} h."
         if pilot.drift is not None
         else "One block cannot show drift; none is simulated."

@@ -74,12 +74,11 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
     trusted = predicted.trusted
     level = percent(trusted.confidence)
     if len(trusted.rows) == 1:
-        found = [f"{trusted.best} alone was asked for."]
+        found = [f"{trusted.best} is the only layout to predict."]
     elif trusted.as_good:
-        others = counted(len(trusted.as_good), "other")
+        others = counted(len(trusted.as_good), "other layout")
         found = [
-            f"{trusted.best} is predicted best; {others} cannot be told from it ({level}):"
-            f" {named(trusted.as_good)}."
+            f"{trusted.best} is predicted best; {others} may be as good ({level}): {named(trusted.as_good)}."
         ]
     else:
         found = [f"{trusted.best} is predicted best, and all others slower ({level})."]
@@ -91,12 +90,12 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
 def memory_sentences(predicted: Predicted) -> list[str]:
     """What memory is not in the table, a sentence each."""
     fit = predicted.calibrated.memory
-    told_by = "The windows do not say" if predicted.calibrated.measured else "The profile does not say"
+    told_by = "the windows" if predicted.calibrated.measured else "the profile"
     if fit is None:
-        return [f"{told_by} what memory a process takes."]
+        return [f"The memory of a process is unknown from {told_by}."]
     if "thread" in fit.told or all(row.layout.threads == 1 for row in predicted.trusted.rows):
         return []
-    return [f"{told_by} what memory a further thread takes: where there are some, > leaves them out."]
+    return [f"The memory of a further thread is unknown from {told_by}: figures marked > do not include it."]
 
 
 def trust_sentences(predicted: Predicted) -> list[str]:
@@ -107,13 +106,15 @@ def trust_sentences(predicted: Predicted) -> list[str]:
     if errors is not None:
         found.append(left_out_sentence(errors))
     elif not calibrated.measured:
-        found.append("A profile does not tell how well the model does on this service: no error is known.")
+        found.append(
+            "A profile does not contain the error of the model on this service, so the error is unknown."
+        )
         if not calibrated.calibration.profile.measured:
-            found.append("The profile does not say which layouts it rests on: 1x1 is assumed.")
+            found.append("The profile does not name the layouts it was measured on; 1x1 is assumed.")
     else:
         found.append(
-            "Too few layouts were measured to leave one out: how well the model does on this service is not"
-            " known."
+            "Too few layouts were measured to leave one out, so the error of the model on this service is"
+            " unknown."
         )
     n_beyond = sum(bool(row.beyond) for row in trusted.rows)
     if n_beyond:
@@ -124,13 +125,13 @@ def trust_sentences(predicted: Predicted) -> list[str]:
         )
         found.append(
             f"{part} extrapolation"
-            + (": the error on what was measured says less there." if errors is not None else ".")
+            + (", where the error on measured layouts is a weaker guide." if errors is not None else ".")
         )
     if predicted.what_if:
-        found.append("A what-if is never measured before it is made: its intervals hold if the change does.")
+        found.append("A what-if is not measured: its intervals hold only if the assumed change is right.")
     if predicted.what_if.no_gil:
         found.append(
-            "Interpreters without GIL run each thread slower (5 % to 40 %, by version): that is not counted."
+            "Interpreters without GIL run each thread slower (5 % to 40 %, by version): this is not included."
         )
     if errors is not None and errors.mean_ratio > _GOOD:
         found.append(
@@ -243,7 +244,7 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
         line.append("".join(sorted(marks)))
         cells.append(tuple(line))
     told = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
-    legend = [f"Beyond what was measured: {told}."] if told else []
+    legend = [f"Beyond the measurements: {told}."] if told else []
     numeric = frozenset(range(len(headers) - 1)) - {0}
     return Table(tuple(headers), tuple(cells), numeric), legend
 

@@ -112,7 +112,7 @@ def _under_headings(ranking: Ranking) -> str:
 def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
     """One row a layout, by group, as people read it."""
     per_cpu = ranking.objective != "throughput"
-    bound = ["bound by"] if ranking.is_bound_known else []
+    bound = ["bottleneck"] if ranking.is_bound_known else []
     usual = "p95" if ranking.is_latency_known else "active"
     decide = ["to decide"] if any(to_decide_cell(row) != "-" for row in ranking.rows) else []
     sixth = ["items/10 min"] if per_cpu else [usual]
@@ -148,7 +148,7 @@ def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
         if with_current:
             cells.append(_ratio(row, ranking.current))
         rows.append(tuple(cells))
-    text = ("group", "layout", "bound by")
+    text = ("group", "layout", "bottleneck")
     numeric = frozenset(place for place, name in enumerate(headers) if name not in text)
     return Table(tuple(headers), tuple(rows), numeric)
 

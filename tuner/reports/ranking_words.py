@@ -28,12 +28,14 @@ from tuner.reports.wider import grown_sentences
 
 #: the figures of load, a sentence each
 LOAD_TOLD = (
-    "load (max): mean and most of load1, the kernel's load average, which still remembers the layout before."
+    "load (max): mean and maximum of load1, the 1-minute load average, which still includes some load of the"
+    " previous layout."
 )
 OWN_LOAD_TOLD = (
-    "load (max): mean and most of a load average of the service's tasks alone; the kernel's is the host's."
+    "load (max): mean and maximum of a load average of the service's tasks alone; the"
+    " kernel's is of the host."
 )
-SETTLED_TOLD = "Settled load: what load1 comes to once it has forgotten the layout before; limits go by it."
+SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previous layout; limits apply to it."
 
 
 def load_told(study: StudyRecord) -> str:
@@ -45,7 +47,7 @@ def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     boxes = None if ranking is None else ranking.boxes
-    host = study.provenance.get("host", "") if boxes is None else counted(len(boxes.levels), "box")
+    host = study.provenance.get("host", "") if boxes is None else counted(len(boxes.levels), "host")
     layouts = counted(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
     return f"{where}: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
@@ -61,7 +63,7 @@ def how_told(study: StudyRecord) -> str:
         return f"a check of {of} in windows of {longest}"
     if study.strategy == "aa":
         launches, windows = 2 * study.n_blocks, counted(study.windows_per_launch, "window")
-        return f"against itself: {launches} launches in pairs, each of {windows} of {longest}"
+        return f"compared with itself: {launches} launches in pairs, each of {windows} of {longest}"
     return f"{counted(study.n_blocks, 'block')} of {longest} windows"
 
 
@@ -75,16 +77,16 @@ def verdict(ranking: Ranking) -> str:
     if not best and any(row.is_kept_out for row in ranking.rows):
         return f"No layout is shown to keep {limits_told(ranking)}."
     if not best:
-        return "Nothing could be ranked; why is told below."
+        return "No layout could be ranked; the reasons are below."
     level = level_of(ranking)
     if ranking.limits:
-        return f"Of what keeps {limits_told(ranking)}: {_verdict_on(best, ranking, level)}"
+        return f"Among layouts that keep {limits_told(ranking)}: {_verdict_on(best, ranking, level)}"
     return _verdict_on(best, ranking, level)
 
 
 def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
     if sum(row.rank is not None for row in ranking.rows) == 1:
-        return f"{best[0].layout} alone could be ranked, so it is compared with nothing."
+        return f"Only {best[0].layout} could be ranked, so there is nothing to compare it with."
     claimed = f"({level}, all pairs at once, {SCATTER})"
     tied, open_ = best[1:], ranking.of_group("not-ruled-out")
     if not tied and not open_:
@@ -105,7 +107,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)
     if measured < asked and ranking.claim is None:
-        found.append(f"Measured: {measured} of the {counted(asked, 'window')} asked for.")
+        found.append(f"Measured: {measured} of the {counted(asked, 'window')} planned.")
     if ranking.claim is not None:
         found += answer_notes(ranking.claim)
     found += ranking.notes
@@ -121,15 +123,16 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.starved:
         found.append(
             f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
-            " say how many requests were sent at once, not what the layouts can do, so there is no answer."
+            " show how many requests were sent at once, not the capacity of the layouts, so there is"
+            " no result."
         )
     if study.cores > study.box_cores:
         found.append(
             f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"
-            " what is best there need not be best on the larger box."
+            " the best layout there need not be the best on the larger host."
         )
     if study.provenance.get("quick") == "true":
-        found.append("A first look with short windows, not an answer to act on.")
+        found.append("A first look with short windows: not a result to act on.")
     return found
 
 

@@ -41,7 +41,7 @@ def _floor(suite: Suite) -> str:
 
 
 def _recorded(study: RecordedStudy) -> str:
-    drift = "" if len(study.drift) > 1 else "; its blocks do not tell drift from launches"
+    drift = "" if len(study.drift) > 1 else "; with its blocks, drift and launch noise cannot be separated"
     return f"its own estimates are the truth{drift}"
 
 

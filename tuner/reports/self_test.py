@@ -27,8 +27,8 @@ def render_self_test(layout: Layout, test: SelfTest, pilot: Pilot | None, spent_
     )
     seen = tuple((f"{one.hours:g} h", str(one.n_pairs), *_difference(one.ratio)) for one in test.detectable)
     return (
-        f"{layout} against itself: {test.n_pairs} pairs of launches, {render_rest(spent_s)}."
-        f" False alarms are to be {percent(1 - test.confidence)} at most.\n\n"
+        f"{layout} compared with itself: {test.n_pairs} pairs of launches, {render_rest(spent_s)}."
+        f" The rate of false alarms should be at most {percent(1 - test.confidence)}.\n\n"
         + render_table(
             Table(("rule", "false alarms", "share", "95 % interval"), rates, frozenset({1, 2, 3})), "simple"
         )
@@ -40,7 +40,7 @@ def render_self_test(layout: Layout, test: SelfTest, pilot: Pilot | None, spent_
                 (
                     "after",
                     "pairs",
-                    f"seen in {percent(POWER)} of cases",
+                    f"detected in {percent(POWER)} of cases",
                     f"{percent(test.confidence)} interval",
                 ),
                 seen,
@@ -99,20 +99,22 @@ def _words(test: SelfTest) -> list[str]:
     ranking = test.rates[0]
     labellings = f"all {ranking.n}" if ranking.every else f"{ranking.n} of the 2^{test.n_pairs}"
     found = [
-        f"Counted over {labellings} ways to say which launch of a pair is A: for these launches that is the"
-        " rate; another night has other launches."
+        f"Counted over {labellings} ways to name one launch of each pair A: this is the rate for"
+        " these launches;"
+        " other launches may have another."
     ]
     if test.separate is not None:
         own = test.separate
         found.append(
-            f"Studies that share no launch ({PAIRS_OF_A_STUDY} pairs each): {own.n_alarms} of {own.n} call a"
-            f" difference, so the rate on this box is {percent(own.high)} at most (exact, 95 %)."
-            " More pairs narrow that."
+            f"Studies that share no launch ({PAIRS_OF_A_STUDY} pairs each): {own.n_alarms} of"
+            f" {own.n} report a"
+            f" difference, so the rate on this host is at most {percent(own.high)} (exact, 95 %)."
+            " More pairs give a tighter bound."
         )
     if ranking.low > 1.5 * (1 - test.confidence):
         found.append(
-            "The ranking finds more differences here than it should: launches of a pair are not alike, look"
-            " for what changes on the box between them."
+            "The ranking finds more differences here than it should: the launches of a pair are not"
+            " alike. Find out why the host changes between them."
         )
     return found
 

@@ -40,7 +40,7 @@ def render_service(one: Mapping[str, Any]) -> str:
         if probe["forms"]:
             default += f", of {', '.join(probe['forms'])} only"
         lines += _pair(probe["probe"], f"{probe['counts']}{default}; costs {probe['costs']}")
-    fed = one["fed_by"] or "nobody, until a setting says what; see the page"
+    fed = one["fed_by"] or "nothing, until you set a feeder; see the page"
     lines += ["", *_pair("Fed by", fed)]
     if one["settings"]:
         lines += ["", "Settings, as --set NAME=VALUE or keys of the config's service"]
@@ -48,7 +48,7 @@ def render_service(one: Mapping[str, Any]) -> str:
             default = "" if setting["default"] is None else f"; default {setting['default']}"
             lines += _pair(setting["setting"], f"{setting['summary']}{default}")
     if one["advice"]:
-        lines += ["", "To know", *(f"  {line}" for line in one["advice"])]
+        lines += ["", "Notes", *(f"  {line}" for line in one["advice"])]
     return "\n".join(lines) + "\n"
 
 

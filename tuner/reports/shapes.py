@@ -41,7 +41,9 @@ def render_shapes(
     if shown is not None and len(predictions) > 1:
         own, *others = (one.trusted.best.variant for one in sorted(predictions, key=lambda x: x is not shown))
         how = " or ".join(f"--variant {variant}" for variant in others if variant)
-        lines.append(f"Below are the layouts of {own or 'the service as it is'}; {how} shows others.\n")
+        lines.append(
+            f"Below are the layouts of {own or 'the service without a variant'}; {how} shows others.\n"
+        )
     return "\n".join([*lines[:2], "".join(lines[2:])])
 
 
@@ -52,7 +54,10 @@ def shapes_told(predictions: Sequence[Predicted], missing: Mapping[str, str]) ->
         return []
     told = [_answer(predictions, found)]
     told.append("Large enough: the smallest layout that gives 95 % of the most that its shape can give.")
-    told += [f"{variant or 'The service as it is'} is not in it: {why}." for variant, why in missing.items()]
+    told += [
+        f"{variant or 'The service without a variant'} is not in it: {why}."
+        for variant, why in missing.items()
+    ]
     return told
 
 
@@ -87,7 +92,7 @@ def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Tabl
     )
     rows = [
         (
-            *((one.variant or "as it is",) if with_variant else ()),
+            *((one.variant or "none",) if with_variant else ()),
             _NAMES[one.shape],
             str(one.row.layout).partition("@")[0],
             items(TEN_MINUTES_S * (one.row.throughput_per_s.mean or 0.0)),
@@ -122,8 +127,8 @@ def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str
     if not alike:
         worse = slower[0]
         return (
-            f"{_called(best, found)}: {best.row.layout} is predicted to give {_times(worse)} what"
-            f" {worse.row.layout} gives, the next best shape."
+            f"{_called(best, found)}: {best.row.layout} is predicted to give {_times(worse)} the"
+            f" throughput of {worse.row.layout}, the next best shape."
         )
     told = f"{named([one.row.layout for one in (best, *alike)])} may be equally good"
     known = [
@@ -139,7 +144,7 @@ def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str
 def _called(one: ShapeBest, found: Sequence[ShapeBest]) -> str:
     name = {"processes": "Processes", "threads": "Threads", "both": "Processes of threads"}[one.shape]
     with_variant = len({each.variant for each in found}) > 1
-    return f"{name} ({one.variant or 'as it is'})" if with_variant else name
+    return f"{name} ({one.variant or 'no variant'})" if with_variant else name
 
 
 def _times(other: ShapeBest) -> str:

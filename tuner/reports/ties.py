@@ -53,6 +53,6 @@ def _cheapest(best: RankedLayout, tied: Sequence[RankedLayout], within: float) -
         return [f"{best.layout} needs the least memory of them ({memory_cell(best)})."] if is_least else []
     least = min(cheaper, key=lambda row: row.pss_bytes or 0.0)
     return [
-        f"Where memory counts, take {least.layout}: it measured within {percent(within)} of {best.layout},"
+        f"If memory matters, choose {least.layout}: it measured within {percent(within)} of {best.layout},"
         f" and needs {memory_cell(least)} instead of {memory_cell(best)}."
     ]

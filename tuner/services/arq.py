@@ -66,8 +66,8 @@ SERVICE = Service(
             programs="each",
             ready={"kind": "log", "pattern": "Starting worker for "},
             stop={"signal": "TERM", "wait": "70s"},
-            loses="no job: one that takes more than 5 s to end, or its own job_completion_wait, is"
-            " cancelled and done again; with max_tries of 1 it fails instead",
+            loses="no job: a job that needs more than 5 s to end, or than its job_completion_wait, is"
+            " cancelled and run again; with max_tries of 1 it fails instead",
         ),
     ),
     grammar=Grammar(switches="vV"),  # click
@@ -83,7 +83,7 @@ SERVICE = Service(
     feeder=lambda _command, settings: queue_feeder("arq", settings),
     unfed=unfed("arq"),
     logs=lambda command: not command.has("--custom-log-dict"),
-    in_production="WorkerSettings say how many jobs a worker has at once: max_jobs = {threads}.",
+    in_production="WorkerSettings set the number of concurrent jobs per worker: max_jobs = {threads}.",
     production_words=_production_words,
     refused={
         "--burst": "it ends when the queue is empty; leave it out",
@@ -91,8 +91,8 @@ SERVICE = Service(
         "--watch": "it starts the worker anew when a file changes; leave it out",
     },
     advice=(
-        "Its documentation names no sizes; max_jobs is 10 unless WorkerSettings say otherwise.",
+        "Its documentation names no sizes; the default of max_jobs is 10.",
         "A layout 4x20 is 4 programs whose WorkerSettings have max_jobs = 20.",
-        "Jobs share one event loop: what computes holds up the others, unless it runs in an executor.",
+        "Jobs share one event loop: a job that computes delays all other jobs, unless it uses an executor.",
     ),
 )

@@ -70,9 +70,9 @@ def _logs(command: Command) -> bool:
 def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
     """The settings with ``url``, the broker as the queue feeder names it; Unclear, to the blame of *key*."""
     if "broker" not in settings:
-        raise Unclear(key, "tuner has to know the broker for that; say broker: its URL")
+        raise Unclear(key, "tuner needs the broker for that; set broker to its URL")
     if "queue" not in settings:
-        raise Unclear(key, "tuner feeds one queue, and the command has several; say queue: which")
+        raise Unclear(key, "tuner feeds one queue, but the command has several; set queue to one of them")
     broker = settings["broker"]
     try:
         parts = urlsplit(broker)
@@ -84,8 +84,8 @@ def _with_url(settings: Mapping[str, str], key: str) -> dict[str, str]:
     if parts.scheme in ("amqp", "pyamqp") and parts.netloc:
         return {**settings, "url": f"amqp{broker.removeprefix(parts.scheme)}"}
     if parts.scheme not in ("redis", "rediss", "unix"):
-        known = "feeds queues in Redis and RabbitMQ"
-        raise Unclear(key, f"tuner {known}, and the broker is {parts.scheme or 'none'} of no known place")
+        scheme = parts.scheme or "none"
+        raise Unclear(key, f"tuner feeds queues in Redis and RabbitMQ; this broker's scheme is {scheme}")
     return {**settings, "url": broker if parts.netloc or parts.path else DEFAULT_URL}
 
 
@@ -93,7 +93,9 @@ def _through(command: Command, settings: Mapping[str, str]) -> Section:
     """What goes through the queue; without a sample only Redis tells, by what is left."""
     found = _with_url(settings, "probe")
     if "sample" not in settings and found["url"].startswith("amqp"):
-        raise Unclear("probe", "queue counts in RabbitMQ what tuner feeds: say sample, or take inspect")
+        raise Unclear(
+            "probe", "queue in RabbitMQ counts the messages that tuner feeds: set sample, or use inspect"
+        )
     return _THROUGH.section(command, found)
 
 
@@ -109,7 +111,7 @@ def _asked(via: str, command: Command) -> Section:
 
 def _lines(command: Command, _settings: Mapping[str, str]) -> Section:
     if command.has("-f", "--logfile"):
-        raise Unclear("probe", "log reads what the nodes print, and the command has -f: leave it out")
+        raise Unclear("probe", "log reads the output of the nodes, but the command has -f: leave it out")
     return {"kind": "log", "pattern": r"Task .* succeeded in", "failed": r"Task .* raised unexpected"}
 
 
@@ -177,9 +179,9 @@ SERVICE = Service(
     form_of=_form_of,
     grammar=Grammar(switches="DEBqC", prefix="CELERY_WORKER_"),  # click
     settings=(
-        Setting("broker", "its URL, where only the app knows it", _broker),
+        Setting("broker", "its URL, if only the app contains it", _broker),
         Setting("queue", "the queue that is fed", _queue, "celery"),
-        Setting("sample", "what tuner sample recorded: the queue is fed with clones of it"),
+        Setting("sample", "file of `tuner sample`; tuner feeds the queue with copies of its messages"),
     ),
     probes=(
         Counted(
@@ -196,8 +198,8 @@ SERVICE = Service(
         ),
         Counted(
             "inspect",
-            "tasks begun, as the nodes say when they are asked",
-            "nothing per task that could be told from noise; 1 to 2 ms a second in each node",
+            "tasks started, as the nodes report on request",
+            "no measurable cost per task; 1 to 2 ms a second in each node",
             lambda command, _settings: _asked("inspect", command),
             counts_too=_BEGUN,
         ),
@@ -213,8 +215,8 @@ SERVICE = Service(
             "tasks that succeeded, and those that failed",
             "0.3 to 0.7 ms of CPU per task",
             lambda command, _settings: _asked("events", command),
-            cost_warning="events cost Celery 0.3 to 0.7 ms of CPU per task: that may change the order of"
-            " layouts whose tasks take less than 50 ms; finished costs next to nothing",
+            cost_warning="events cost Celery 0.3 to 0.7 ms of CPU per task: this may change the order of"
+            " layouts if tasks take less than 50 ms; finished costs next to nothing",
         ),
         Counted(
             "log",
@@ -243,11 +245,11 @@ SERVICE = Service(
     },
     always=Told({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
     measuring_only=("CELERY_WORKER_HOSTNAME",),
-    in_production="Each node needs a name of its own: CELERY_WORKER_HOSTNAME, or -n.",
+    in_production="Each node needs a unique name: CELERY_WORKER_HOSTNAME, or -n.",
     advice=(
         "Its documentation: more pool processes are usually better, up to a point; several nodes may do"
         " better than one; experiment.",
-        "-l INFO is how tuner sees that nodes are ready; without it let warmup be auto, or longer than 10 s.",
+        "tuner needs -l INFO to detect that nodes are ready; otherwise set warmup to auto or more than 10 s.",
         "It fetches 4 tasks for each slot of its pool at once: --prefetch-multiplier is to be tuned, too.",
     ),
 )

@@ -53,7 +53,7 @@ def program() -> str:
     found = str(beside) if beside.is_file() else shutil.which(PROGRAM)
     if found is None:
         raise ConfigError(
-            f"{PROGRAM} is not installed beside tuner",
+            f"{PROGRAM} is not installed in the folder of tuner",
             hint="Install tuner again: pip install --force-reinstall proctuner",
         )
     return found

@@ -104,7 +104,7 @@ SERVICE = Service(
     settings=queue_settings("default", redis_url_variable, _queue),
     probes=(
         queue_counted(
-            "messages that are done with: dramatiq takes them out of Redis then",
+            "finished messages: dramatiq removes them from Redis",
             "nothing per message",
             {"hlen": "dramatiq:{queue}.msgs"},
         ),
@@ -115,8 +115,8 @@ SERVICE = Service(
     logs=lambda command: not command.has("--log-file", "--skip-logging"),
     refused={"--watch": "it watches files and restarts workers; leave it out"},
     advice=(
-        "Its defaults are a process per core and 8 threads in each; both are arbitrary, its own users say.",
-        "A process has more OS threads than the layout's: some take messages, some wait for their time.",
+        "Its defaults are a process per core and 8 threads in each; its users call both arbitrary.",
+        "A process has more OS threads than the layout: some fetch messages, some schedule delayed ones.",
         "Only one queue is fed and counted: -Q restricts a worker to it.",
     ),
 )

@@ -149,7 +149,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     if own is not None and not isinstance(own, Mapping):
         raise Unclear("environment", "should be a mapping, as NAME: value")
     if "command" not in asked and (near := get_close_matches("command", map(str, asked), n=1)):
-        raise Unclear("command", f"is missing; is it what {near[0]} stands for?")
+        raise Unclear("command", f"is missing; did you mean it by {near[0]}?")
     taken = taken_apart(_words(asked.get("command")))
     environment = {**taken.assigned, **(own or {})}
     names = frozenset(setting.name for setting in service.settings)
@@ -210,7 +210,7 @@ def _check_counted(probe: Mapping[str, Any], feeder: Any) -> None:
     kind = feeder.get("kind") if isinstance(feeder, Mapping) else None
     if probe.get("falls") == "yes" and "fed" not in probe and kind not in (None, "none", "queue"):
         raise Unclear(
-            "feeder", "fills the queue, and what is left there tells no count then: name a probe, or a sample"
+            "feeder", "fills the queue, so the remaining messages give no count: name a probe, or a sample"
         )
 
 
@@ -225,7 +225,7 @@ def _check(service: Service, command: Command, settings: Mapping[str, str], aske
         return
     for setting in service.settings:
         if setting.needed and setting.name not in settings:
-            raise Unclear("command", f"{setting.needed}; say {setting.name}: {setting.summary}")
+            raise Unclear("command", f"{setting.needed}; set {setting.name}: {setting.summary}")
 
 
 def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment: Mapping[str, str]) -> None:
@@ -293,7 +293,7 @@ def _forms(service: Service, command: Command, variants: Sequence[str] | None) -
     if variants is None:
         asked = service.form_of(command) or names[0]
         if (form := service.form(asked)) is None:
-            raise Unclear("command", f"asks for {asked}; known are {', '.join(names)}")
+            raise Unclear("command", f"names the form {asked}; expected one of {', '.join(names)}")
         return [form]
     forms = []
     for name in variants:
@@ -343,9 +343,7 @@ def _told(
         for name, value in (one.besides if is_by_flags else {**one.environment, **one.besides}).items():
             if name not in service.joined:
                 if name in variables:
-                    raise Unclear(
-                        "environment", f"{name} is what tuner tells {service.name} with; leave it out"
-                    )
+                    raise Unclear("environment", f"tuner sets {name} for {service.name}; leave it out")
                 environment[name] = value
                 continue
             before = environment.get(name, variables.get(name, escaped(command.environment.get(name, ""))))

@@ -69,14 +69,14 @@ SERVICE = Service(
     settings=(
         Setting("redis", "the Redis in which measures wait (incoming)", _redis, "redis://127.0.0.1:6379/0"),
         Setting("python", "the Python that has gnocchi: it runs the feeder", _python, "python3"),
-        Setting("metrics", "how many metrics of its own tuner feeds", default="1024"),
+        Setting("metrics", "number of test metrics that tuner feeds", default="1024"),
         Setting("policy", "their archive policy", default="low"),
     ),
     probes=(
         Counted(
             "redis",
             "batches of measures, one of a metric, whose aggregates are written: those that tuner feeds",
-            "nothing per item: the feeder looks 20 times a second at what still waits in Redis",
+            "nothing per item: the feeder reads 20 times a second how many items still wait in Redis",
             lambda _command, settings: {
                 "kind": "redis",
                 "url": settings["redis"],
@@ -91,12 +91,12 @@ SERVICE = Service(
     refused={
         "--stop-after-processing-metrics": "it works without workers, and ends; leave it out",
     },
-    in_production="gnocchi-api reads parallel_operations, too: what is measured is metricd alone.",
+    in_production="gnocchi-api reads parallel_operations, too, but tuner measures metricd only.",
     advice=(
         "Its own defaults are as many workers as cores, and as many parallel operations in each.",
         "Parallel operations are threads for storage in files, Ceph and S3; with Redis and Swift they do"
         " nothing.",
         "Worker N begins N - 1 s after it is ready: 8 workers need a warm-up of 8 s at least.",
-        "Its children are the workers and a janitor, which sleeps; the memory of both is told.",
+        "Its children are the workers and a janitor, which sleeps; memory figures include both.",
     ),
 )

@@ -151,8 +151,8 @@ SERVICE = Service(
     },
     advice=(
         "Its documentation: no golden rule; workers = cores to begin with, 1 in a container of one core.",
-        "Not told otherwise it has hundreds of blocking threads in each worker: half of its --backpressure.",
-        "Runtime threads run no Python: more of them than cores never help, and it says so itself.",
+        "By default each worker has hundreds of blocking threads: half of its --backpressure.",
+        "Runtime threads run no Python: granian warns that more of them than cores never help.",
         "On a Python whose GIL is off its workers are threads of one process: layouts are 1xT.",
     ),
 )

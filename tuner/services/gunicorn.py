@@ -123,14 +123,14 @@ SERVICE = Service(
         words_in=_CMD_ARGS,  # argparse
     ),
     settings=(
-        url_setting(_url, "http://127.0.0.1:8000/", "binds to what tuner cannot send to"),
+        url_setting(_url, "http://127.0.0.1:8000/", "tuner cannot send requests to its bind address"),
         CLIENTS,
     ),
     probes=(
         Counted(
             "statsd",
             "requests answered, with their status",
-            "nothing that could be told from noise (-0.03 to +0.06 ms a request)",
+            "no measurable cost (-0.03 to +0.06 ms a request)",
             _statsd,
             Told(
                 {_CMD_ARGS: "--statsd-host={TUNER_STATSD}"},
@@ -153,7 +153,7 @@ SERVICE = Service(
     measuring_only=("--no-control-socket",),
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
-        "A worker keeps its connections: tuner spreads them evenly, unless told --connections kept.",
-        "Numbers in gunicorn.conf.py lose against tuner's. A bind there is found once it listens.",
+        "A worker keeps its connections: tuner spreads them evenly, unless you add --connections kept.",
+        "tuner's numbers override those in gunicorn.conf.py. tuner finds a bind there once it listens.",
     ),
 )

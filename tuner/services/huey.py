@@ -57,7 +57,7 @@ SERVICE = Service(
     settings=queue_settings("huey", redis_url_variable),
     probes=(
         queue_counted(
-            "tasks as they are taken: at each end of a window up to P x T may be in hand",
+            "tasks when a worker fetches them: at each end of a window up to P x T may be unfinished",
             "nothing per task",
             {"llen": "huey.redis.{queue}"},
             counts_too=ALSO_FAILED,
@@ -70,9 +70,10 @@ SERVICE = Service(
     # what the scheduler puts into the queue would be counted, and left there
     always=Told(flags=("--no-periodic",)),
     measuring_only=("--no-periodic",),
-    in_production="Periodic tasks are for one consumer: give -n (--no-periodic) to all others.",
+    in_production="Periodic tasks are for one consumer: start all other consumers with -n (--no-periodic).",
     advice=(
-        "Its documentation: process for work on the CPU, greenlet for much waiting; thread when in doubt.",
+        "Its documentation: process for work on the CPU, greenlet for much waiting; thread if you"
+        " are not sure.",
         "Periodic tasks are off while it is measured (-n). In production all consumers but one need -n.",
         "Results of tasks stay in Redis until they are read: RedisHuey(results=False), or watch its memory.",
     ),

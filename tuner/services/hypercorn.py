@@ -28,8 +28,8 @@ def _form(name: str, summary: str) -> Form:
         workers="children",  # one worker is a child, too
         ready={"kind": "log", "pattern": "Running on https?://"},
         stop={"signal": "TERM", "wait": "70s"},
-        loses="requests that take longer than its --graceful-timeout (3 s unless you say more), and with"
-        " several workers those in hand once the first worker has ended",
+        loses="requests that need more than its --graceful-timeout (default: 3 s), and with several"
+        " workers all unfinished requests when the first worker has ended",
     )
 
 
@@ -80,7 +80,7 @@ SERVICE = Service(
     form_of=lambda command: command.option("-k", "--worker-class"),
     grammar=Grammar(abbreviations=True, whole=("--error-log",), switches="hD"),  # argparse
     settings=(
-        url_setting(_url, f"http://127.0.0.1:{_PORT}/", "binds to what tuner cannot send to"),
+        url_setting(_url, f"http://127.0.0.1:{_PORT}/", "tuner cannot send requests to its bind address"),
         CLIENTS,
     ),
     probes=(
@@ -99,11 +99,11 @@ SERVICE = Service(
         "--reload": "it watches files and restarts workers; leave it out",
     },
     advice=(
-        "An event loop takes as many requests as come: let --set clients be what production has.",
+        "An event loop accepts any number of requests: use --set clients with the number of production.",
         "A WSGI application runs in threads that no option sets: cores + 4 in each worker (32 at most), with"
         " trio 40.",
         "Functions that FastAPI runs in threads share 40 of them in each worker, whatever the layout.",
-        "At a stop requests get its --graceful-timeout, 3 s unless you say more.",
-        "Numbers in a file of -c lose against tuner's. A bind there is found once it listens.",
+        "At a stop requests have its --graceful-timeout to finish (default: 3 s).",
+        "tuner's numbers override those in a file of -c. tuner finds a bind there once it listens.",
     ),
 )

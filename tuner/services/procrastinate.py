@@ -86,8 +86,7 @@ SERVICE = Service(
     advice=(
         "Functions that are not async run in threads: no more than cores + 4 at once, 32 at most, whatever"
         " its concurrency is.",
-        "Each process has a pool of connections (10 unless its connector says otherwise) besides the one"
-        " that listens.",
-        "A worker that is killed leaves its jobs as doing: procrastinate retries none by itself.",
+        "Each process has a pool of connections (10 by default), and one more that listens.",
+        "The jobs of a killed worker keep the status doing: procrastinate does not retry them.",
     ),
 )

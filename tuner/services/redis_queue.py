@@ -22,7 +22,7 @@ def queue_settings(
     return (
         Setting("url", "the server that its queue is in", url, DEFAULT_URL),
         Setting("queue", "the queue that is fed and counted", queue, default_queue),
-        Setting("sample", "what tuner sample recorded: the queue is fed with clones of it"),
+        Setting("sample", "file of `tuner sample`; tuner feeds the queue with copies of its messages"),
     )
 
 
@@ -60,13 +60,13 @@ def queue_counted(counts: str, costs: str, *left: Mapping[str, str], counts_too:
 def _check_queue(settings: Mapping[str, str], key: str) -> None:
     if "queue" not in settings:
         raise Unclear(
-            key, "tuner feeds and counts one queue, and the command does not name one; say queue: which"
+            key, "tuner feeds and counts one queue, but the command names none; set queue to its name"
         )
 
 
 def unfed(form: str) -> str:
     """What a user has to do whose queue tuner does not feed."""
     return (
-        f"{form} takes what waits in its queue: record a sample (tuner sample -o sample.json) and name it"
-        " (--set sample=sample.json), or fill the queue with enough for the whole study beforehand"
+        f"{form} works on the messages in its queue. Record a sample (tuner sample -o sample.json) and name"
+        " it (--set sample=sample.json), or put enough messages for the whole study into the queue"
     )

@@ -349,7 +349,7 @@ def _without_probe_fields(
     variables = [name for name, value in environment.items() if _is_of_probe(value)]
     rest = {name: value for name, value in environment.items() if name not in variables}
     told = [*([" ".join(left_out)] if left_out else []), *variables]
-    remarks = [f"Left out, as it told tuner's probe: {', '.join(told)}."] if told else []
+    remarks = [f"Left out, because only tuner's probe needs it: {', '.join(told)}."] if told else []
     return tuple(kept), rest, remarks
 
 

@@ -144,7 +144,7 @@ SERVICE = Service(
             _counters,
         ),
         queue_counted(
-            "jobs that are done with: those fed less those that wait or are in hand",
+            "finished jobs: those fed minus those that wait or run",
             "nothing per job",
             {"llen": "rq:queue:{queue}"},  # with rq:wip it would rise: for a moment a job is in neither
         ),
@@ -156,7 +156,7 @@ SERVICE = Service(
     refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
     advice=(
         "Its documentation: as many workers as jobs are to run in parallel; preload the modules of the jobs.",
-        "Forking for each job takes longer than a short job does: measure simple beside fork.",
+        "A fork for each job can take longer than a short job: measure both simple and fork.",
         "Finished jobs stay in Redis for their result_ttl (500 s): mind its memory, or enqueue with 0.",
     ),
 )

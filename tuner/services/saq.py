@@ -72,8 +72,8 @@ SERVICE = Service(
             programs="each",
             ready={"kind": "log", "pattern": _READY},
             stop={"signal": "TERM", "wait": "70s"},
-            loses="no job: one that takes longer than 5 s to end, or than shutdown_grace_period_s, is"
-            " cancelled and done again",
+            loses="no job: a job that needs more than 5 s to end, or than shutdown_grace_period_s, is"
+            " cancelled and run again",
         ),
     ),
     grammar=_GRAMMAR,
@@ -88,14 +88,14 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("saq", settings),
     unfed=unfed("SAQ"),
-    in_production="The settings say how many jobs a worker has at once: concurrency = {threads}.",
+    in_production="The settings contain the number of concurrent jobs per worker: concurrency = {threads}.",
     production_words=_production_words,
     refused={
         "--check": "it looks at the health of another worker and ends; leave it out",
         "--web": "it serves its pages from the worker's event loop; run them apart",
     },
     advice=(
-        "Its documentation names no sizes; concurrency is 10 unless the settings say otherwise.",
+        "Its documentation names no sizes; the default of concurrency is 10.",
         "A layout 4x20 is 4 programs whose settings have concurrency = 20.",
         "Jobs share one event loop; functions that are not async run in threads, cores + 4 of them at most.",
         "A stop signal reaches only the first process of saq --workers 4: start 4 programs instead.",

@@ -27,7 +27,7 @@ def _form(name: str, summary: str, threads: str, *pool: str) -> Form:
         programs="one",
         ready=_READY,
         stop={"signal": "TERM", "wait": "70s"},
-        loses="a message that a worker takes in the moment it is stopped, which is seldom",
+        loses="rarely, a message that a worker fetches at the moment of its stop",
     )
 
 
@@ -44,7 +44,7 @@ SERVICE = Service(
     forms=(
         _form(
             "threads",
-            "async tasks in the loop of each worker, others in its threads",
+            "async tasks in the loop of each worker, sync tasks in its threads",
             "tasks at once",
             "--max-threadpool-threads={threads}",
         ),
@@ -72,9 +72,9 @@ SERVICE = Service(
     logs=_logs,
     refused={"--reload": "it starts one worker, and watches files; leave it out", "-r": "it is --reload"},
     advice=(
-        "A worker takes --max-async-tasks messages at once; tuner has as many threads for those that are not"
-        " async.",
-        "--max-prefetch takes more than that: what is in a worker's hands at a kill is lost.",
+        "A worker fetches --max-async-tasks messages at once; tuner sets the same number of threads for sync"
+        " tasks.",
+        "--max-prefetch fetches more messages than that; a killed worker loses them.",
         "Streams and PubSub of taskiq-redis, RabbitMQ, NATS: name a probe and a feeder of your own.",
     ),
 )

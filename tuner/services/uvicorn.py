@@ -57,7 +57,8 @@ SERVICE = Service(
         "--reload": "it watches files and has one worker only; leave it out",
     },
     advice=(
-        "An event loop takes as many requests as come: tuner looks for the number of clients that loads it.",
+        "An event loop accepts any number of requests: tuner searches for the number of clients that"
+        " loads it.",
         "The access log is on unless --no-access-log: it costs about 0.1 ms a request.",
         "Plain def functions of FastAPI share 40 threads in each worker, whatever the layout: see the page.",
     ),

@@ -79,6 +79,7 @@ SERVICE = Service(
     advice=(
         "Its documentation: there is no magic rule; 2 x cores may not be enough. You need to experiment.",
         "--http-socket closes each connection after its answer; --http11-socket keeps it.",
-        "--cheaper has workers come and go: leave it out, or layouts are not what they are called.",
+        "--cheaper starts and stops workers: leave it out, or the number of processes differs from"
+        " the layout.",
     ),
 )

@@ -98,7 +98,7 @@ SERVICE = Service(
     forms=(
         Form(
             name="threads",
-            summary="a program per process, each with a pool of threads and an address of its own",
+            summary="one program per process, each with its own pool of threads and its own address",
             layout=Told(flags=("--threads={threads}",)),
             words=_words,
             threads="threads",
@@ -106,12 +106,12 @@ SERVICE = Service(
             os_threads="at-start",
             ready={"kind": "log", "pattern": "Serving on "},
             stop={"signal": "INT", "wait": "30s"},  # at a TERM it ends at once, with all requests in hand
-            loses="requests that wait for a thread, and those that take longer than 5 s to end",
+            loses="requests that wait for a thread, and those that need more than 5 s to end",
         ),
     ),
     grammar=Grammar(abbreviations=True),  # getopt
     settings=(
-        url_setting(_url, f"http://127.0.0.1:{_PORT}/", "binds to what tuner cannot send to"),
+        url_setting(_url, f"http://127.0.0.1:{_PORT}/", "tuner cannot send requests to its bind address"),
         CLIENTS,
     ),
     probes=(BY_GENERATOR,),
@@ -122,8 +122,8 @@ SERVICE = Service(
     alone_words=_alone_words,
     advice=(
         "Its documentation: it runs one process; several of them need a proxy that shares requests out.",
-        "It has 4 threads unless --threads says otherwise, and one more that reads and writes.",
-        "It takes 100 connections (--connection-limit) in each process: more of them wait.",
-        "TERM ends it at once: let production stop it by INT, and its requests in hand get 5 s.",
+        "It has 4 threads by default (--threads), and one more that reads and writes.",
+        "Each process accepts 100 connections (--connection-limit); further ones wait.",
+        "TERM ends it at once. Stop it with INT in production: running requests then have 5 s to finish.",
     ),
 )

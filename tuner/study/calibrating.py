@@ -35,7 +35,7 @@ ANCHOR = Layout(1, 1)
 N_LAUNCHES = 3
 N_WINDOWS = 2  #: of each launch
 WINDOW_S = 60.0
-POOLS_TOLD = "Pools are told by all their processes together: 8x- is any of 1x8, 2x4, 4x2 and 8x1."
+POOLS_TOLD = "Pools are named by all their processes together: 8x- is any of 1x8, 2x4, 4x2 and 8x1."
 _NAMED = 8  #: layouts that a note names
 
 
@@ -78,7 +78,7 @@ def read_calibration(
     )
     if not all_clocks and any(one.n_at_a_rate for one in sums.launches):
         raise ConfigError(
-            f"{name} was measured at a rate: what its threads wait for is not known",
+            f"{name} was measured at a rate, so waiting for items cannot be separated from other waiting",
             hint="Measure it in a closed loop: leave the feeder's rate out.",
         )
     clocks = _loaded(study, sums, _used(all_clocks, name, variant), name)
@@ -148,22 +148,22 @@ def _used(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Cloc
     """
     if not clocks:
         raise ConfigError(
-            f"{name} has no window that counts: there is nothing to calibrate on",
-            hint="tuner rank says why; tuner calibrate CONFIG measures 1x1.",
+            f"{name} has no valid window to calibrate on",
+            hint="tuner rank prints the reasons; tuner calibrate CONFIG measures 1x1.",
         )
     variants = sorted({one.layout.variant for one in clocks})
     if variant is None and len(variants) > 1 and "" not in variants:
         raise ConfigError(
-            f"{name} has windows of {len(variants)} variants of the service ({', '.join(variants)}), and none"
-            " of it as it is: items of each differ",
-            hint=f"Say which to take: --variant {variants[0]}.",
+            f"{name} has windows of {len(variants)} variants of the service ({', '.join(variants)}), whose"
+            " items differ",
+            hint=f"Choose one, as --variant {variants[0]}.",
         )
     wanted = variants[0] if variant is None else variant
     if wanted not in variants:
-        told = ", ".join(one or "the service as it is" for one in variants)
+        told = ", ".join(one or "the service without a variant" for one in variants)
         raise ConfigError(
-            f"--variant {variant}: {name} has no window of it that counts, only of {told}",
-            hint="A variant is what stands behind the @ of a layout, as gevent in 4x6@gevent.",
+            f"--variant {variant}: {name} has no valid window of it, only of {told}",
+            hint="The variant is the part of a layout after the @, as gevent in 4x6@gevent.",
         )
     return [one for one in clocks if one.layout.variant == wanted]
 
@@ -176,8 +176,8 @@ def _left_aside(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
     named, more = ", ".join(map(str, aside[:_NAMED])), len(aside) - _NAMED
     rest = f" and {more} more" if more > 0 else ""
     others = sorted({one.variant for one in aside} - {""})
-    how = f"--variant {' or '.join(others)} takes them" if others else "without --variant they are taken"
-    return [f"Left aside, as items of another variant of the service differ: {named}{rest} ({how})."]
+    how = f"--variant {' or '.join(others)} uses them" if others else "leave --variant out to use them"
+    return [f"Not used, because items of another variant of the service differ: {named}{rest} ({how})."]
 
 
 def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
@@ -258,8 +258,8 @@ def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str)
         spread = spread_of_launches(launch for launch in sums.launches if launch.layout == one.layout)
         if facts.takes_many(one.layout, spread):
             raise ConfigError(
-                f"{name}: each process works on many requests at once, and the model has one for each thread",
-                hint=f"Compare what was measured: tuner rank {name}",
+                f"{name}: each process works on many requests at once, but the model has one per thread",
+                hint=f"Compare the measurements: tuner rank {name}",
             )
         if spread is None or uneven_ratio(spread, one.layout.total_threads) is None:
             found.append(one)

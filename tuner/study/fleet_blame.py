@@ -67,10 +67,10 @@ def note_place(member: Member, cell: Cell, elsewhere: Iterable[Cell]) -> bool:
 def enough_of(member: Member, cell: Cell) -> str | None:
     """Why a box is to be left out, by what came of its places in a row, *cell* the last; None: it is not."""
     if member.n_disturbed >= MOST_DISTURBED:
-        return f"{MOST_DISTURBED} launches in a row gave no window that counts"
+        return f"{MOST_DISTURBED} launches in a row gave no valid window"
     if member.n_vain >= MOST_VAIN:
         return (
-            f"{MOST_VAIN} times in a row all launches of a layout failed that others run,"
-            f" {cell.layout} the last"
+            f"{MOST_VAIN} times in a row all launches of a layout failed here but not on other hosts,"
+            f" last of {cell.layout}"
         )
     return None

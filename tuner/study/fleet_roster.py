@@ -110,8 +110,11 @@ class Roster:
         if problems and len(problems) == len(self.members) and not self.has_served:
             raise problems[0]
         if any(one.does_not_start for one in self.members.values()) and not self.has_served:
-            raise MeasurementError(f"{self._study.service} does not start on any box; why is told above")
+            raise MeasurementError(
+                f"{self._study.service} does not start on any host; the reasons are printed above"
+            )
         if self._clock.monotonic_s() - self._alone_since_s > PATIENCE_S:
             raise MeasurementError(
-                f"no box for {PATIENCE_S / 60:.0f} minutes", hint="Start one with tuner box, and go on."
+                f"no host for {PATIENCE_S / 60:.0f} minutes",
+                hint="Connect one with tuner box, then continue with --resume.",
             )

@@ -175,7 +175,7 @@ class _FleetStudy:
         """Once a race has its answer, what is under way cannot change it: nobody waits for that."""
         if self._has_changed and self._is_answered():
             for member in self._roster.members.values():
-                self._give_up(member, "the answer was known before")
+                self._give_up(member, "the result was known before")
 
     def _is_answered(self) -> bool:
         return self._asked.strategy == "race" and self._strategy.answer().reached

@@ -48,8 +48,8 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
             lasts_s + (min(SHORTEST_WINDOW_S, study.shortest_window_s) - window_s) * N_WINDOWS * N_BLOCKS * 2
         )
         raise ConfigError(
-            f"a pilot of two layouts takes {render_duration(round(least_s + 0.5))} at least,"
-            f" it is to take {render_duration(lasts_s)}",
+            f"a pilot of two layouts needs at least {render_duration(round(least_s + 0.5))},"
+            f" but --pilot is {render_duration(lasts_s)}",
             hint="Give it a longer --pilot, or a shorter --warmup.",
         )
     return replace(

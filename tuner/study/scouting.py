@@ -151,7 +151,7 @@ def _passes(study: StudyRecord, window: WindowRecord) -> str | None:
         used = usage.get(limit.name)
         if used is not None and used > limit.at_most:
             seen, most = (render_amount(limit.name, value) for value in (used, limit.at_most))
-            return f"{window.layout} had {WORDS[limit.name]} {seen}, and {most} is the most"
+            return f"{window.layout} had {WORDS[limit.name]} {seen}, above the limit of {most}"
     return None
 
 

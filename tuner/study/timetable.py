@@ -170,9 +170,9 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
         guess_s(study) + one.n_windows * one.window_s for one in [*discarded, *block]
     )
     raise ConfigError(
-        f"one block of the {counted(len(layouts), 'layout')} takes {render_duration(ceil(block_s))} at least,"
+        f"one block of the {counted(len(layouts), 'layout')} needs at least {render_duration(ceil(block_s))},"
         f" starts and warm-ups included; the budget is {render_duration(study.budget_s)}",
-        hint=f"What fits: {_what_fits(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
+        hint=f"These settings fit: {_what_fits(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
     )
 
 

@@ -96,7 +96,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         prog="crash-processor", description="Processes crashes, one stackwalker per dump.", allow_abbrev=False
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
-    run = commands.add_parser("run", help="process what a spool holds", allow_abbrev=False)
+    run = commands.add_parser("run", help="process the dumps of a spool", allow_abbrev=False)
     run.set_defaults(run_command=_run_processor)
     run.add_argument("--config", metavar="FILE", help="YAML or JSON file with any of these options as keys")
     run.add_argument("--profile", metavar="NAME", help=f"named set of options: {', '.join(PROFILES)}")

@@ -195,7 +195,7 @@ class Options:
         (0.1, 0.5, 1.0, 2.0, 5.0), _delays, "waits between attempts when storage or source fail, as 0.1,1,5"
     )
     max_attempts: int = _option(3, _whole(1), "failed attempts after which an item becomes a dead letter")
-    graceful_timeout: float = _option(30.0, _seconds, "when stopping, how long the items in hand may take")
+    graceful_timeout: float = _option(30.0, _seconds, "time for unfinished items when stopping")
     python_cost_ms: float = _option(
         0.0, _milliseconds, "CPU per item to reach in Python, by repeating real passes"
     )

@@ -82,8 +82,8 @@ class StackwalkCommand:
             template = DEFAULT_COMMAND_LINE % (_OWN_OPTIONS if is_ours else "")
             if passes > 1 and not is_ours:
                 raise InputError(
-                    f"--stackwalk-passes {passes}: only {STACKWALKER} knows passes, not {stackwalker}",
-                    hint="Say how in --stackwalk-command-line, with {stackwalk_passes}.",
+                    f"--stackwalk-passes {passes}: only {STACKWALKER} supports passes, not {stackwalker}",
+                    hint="Write them into --stackwalk-command-line, with {stackwalk_passes}.",
                 )
         self._values = {
             "minidump_stackwalk_pathname": stackwalker,

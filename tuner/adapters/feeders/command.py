@@ -173,4 +173,4 @@ class CommandFeeder:
         if process.returncode is None:
             left.append(f"{process.pid} {self._command[0]}")
         if left:
-            raise MeasurementError(f"what the feeder started could not be ended: {', '.join(left)}")
+            raise MeasurementError(f"processes of the feeder could not be stopped: {', '.join(left)}")

@@ -216,7 +216,7 @@ class QueueFeeder:
             self._was_away |= isinstance(error, BrokerAway)
             if not is_told:
                 kind = SourceAway if self._was_away else MeasurementError
-                raise kind(f"what was fed cannot be removed: {error}") from error
+                raise kind(f"cannot remove the messages that tuner fed: {error}") from error
             if self._was_away:
                 return  # it is told as that, and resuming removes them
             self._warn(*queue_left(layout, f"{error}"))

@@ -88,7 +88,8 @@ class SpoolFeeder:
             )
         if self._user is None and not os.access(self._spool, os.R_OK | os.W_OK | os.X_OK):
             raise ConfigError(
-                f"the spool {self._spool} cannot be written", hint="Check who owns it, or name another."
+                f"cannot write the spool {self._spool}",
+                hint="Check its owner and permissions, or name another.",
             )
 
     def _fill(self) -> None:

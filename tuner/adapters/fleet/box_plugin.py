@@ -120,7 +120,7 @@ class BoxPlugin(WorkerPlugin):
 
     def teardown(self, worker: Worker) -> None:  # noqa: ARG002
         """It closes: what it makes is given up by whoever ordered it."""
-        self.end("the worker of the box closed, or lost its scheduler")
+        self.end("the worker of the host closed, or lost its scheduler")
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
         """Dask lets go of an order when its coordinator does, or is gone."""
@@ -130,14 +130,14 @@ class BoxPlugin(WorkerPlugin):
             self._let_go(key)
         elif start in _UNBEGUN and self._worker is not None:
             topic, order = key.split(":", 1)
-            self._worker.log_event(topic, Told(order, 0, None, "it was given up before it began").event())
+            self._worker.log_event(topic, Told(order, 0, None, "it was cancelled before it began").event())
 
     def _let_go(self, key: str) -> None:
         with self._lock:
             self._unwanted.add(key)
             making = self._makings.get(key)
         if making is not None:
-            making.end("its coordinator gave it up, or is gone")
+            making.end("its coordinator cancelled it, or is gone")
 
     # ------------------------------------------------------------------ for whoever runs the worker
 
@@ -150,7 +150,7 @@ class BoxPlugin(WorkerPlugin):
         """Have orders end after the window in hand; without *keys* all, and none is begun any more."""
         with self._lock:
             if keys is None:
-                self._refuses = "the box is about to leave"
+                self._refuses = "the host is about to leave"
             self._finishing.update(self._makings if keys is None else keys)
             makings = [one for key, one in self._makings.items() if one and (keys is None or key in keys)]
         for making in makings:

@@ -83,7 +83,7 @@ class BoxWorker:
         self._n_asked_to_end += 1
         self._ends.set()
         if self._n_asked_to_end > 1:
-            self._plugin.end("the box was told to end at once")
+            self._plugin.end("the host was stopped at once")
             return
         if self._plugin.is_busy:
             self._say("Finishing this window, if one has begun, then leaving. Once more stops now.")
@@ -121,7 +121,7 @@ class BoxWorker:
                 await worker.close(timeout=1)
             return False
         self._say(
-            f"{self._name} is in the fleet of {self._address}. Ctrl-C leaves it after the window in hand."
+            f"{self._name} is in the fleet of {self._address}. Ctrl-C leaves it after the current window."
         )
         self._said = ""
         gone = asyncio.ensure_future(worker.finished())  # type: ignore[no-untyped-call]
@@ -131,7 +131,7 @@ class BoxWorker:
             await self._until_free()  # what is told at the end still reaches the coordinator
             await worker.close(timeout=_CLOSES_WITHIN_S)
         else:
-            self._say(f"{self._address} is gone, or has let go of this box; it joins again when it can.")
+            self._say(f"{self._address} is gone, or dropped this host; it connects again when it can.")
             await self._until_free()
         ends.cancel()
         await gone
@@ -141,9 +141,11 @@ class BoxWorker:
         cause = error.__cause__ or error
         if "name taken" in str(cause):
             return (
-                f"The fleet has a box called {self._name}: another (--name), or this one, not yet given up."
+                f"The fleet has a host called {self._name}: another host (use --name), or an old"
+                " connection of this"
+                " one."
             )
-        return f"{self._address} does not take this box: {cause}"
+        return f"{self._address} does not accept this host: {cause}"
 
     async def _until_free(self) -> None:
         """Nothing of an order is left here before anything else is begun."""

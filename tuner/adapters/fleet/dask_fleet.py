@@ -290,4 +290,4 @@ def asked_of(address: str, security: Any, worker: str, asked: bytes) -> dict[str
         error = future.exception() if future.status == "error" else None
         if isinstance(error, TunerError):
             raise error
-        raise MeasurementError(f"the box at {worker} gave no answer", hint="Try again.") from error
+        raise MeasurementError(f"the host at {worker} gave no answer", hint="Try again.") from error

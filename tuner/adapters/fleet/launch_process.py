@@ -75,7 +75,7 @@ class LaunchProcess:
         """Once it is gone: what went wrong; None: nothing that it did not tell itself."""
         if self._why is None and self._process.returncode:
             how = ending_in_words(self._process.returncode, ended="ended")
-            return f"the process of the launch {how}; what it said stands where tuner box runs"
+            return f"the process of the launch {how}; its output is where tuner box runs"
         return self._why
 
     def finish(self) -> None:

@@ -72,17 +72,17 @@ class Lifeline:
             if now_s - looked_s > STOOD_STILL_S:
                 self._end(f"it was stopped for {now_s - looked_s:.0f} s")
             elif time_asleep_s() - asleep_s > SUSPENDED_S:
-                self._end("the box was suspended")
+                self._end("the host was suspended")
             elif os.getppid() != self._parent:
-                self._end("the worker of the box is gone")
+                self._end("the worker of the host is gone")
             elif is_ready:
                 words = os.read(self._orders, 4096)
                 heard_s = now_s
                 self._finishes = self._finishes or FINISH in words
                 if not words:
-                    self._end("the worker of the box has let go of it")
+                    self._end("the worker of the host dropped it")
             elif now_s - heard_s > SILENT_S:
-                self._end(f"the worker of the box was not heard for {SILENT_S:.0f} s")
+                self._end(f"the worker of the host was silent for {SILENT_S:.0f} s")
             looked_s = now_s
             self._beat()
 

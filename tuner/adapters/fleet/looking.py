@@ -31,7 +31,7 @@ class Looking:
         found = self._client.run_on_scheduler(workers_of)
         if not found["is_ours"]:
             raise ConfigError(
-                "this scheduler makes again by itself what fails, so launches would count twice",
+                "this scheduler repeats failed tasks, so launches would count twice",
                 hint="Start one with tuner fleet scheduler.",
             )
         ahead_s = found["wall_s"] - (began_s + time.time()) / 2  # the scheduler's clock, less ours

@@ -28,7 +28,8 @@ async def answer_of(address: str, security: Any) -> dict[str, Any]:
     except FatalCommClosedError as error:
         raise ConfigError(
             f"{address} does not accept these certificates, or is not encrypted: {_cause(error)}",
-            hint="All boxes, the scheduler and the coordinator need those of one folder (tuner fleet certs).",
+            hint="All hosts, the scheduler and the coordinator need the keys of one folder (tuner"
+            " fleet certs).",
         ) from error
     except TimeoutError as error:
         raise OSError("no answer") from error

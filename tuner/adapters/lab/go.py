@@ -63,7 +63,7 @@ def go_here() -> Go | None:
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise ConfigError(
-            f"{program} does not say which Go it is", hint="Take it from the PATH, or mend it."
+            f"cannot read the version of {program}", hint="Use a Go that is on the PATH, or repair it."
         ) from error
     return Go(program, done.stdout.strip().removeprefix("go"))
 

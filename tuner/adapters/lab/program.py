@@ -103,7 +103,7 @@ def _version_of(name: str, words: Sequence[str]) -> str:
     except OSError as error:
         raise ConfigError(f"{found} cannot be run: {error.strerror}") from error
     except subprocess.SubprocessError as error:
-        raise ConfigError(f"{found} does not tell its version") from error
+        raise ConfigError(f"cannot read the version of {found}") from error
     number = re.search(r"\d+(\.\d+)+", done.stdout)
     return number[0] if number else "of no number"
 

@@ -96,7 +96,7 @@ class _OtherVersionError(ValueError):
 
 def _results(facts: Any) -> Results:
     if facts["tuner_lab"] != _VERSION:
-        raise _OtherVersionError(f"version {facts['tuner_lab']!r}, and this tuner knows {_VERSION}")
+        raise _OtherVersionError(f"version {facts['tuner_lab']!r}, but this tuner supports {_VERSION}")
     if int(facts["repeats"]) < 1:
         raise ValueError("no runs of each point")
     runs = tuple(

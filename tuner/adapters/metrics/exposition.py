@@ -59,8 +59,8 @@ class MetricsFile:
     def __init__(self, figures: StudyFigures, path: Path, warn: Callable[[str, str], None]) -> None:
         if path.suffix != ".prom":
             raise ConfigError(
-                f"--metrics-file {path} is no *.prom file, and node_exporter reads no others",
-                hint=f"As {path.name}.prom, in the folder of its --collector.textfile.directory.",
+                f"invalid --metrics-file {path}: node_exporter reads only *.prom files",
+                hint=f"Use {path.name}.prom, in the folder of its --collector.textfile.directory.",
             )
         _check_ours(path)
         self._registry, self._path, self._warn = registry_of(figures), path, warn

@@ -48,7 +48,7 @@ class _Families:
         yield self._info("tuner_build", "The tuner that measures.", {"version": __version__})
         yield self._info(
             "tuner_study",
-            "What was asked for.",
+            "Settings of the study.",
             {
                 "strategy": study.strategy,
                 "objective": study.objective,
@@ -67,12 +67,10 @@ class _Families:
         yield self._one(
             "tuner_told_timestamp_seconds", "When these figures last changed, since 1970.", seen.told_wall_s
         )
-        yield self._one(
-            "tuner_remaining_seconds", "Expected rest of the study, while that is known.", seen.remaining_s
-        )
+        yield self._one("tuner_remaining_seconds", "Expected rest of the study, if known.", seen.remaining_s)
         yield self._one(
             "tuner_planned_windows",
-            "Windows that count, taken and still expected, while that is known.",
+            "Valid windows, measured and still expected, if known.",
             seen.n_planned,
         )
         yield self._counter(
@@ -84,7 +82,7 @@ class _Families:
         nows = [({"box": box}, now) for box, now in self._seen.nows.items()]
         yield self._gauge(
             "tuner_phase",
-            "1 for what is done at the moment.",
+            "1 for the current phase.",
             [({**on, "phase": phase}, float(phase == now.phase)) for on, now in nows for phase in PHASES],
         )
         yield self._gauge(
@@ -108,17 +106,17 @@ class _Families:
         )
         yield self._gauge(
             "tuner_items_per_second",
-            "Throughput of what runs: over the window so far, in warm-up over the last second.",
+            "Throughput of the running layout: over the window so far, in warm-up over the last second.",
             [(of, now.items_per_s) for of, now in running],
         )
         yield self._gauge(
             "tuner_load1",
-            "The box's load1 in the window under way.",
+            "load1 of the host in the current window.",
             [(of, now.load1) for of, now in running],
         )
         yield self._gauge(
             "tuner_active_tasks",
-            "Tasks of the box running or uninterruptible in the window under way, without tuner's.",
+            "Running or uninterruptible tasks of the host in the current window, without tuner's.",
             [(of, now.n_active) for of, now in running],
         )
 
@@ -147,12 +145,12 @@ class _Families:
         )
         yield self._counter(
             "tuner_items",
-            "Items finished well while windows were watched, void ones and the one under way included.",
+            "Successful items in windows, invalid ones and the current one included.",
             [(labels, of.n_items) for labels, of in each],
         )
         yield self._counter(
             "tuner_failed_items",
-            "Items finished badly in windows, void ones included.",
+            "Failed items in windows, invalid ones included.",
             [(labels, of.n_failed) for labels, of in each],
         )
         yield self._counter(
@@ -167,7 +165,7 @@ class _Families:
         )
         yield self._counter(
             "tuner_requests",
-            "Requests of the load generator that ended in windows, void ones included.",
+            "Requests of the load generator that ended in windows, invalid ones included.",
             [
                 ({**labels, "result": result}, n)
                 for labels, of in each
@@ -224,19 +222,19 @@ class _Families:
             return
         yield self._gauge(
             "tuner_leader",
-            "1 for the best layout, as far as is known.",
+            "1 for the best layout so far.",
             [({"layout": str(answer.layout)}, 1.0)],
         )
         if answer.kind == "none":  # nothing is claimed of it
             return
         yield self._gauge(
             "tuner_tied",
-            "1 for layouts that are not told apart from the best.",
+            "1 for layouts that may be as good as the best.",
             [({"layout": str(layout)}, 1.0) for layout in answer.ties],
         )
         yield self._one(
             "tuner_answer_reached",
-            "1 when the best is known to be within the margin that was asked for.",
+            "1 when the best is known to be within the margin of the study.",
             float(answer.reached),
         )
 

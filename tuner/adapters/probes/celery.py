@@ -109,7 +109,7 @@ class CeleryProbe:
             interpreter = [question.python]
         elif not interpreter:
             raise ConfigError(
-                f"the command {job.argv[0]} does not say which Python runs Celery",
+                f"cannot find the Python that runs Celery from the command {job.argv[0]}",
                 hint="Name it: probe.python, the interpreter whose Celery the service uses.",
             )
         environment |= assigned
@@ -125,7 +125,7 @@ class CeleryProbe:
         named = options.keys() & {"app", "broker", "config"} or environment.keys() & _VARIABLES
         if question.broker is None and not named:
             raise ConfigError(
-                "the celery probe does not know the broker: the command names no app (-A)",
+                "the celery probe cannot find the broker: the command names no app (-A)",
                 hint="Name the broker: probe.broker, its URL.",
             )
         wanted: dict[str, Any] = {
@@ -190,5 +190,5 @@ def _tasks(answer: Mapping[str, Any], what: str) -> dict[str, float]:
     if told is None:
         return {}
     if not isinstance(told, dict) or not all(type(count) is int and count >= 0 for count in told.values()):
-        raise MeasurementError(f"the helper told no counts of {what}: {str(answer)[:200]}")
+        raise MeasurementError(f"the helper reported no counts of {what}: {str(answer)[:200]}")
     return {f"tasks {what} of {node}": count for node, count in told.items()}

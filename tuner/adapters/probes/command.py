@@ -78,7 +78,7 @@ def _number(printed: Printed, shown: Callable[[bytes], str]) -> int:
     if printed.code < 0:
         raise MeasurementError(f"it {ending_in_words(printed.code)}")
     if printed.code:
-        said = " ".join(shown(_whole(printed.err)).split()) or "it said nothing"
+        said = " ".join(shown(_whole(printed.err)).split()) or "it printed nothing"
         raise MeasurementError(f"it {ending_in_words(printed.code)}: {said[-_SHOWN:]}")
     match = _NUMBER.fullmatch(printed.out)
     if match is None:

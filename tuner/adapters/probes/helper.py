@@ -181,7 +181,7 @@ class Helper:
         how = "closed its stdout" if code is None else ending_in_words(code, ended="ended")
         complaints.seek(max(0, complaints.seek(0, os.SEEK_END) - _READ_BYTES))
         lines = complaints.read().decode("utf-8", "replace").strip().splitlines()
-        said = self._start.hide(lines[-1].strip())[-_SHOWN:] if lines else "it said nothing"
+        said = self._start.hide(lines[-1].strip())[-_SHOWN:] if lines else "it printed nothing"
         return f"{self._name()} {how}: {said}"
 
     def _end(self) -> None:
@@ -200,5 +200,5 @@ def _parsed(line: bytes, hide: Callable[[str], str]) -> Mapping[str, Any]:
         answer = None
     if not isinstance(answer, dict):
         shown = hide(line.decode("utf-8", "replace"))[:_SHOWN]
-        raise MeasurementError(f"the helper should answer with one line of JSON, and said {shown!r}")
+        raise MeasurementError(f"expected one line of JSON from the helper, got {shown!r}")
     return answer

@@ -186,7 +186,7 @@ def _joined(before: Segments, counts: Mapping[str, float]) -> Segments:
     if any(not abs(count) <= LARGEST_COUNT for count in counts.values()):  # what is not a number, too
         raise MeasurementError(f"a count is beyond {LARGEST_COUNT}: it cannot be one of items")
     if len(counts) > MOST_SERIES:
-        raise MeasurementError(f"{len(counts)} series were told, and {MOST_SERIES} are the most")
+        raise MeasurementError(f"got {len(counts)} series; at most {MOST_SERIES} are supported")
     after = joined(before, counts)
     assert after.latest is not None
     if after.total > LARGEST_COUNT:

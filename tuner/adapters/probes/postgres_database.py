@@ -42,7 +42,7 @@ def check_postgres_url(url: str) -> None:
         conninfo_to_dict(url)
     except ProgrammingError:
         raise ConfigError(
-            "the url of the sql probe is none that PostgreSQL knows",
+            "invalid url of the sql probe for PostgreSQL",
             hint="Write postgresql://USER@HOST:PORT/DATABASE, with / and @ in a password as %2F and %40.",
         ) from None
 
@@ -162,4 +162,4 @@ def _row(result: PGresult, number: int) -> Row:
 
 def _said(words: str) -> MeasurementError:
     first = words.strip().partition("\n")[0]  # the next lines point into the query
-    return MeasurementError(f"PostgreSQL says: {first[:_SHOWN]}")
+    return MeasurementError(f"PostgreSQL reports: {first[:_SHOWN]}")

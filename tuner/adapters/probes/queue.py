@@ -62,8 +62,8 @@ class _Seen:
         fell = self._n_done - backlog.done
         if fell > self._most_fall:
             raise MeasurementError(
-                f"{fell} messages came that tuner did not feed: who else puts messages into the queue?"
+                f"{fell} messages did not come from tuner: another program puts messages into the queue"
             )
         self._n_done = max(self._n_done, backlog.done)
         self._n_failed = max(self._n_failed, backlog.left.failed)
-        return Counts({"what went through": self._n_done}, {"what failed": self._n_failed}, backlog.at_s)
+        return Counts({"finished messages": self._n_done}, {"failed messages": self._n_failed}, backlog.at_s)

@@ -110,9 +110,7 @@ class RedisProbe:
                     return  # it is there, and will answer
                 raise ConfigError(
                     f"the redis probe cannot count: {one_line(error.problem)}",
-                    hint=hint_for(
-                        error, "Start Redis first (a hook before_study may), or say where it is: the url."
-                    ),
+                    hint=hint_for(error, "Start Redis first (a hook before_study may), or correct the url."),
                 ) from error
 
     def _client(self, bound: Bound) -> Redis:
@@ -157,7 +155,11 @@ class RedisProbe:
         total = _sum(numbers, self._done)
         if self._falls:
             fed = 0 if self._fed is None else _sum(numbers, [self._fed])
-            told = "fed less what is left" if self._fed else "what has left the queue (fed is not told)"
+            told = (
+                "messages fed minus messages left"
+                if self._fed
+                else "messages that left the queue (fed is not set)"
+            )
             done = {told: fed - total}
         else:
             done = {"the sum of count": total}

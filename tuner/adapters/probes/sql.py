@@ -77,7 +77,7 @@ class SqlProbe:
                 raise ConfigError(
                     f"the sql probe cannot count: {error.problem}",
                     hint=hint_of(error.problem)
-                    or "Start the database first (a hook before_study may), or say where it is: the url.",
+                    or "Start the database first (a hook before_study may), or correct the url.",
                 ) from error
 
     def _counts(self, database: Database) -> Counts:

@@ -61,4 +61,4 @@ class SqliteDatabase:
             if str(error) == "interrupted":
                 took = f"a query took longer than {render_duration(self._timeout_s)}"
                 raise MeasurementError(took) from error
-            raise MeasurementError(f"SQLite says: {error}") from error
+            raise MeasurementError(f"SQLite reports: {error}") from error

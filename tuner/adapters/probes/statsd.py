@@ -152,7 +152,8 @@ class StatsdCounting:
             n_unreadable = self.tally.n_passed["unreadable"]
         if sum(map(abs, totals.values())) > LARGEST_COUNT:
             raise MeasurementError(
-                f"what was sent to statsd adds up to more than {LARGEST_COUNT}: it cannot be a count of items"
+                f"the sum of the counts sent to statsd is above {LARGEST_COUNT}, so they are not"
+                " counts of items"
             )
         for name, total in totals.items():
             if total < (before := self._read_totals[name]):

@@ -88,7 +88,7 @@ def parse_stats(answer: bytes) -> Counts:
         raise MeasurementError(f"the answer is no JSON ({error}): {answer[:80]!r}") from error
     workers = told.get("workers") if isinstance(told, dict) else None
     if not isinstance(workers, list) or not workers:
-        raise MeasurementError("the answer tells of no workers: is it uWSGI's stats socket?")
+        raise MeasurementError("the answer contains no workers: is it uWSGI's stats socket?")
     return Counts(_by_worker(workers, "requests"), _by_worker(workers, "exceptions"))
 
 

@@ -70,7 +70,7 @@ class Celery:
         if headers.get("eta"):
             raise UnclonableError("waits for its time (eta)")
         if _is_followed(document.get("body"), properties.get("body_encoding")):
-            raise UnclonableError("sends others when it is done (chain, chord, callbacks)")
+            raise UnclonableError("sends further messages when it is done (chain, chord, callbacks)")
         if headers.get("root_id") == headers["id"]:
             headers["root_id"] = HOLE
         headers["id"] = HOLE

@@ -36,7 +36,7 @@ def cut_document(message: Message, queue: str) -> dict[str, Any]:
     if not isinstance(document.get("message_id"), str):
         raise UnclonableError("has no message_id")
     if any(options.get(name) for name in _FOLLOWED):
-        raise UnclonableError("sends others when it is done (pipeline, group)")
+        raise UnclonableError("sends further messages when it is done (pipeline, group)")
     document["message_id"] = HOLE
     document["message_timestamp"] = STAMP
     document["queue_name"] = queue

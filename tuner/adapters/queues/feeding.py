@@ -92,8 +92,8 @@ class Feeding:
             backlog = self._queue.look()
             if n_taken := backlog.done + backlog.left.in_hand:
                 raise BrokerError(
-                    f"{self._order.queue} is worked on before the service is started ({n_taken} of the first"
-                    f" {n_first} messages are gone): stop the other workers, or name a queue of its own"
+                    f"workers empty {self._order.queue} before the service is started ({n_taken} of the first"
+                    f" {n_first} messages are gone): stop the other workers, or name another queue"
                 )
 
     def _top_up(self) -> int:

@@ -49,7 +49,7 @@ class Huey:
         if not isinstance(task_id, str) or len(task_id.encode()) != _ID_BYTES:
             raise UnclonableError(f"has an id that is not {_ID_BYTES} characters long")
         if any(place < len(told) and told[place] is not None for place in _FOLLOWED):
-            raise UnclonableError("sends others when it is done (pipeline, chord)")
+            raise UnclonableError("sends further messages when it is done (pipeline, chord)")
         if any(place < len(told) and told[place] is not None for place in _EXPIRES):
             raise UnclonableError("is dropped when it is old (expires)")
         if len(told) > _ETA and told[_ETA] is not None:

@@ -65,7 +65,7 @@ _REFUSED = {
 
 #: by words of an error that has no class of its own
 _SAID = {
-    "MISCONF": "Let this Redis save again (its log says why it cannot), or stop-writes-on-bgsave-error no.",
+    "MISCONF": "Let this Redis save again (its log has the reason), or stop-writes-on-bgsave-error no.",
     "DB index is out of range": "Check the number of the database in the address: this Redis has fewer.",
     "max number of clients reached": "Close connections to this Redis, or raise its maxclients.",
 }

@@ -56,7 +56,7 @@ class Celery:
         if headers.get("eta"):
             raise UnclonableError("waits for its time (eta)")
         if _is_followed(message[BODY]):
-            raise UnclonableError("sends others when it is done (chain, chord, callbacks)")
+            raise UnclonableError("sends further messages when it is done (chain, chord, callbacks)")
         if headers.get("root_id") == headers["id"]:
             headers["root_id"] = HOLE
         headers["id"] = properties["correlation_id"] = HOLE

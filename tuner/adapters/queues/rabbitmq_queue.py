@@ -217,7 +217,7 @@ class RabbitQueue:
         if found is None:
             raise ConfigError(
                 f"there is {self.where.replace('the queue', 'no queue', 1)}",
-                hint="Start the service once: it makes its queue as it wants it, which tuner does not know.",
+                hint="Start the service once, so that it creates its queue with its own arguments.",
             )
         return found
 
@@ -260,7 +260,9 @@ class RabbitQueue:
     def _own_word(self) -> _Word:
         word = self._word()
         if word is None or word.study_id != self._claim.study_id:
-            raise BrokerAway(f"{shown(self._url)} was reset: what was fed ({self._word_queue}) is forgotten")
+            raise BrokerAway(
+                f"{shown(self._url)} was reset: the messages that tuner fed ({self._word_queue}) are lost"
+            )
         return word
 
     def _tell(self, word: _Word) -> None:
@@ -288,7 +290,7 @@ class RabbitQueue:
         if n_consumers := self._there().n_consumers:
             raise ConfigError(
                 f"{self.where} has {counted(n_consumers, 'consumer')} already",
-                hint="Stop them: only workers of the layout that is measured may take from it.",
+                hint="Stop them: only workers of the measured layout may consume from it.",
             )
 
     def _refuse_word_of_others(self, word: _Word) -> None:
@@ -325,7 +327,7 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
     if len(found) == 1:
         return found[0]
     if not found:
-        looked = f"in {queue}" if queue else "in the queues that the libraries have by themselves"
+        looked = f"in {queue}" if queue else "in the default queues of the libraries"
         raise ConfigError(
             f"{shown(url)}: no messages of {' or '.join(FORMS)} wait {looked}",
             hint="Name the queue (--queue), or stop its workers until some wait.",

@@ -202,7 +202,8 @@ class RedisQueue:
 
     def _forgotten(self) -> BrokerError:
         return BrokerAway(
-            f"{shown(self._url)} was restarted or flushed: what was fed ({self._word}) is forgotten"
+            f"{shown(self._url)} was restarted or flushed: the messages that tuner fed"
+            f" ({self._word}) are lost"
         )
 
     def _left(self) -> Left:
@@ -294,7 +295,7 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
         client.close()
     if len(found) == 1:
         return found[0]
-    looked = f"in {queue}" if queue else "in the queues that the libraries have by themselves"
+    looked = f"in {queue}" if queue else "in the default queues of the libraries"
     if not found:
         raise ConfigError(f"{shown(url)}: no messages wait {looked}{_held(others)}", hint=_to_name(others))
     several = ", ".join(f"{name} ({one})" for one, name in found)

@@ -53,7 +53,7 @@ class Rq:
         if any(message.get(name) for name in _TIED):
             raise UnclonableError("depends on other jobs, or is to be repeated")
         if any(message.get(name) for name in _TELLING):
-            raise UnclonableError("tells others when it is done (webhooks, rate limit)")
+            raise UnclonableError("notifies other programs when it is done (webhooks, rate limit)")
         told = {**message, "origin": queue.encode(), "status": b"queued"}
         return Cut({name: (value,) for name, value in told.items()})
 

@@ -112,16 +112,16 @@ def _told(address: Address, error: Exception, option: str, of_host: str) -> Conf
         case errno.EADDRINUSE:
             return ConfigError(
                 f"{option}: port {address.port} of {address.host} is taken",
-                hint=f"End what listens there (ss -ltnp 'sport = :{address.port}'), or take another port.",
+                hint=f"Stop the program there (ss -ltnp 'sport = :{address.port}'), or use another port.",
             )
         case errno.EACCES:
             return ConfigError(
-                f"{option}: only root may listen at port {address.port}", hint="Take one from 1024."
+                f"{option}: only root may listen at port {address.port}", hint="Use a port from 1024."
             )
         case errno.EADDRNOTAVAIL | socket.EAI_NONAME | socket.EAI_AGAIN | None:
             return ConfigError(
-                f"{of_host}: {address.host} is no address of this box",
-                hint="Take one that `ip address` lists.",
+                f"{of_host}: {address.host} is no address of this host",
+                hint="Use an address that `ip address` lists.",
             )
         case _:
             return ConfigError(f"{option}: nobody can listen at {address}: {error}")
@@ -237,7 +237,9 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception:  # a bug of ours: its traceback is what we need to see, and the server goes on
             with suppress(OSError, ValueError):
                 sys.stderr.write(traceback.format_exc())
-            return plain(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of tuner's own: its terminal tells it")
+            return plain(
+                HTTPStatus.INTERNAL_SERVER_ERROR, "internal error of tuner; details are in its terminal"
+            )
 
     def _send(self, response: Response) -> None:
         if self.request_version == "HTTP/0.9":  # has no headers, and nobody speaks it

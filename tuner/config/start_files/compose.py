@@ -88,7 +88,7 @@ def _no_services(document: Document) -> ConfigError:
         )
     return ConfigError(
         f"{document.where(())}: there is no mapping 'services:', as compose files have it",
-        hint="--from takes a Procfile, a compose file, a unit, a config of supervisord, or a Dockerfile.",
+        hint="--from reads a Procfile, a compose file, a unit, a config of supervisord, or a Dockerfile.",
     )
 
 
@@ -143,7 +143,7 @@ class _Service:
         depends = section.get("depends_on")
         if depends:
             names = [depends] if isinstance(depends, str) else depends
-            notes.append(f"start what it depends on yourself: {', '.join(map(str, names))}")
+            notes.append(f"start its dependencies yourself: {', '.join(map(str, names))}")
         left_out = [key for key in _LEFT_OUT if section.get(key)]
         deploy = section.get("deploy")
         left_out += ["deploy.resources"] if isinstance(deploy, Mapping) and deploy.get("resources") else []

@@ -42,7 +42,7 @@ _TEXTS = (
     (re.compile(r"\A(\s*(#.*)?\n|\s*ARG .*\n)*\s*FROM\s+\S", re.IGNORECASE), "Dockerfile"),
     (re.compile(r"\A((#.*|[ \t]*|[A-Za-z0-9_-]+:[ \t]+\S.*)(\n|\Z))+\Z"), "Procfile"),
 )
-_TAKES = "--from takes a Procfile, a compose file, a .service unit, a config of supervisord, or a Dockerfile."
+_TAKES = "--from reads a Procfile, a compose file, a .service unit, a config of supervisord, or a Dockerfile."
 
 
 def kind_of(path: Path, text: str) -> str:

@@ -37,7 +37,8 @@ def read_procfile(source: Source, environment: Mapping[str, str]) -> list[Starte
         match = _LINE.fullmatch(text)
         if match is None:
             hint = (
-                "A Procfile has a line 'NAME: COMMAND' for each process; a command cannot go on in the next."
+                "A Procfile has a line 'NAME: COMMAND' for each process; a command cannot"
+                " continue on the next."
             )
             shown = text.partition("=")[0][:40]  # what follows may be a secret
             raise source.error(begin + line.index(text[0]), f"expected NAME: COMMAND, got {shown!r}", hint)

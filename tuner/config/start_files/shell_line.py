@@ -42,7 +42,9 @@ _RESERVED = frozenset(
 )
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh"))
 _SPECIAL = "@*#?$!-0123456789"
-_HINT = "Name what it ends in: tuner init -- COMMAND, or put the line into a script and name that."
+_HINT = (
+    "Name the last command of the line: tuner init -- COMMAND. Or put the line into a script and name that."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +233,7 @@ def _after_piece(text: str, at: int, where: Where) -> int:
 
 def _after(end: int, start: int, opened: str, where: Where) -> int:
     if end < 0:
-        raise ConfigError(
-            f"{where(start)}: {opened} is not closed", hint="Close it, as a shell would ask you to."
-        )
+        raise ConfigError(f"{where(start)}: {opened} is not closed", hint="Close it, as a shell requires.")
     return end + 1
 
 

@@ -76,7 +76,7 @@ def _parsed(source: Source) -> configparser.RawConfigParser:
     except configparser.ParsingError as error:
         line = error.errors[0][0]
         raise ConfigError(
-            f"{source.name}:{line}:1: expected KEY=VALUE", hint="Lines that go on have blanks before them."
+            f"{source.name}:{line}:1: expected KEY=VALUE", hint="Continued lines begin with blanks."
         ) from error
     except configparser.Error as error:
         raise ConfigError(

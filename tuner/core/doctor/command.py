@@ -32,7 +32,7 @@ class ThreadsSeen:
     def cure(self) -> str:
         """What to type."""
         return (
-            "Write {threads} where the program gets the number (as --threads {threads}), or say --set"
+            "Write {threads} where the program gets the number (as --threads {threads}), or add --set"
             " threads=no. If it does read TUNER_THREADS: env TUNER_THREADS={threads} COMMAND."
         )
 

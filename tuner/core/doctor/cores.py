@@ -68,25 +68,25 @@ def cores_findings(seen: CoresSeen) -> Iterator[Finding]:
 
 def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
     """What some seconds of looking gave."""
-    over = f"over {seen.seconds:.3g} s; a window is void from {busy_cores(seen.limit_cores)} on"
+    over = f"over {seen.seconds:.3g} s; a window is invalid from {busy_cores(seen.limit_cores)} on"
     if seen.foreign_cores > seen.limit_cores:
         yield doubtful(
             "neighbours",
-            f"others use {busy_cores(seen.foreign_cores)} {over}{_who(seen)}",
-            "windows become void (disturbed) and are taken again: the night gives fewer, or none",
+            f"other processes use {busy_cores(seen.foreign_cores)} {over}{_who(seen)}",
+            "windows are invalid (disturbed) and measured again: a night gives fewer valid windows, or none",
             "Stop them for the night (cron, backups, scans); name backends of the service under backends:.",
         )
     else:
-        yield fine("neighbours", f"others use {busy_cores(seen.foreign_cores)} {over}")
+        yield fine("neighbours", f"other processes use {busy_cores(seen.foreign_cores)} {over}")
     if seen.stolen_cores > seen.limit_cores:
         yield doubtful(
             "steal",
-            f"the hypervisor keeps {busy_cores(seen.stolen_cores)} {over}",
-            "windows become void (stolen) and are taken again: the night gives fewer, or none",
+            f"the hypervisor withholds {busy_cores(seen.stolen_cores)} {over}",
+            "windows are invalid (stolen) and measured again: a night gives fewer valid windows, or none",
             "Ask for a dedicated host, or measure at another hour.",
         )
     else:
-        yield fine("steal", f"the hypervisor keeps {busy_cores(seen.stolen_cores)} {over}")
+        yield fine("steal", f"the hypervisor withholds {busy_cores(seen.stolen_cores)} {over}")
 
 
 def _cores(seen: CoresSeen) -> Finding:
@@ -109,18 +109,18 @@ def _cores(seen: CoresSeen) -> Finding:
             f"the ranking is that of {counted(seen.offered, 'core')}: more processes than that only wait"
         )
         cures.append(
-            f"Measure on {counted(seen.wanted, 'core')}, or say --cores {max(1, int(seen.offered))}."
+            f"Measure on {counted(seen.wanted, 'core')}, or add --cores {max(1, int(seen.offered))}."
         )
     return doubtful("cores", found, "; ".join(effects), " ".join(cures)) if effects else fine("cores", found)
 
 
 def _smt(seen: CoresSeen) -> Finding:
     if seen.siblings is None:
-        return fine("smt", UNKNOWN, "whether CPUs share cores is not known: a virtual machine may hide it")
+        return fine("smt", UNKNOWN, "it is unknown whether CPUs share cores: a virtual machine may hide it")
     used = seen.held_to
     shared = sorted(cpu for cpu in used if len(seen.siblings.get(cpu, frozenset({cpu}))) > 1)
     if not shared:
-        return fine("smt", "off: each CPU is a core of its own")
+        return fine("smt", "off: each CPU is a separate core")
     n_cores = len({seen.siblings.get(cpu, frozenset({cpu})) for cpu in used})
     found = f"on: {counted(len(used), 'CPU')} for the workers {_are(n_cores)}"
     strangers = {one for cpu in shared for one in seen.siblings[cpu]} - used
@@ -128,14 +128,15 @@ def _smt(seen: CoresSeen) -> Finding:
         return doubtful(
             "smt",
             f"{found}, shared with {counted(len(strangers), 'CPU')} that {_is(len(strangers))} not theirs",
-            "what runs beside the workers (tuner, a feeder, others) slows the core that it shares with them",
+            "tuner, a feeder and other processes slow the cores that they share with the workers",
             "Measure with all CPUs of these cores: leave --cores out, or hand them out with taskset -c.",
         )
     return doubtful(
         "smt",
         found,
-        "a CPU whose sibling works gives less than a core: the CPUs from half on add less, here and on boxes"
-        " alike, but not on one without SMT",
+        "a CPU whose sibling is busy gives less than a core: the second half of the CPUs adds less,"
+        " here and on"
+        " similar hosts, but not on a host without SMT",
         "Leave it where production has it, too. Else measure with it off: echo off >"
         " /sys/devices/system/cpu/smt/control",
     )
@@ -143,27 +144,27 @@ def _smt(seen: CoresSeen) -> Finding:
 
 def _governor(seen: CoresSeen) -> Finding:
     if seen.governors is None:
-        return fine("governor", UNKNOWN, "the clock is the host's matter, or the firmware's")
+        return fine("governor", UNKNOWN, "the hypervisor or the firmware controls the clock")
     names = ", ".join(sorted(seen.governors))
     if seen.governors <= _STEADY_GOVERNORS:
         return fine("governor", names)
     return doubtful(
         "governor",
         names,
-        "the clock follows the load: layouts that leave CPUs idle run at another one than those that do not",
+        "the clock follows the load: layouts that leave CPUs idle run at another clock than busy ones",
         "cpupower frequency-set -g performance, for the study.",
     )
 
 
 def _turbo(seen: CoresSeen) -> Finding:
     if seen.has_turbo is None:
-        return fine("turbo", UNKNOWN, "whether the clock rises while few cores work is not known")
+        return fine("turbo", UNKNOWN, "it is unknown whether the clock rises while few cores are busy")
     if not seen.has_turbo:
         return fine("turbo", "off: the clock is the same for one busy core and for all")
     return doubtful(
         "turbo",
         "on",
-        "the clock is higher while few cores work and while the box is cool: small layouts look better per"
+        "the clock is higher while few cores work and while the host is cool: small layouts look better per"
         " core, and the first block may be faster than the last (blocks are paired, so the ranking is not)",
         "Leave it where production has it, too. Else switch it off for the study: echo 1 >"
         " /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 > .../cpufreq/boost",
@@ -183,7 +184,8 @@ def _steal_since_boot(seen: CoresSeen) -> Finding:
         return doubtful(
             "steal-since-boot",
             found,
-            f"from {percent(FOREIGN_SHARE_RATIO)} of the cores on, windows are void (stolen) while it lasts",
+            f"from {percent(FOREIGN_SHARE_RATIO)} of the cores on, windows are invalid (stolen)"
+            " while it lasts",
             "Ask for a dedicated host, or measure at another hour.",
         )
     return fine("steal-since-boot", found)

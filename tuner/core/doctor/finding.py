@@ -8,7 +8,7 @@ from typing import Literal
 
 Level = Literal["ok", "warn", "blocker"]
 
-UNKNOWN = "not told by this kernel"
+UNKNOWN = "not reported by this kernel"
 _ORDER = ("blocker", "warn", "ok")
 
 

@@ -45,12 +45,12 @@ def kernel_findings(seen: KernelSeen) -> Iterator[Finding]:
 
 def _container(seen: KernelSeen) -> Finding:
     if not seen.container:
-        return fine("container", "none: load and pressure are those of the box")
+        return fine("container", "none: load and pressure are those of the host")
     return fine(
         "container",
         seen.container,
-        "whatever else the host runs on these CPUs is a neighbour: with a cpuset of its own the study has"
-        " none (--cpuset-cpus; docs/containers.md)",
+        "all other processes of the host on these CPUs are neighbours; a separate cpuset for the study avoids"
+        " them (--cpuset-cpus; docs/containers.md)",
     )
 
 
@@ -60,7 +60,8 @@ def _pressure(seen: KernelSeen) -> Finding:
     return doubtful(
         "pressure",
         f"PSI: {UNKNOWN}",
-        "a window short of memory is not seen, so it counts; the brake has no pressure to go by",
+        "windows that are short of memory are not detected and count as valid; safety limits have no"
+        " pressure",
         "Boot with psi=1 (CONFIG_PSI), in a container mount its cgroup of version 2, or see that no layout"
         " comes near the memory: --max-memory.",
     )
@@ -85,13 +86,13 @@ def _run_delays(seen: KernelSeen) -> Finding:
     return doubtful(
         "delay-accounting",
         f"schedstat: {UNKNOWN}; {block}",
-        "how long threads wait for a core is not seen: tuner explain and the model know less",
+        "time that threads wait for a core is not measured: tuner explain and the model are less precise",
         "A kernel with CONFIG_SCHED_INFO.",
     )
 
 
 def _gil_looks(seen: KernelSeen) -> Finding:
-    without = "time spent waiting for the GIL is not seen: tuner explain cannot name it as what binds"
+    without = "time spent waiting for the GIL is not measured: tuner explain cannot name it as the bottleneck"
     if not seen.has_syscalls:
         return doubtful(
             "gil-looks",
@@ -116,9 +117,11 @@ def _clock(seen: KernelSeen) -> Finding:
         return doubtful(
             "clock",
             found,
-            "each look at the clock is a system call and a read of a device: workers that take times are"
-            " slower, the more of them the slower",
-            "See why the kernel left tsc (dmesg | grep -i clocksource); in a virtual machine take kvm-clock.",
+            "each reading of the clock is a system call and a read of a device: workers that measure"
+            " times are"
+            " slower, and more so in large layouts",
+            "Find out why the kernel left tsc (dmesg | grep -i clocksource); in a virtual machine"
+            " use kvm-clock.",
         )
     return fine("clock", found)
 
@@ -133,6 +136,6 @@ def _swap(seen: KernelSeen) -> Finding:
             "memory",
             f"{render_size(seen.swap_used_bytes)} of swap in use{left}",
             "a layout whose pages were swapped out is slow by chance",
-            "Stop what fills the memory; then swapoff -a && swapon -a brings its pages back.",
+            "Stop the processes that fill the memory; then swapoff -a && swapon -a brings its pages back.",
         )
     return fine("memory", f"no swap in use{left}")

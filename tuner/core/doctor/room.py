@@ -171,7 +171,7 @@ def _unusable(seen: FolderSeen) -> Finding:
         "disk",
         f"{seen.path} {why}",
         f"{seen.what} cannot be kept",
-        "Make it, or see to it that it can be written; --study and TMPDIR name others.",
+        "Create it or make it writable, or use another folder (--study, TMPDIR).",
     )
 
 
@@ -183,9 +183,7 @@ def _disk(folders: Sequence[FolderSeen]) -> Finding:
     places = " and ".join(dict.fromkeys(seen.path for seen in folders))
     found = f"{_size(free_bytes)} free in {places}{''.join(map(_wanted, folders))}"
     if free_bytes < needed_bytes:
-        return blocking(
-            "disk", found, "the study ends when the disk is full, at an hour nobody chose", "Make room there."
-        )
+        return blocking("disk", found, "the study will stop when the disk is full", "Make room there.")
     if free_bytes < needed_bytes + logs_bytes:
         return doubtful(
             "disk",
@@ -198,8 +196,8 @@ def _disk(folders: Sequence[FolderSeen]) -> Finding:
 
 def _wanted(seen: FolderSeen) -> str:
     if seen.needed_bytes:
-        return f"; {seen.what} takes about {_size(seen.needed_bytes)}"
-    return f"; {seen.what} comes on top" if seen.has_logs else f"; {seen.what} takes nothing more"
+        return f"; {seen.what}: about {_size(seen.needed_bytes)}"
+    return f"; {seen.what} in addition" if seen.has_logs else f"; {seen.what}: no further space"
 
 
 def _files(seen: LimitsSeen, need: Needed) -> Finding:
@@ -247,7 +245,7 @@ def _tasks(seen: LimitsSeen, need: Needed) -> Finding:
         return doubtful(
             "processes",
             found,
-            "what the service starts beside its layout is not known; where it meets the limit, items fail",
+            "the number of other processes of the service is unknown; items fail if they reach the limit",
             f"Raise {tightest.name}.",
         )
     return fine("processes", found)

@@ -77,8 +77,8 @@ def lock_finding(seen: LockSeen) -> Finding:
         return fine("other-tuner", "none measures here")
     return blocking(
         "other-tuner",
-        f"another tuner has this box: {seen.holder} ({seen.path})",
-        "two studies would measure each other, so the second one is refused",
+        f"another tuner uses this host: {seen.holder} ({seen.path})",
+        "two studies would disturb each other, so tuner refuses the second one",
         "Wait for it, or stop it.",
     )
 
@@ -90,14 +90,14 @@ def port_finding(seen: PortSeen) -> Finding:
         if seen.is_elsewhere:
             return doubtful(
                 "ports",
-                f"nobody listens at {place}, and the service's command names another port",
-                "requests find nobody, unless the service or a hook sees to it",
-                "Name the service's own port there, or start what passes its requests on.",
+                f"nothing listens at {place}, and the service's command names another port",
+                "requests fail, unless the service or a hook starts a listener there",
+                "Name the service's own port there, or start the proxy in front of it.",
             )
         return fine("ports", f"{place} is free")
     if seen.is_elsewhere:
-        return fine("ports", f"{seen.listener} listens at {place}: it stands before the service")
-    effect = "the service cannot listen there: requests go to the other one, and its items would be counted"
+        return fine("ports", f"{seen.listener} listens at {place}, in front of the service")
+    effect = "the service cannot listen there: tuner would measure the other process"
     if seen.is_bound_by_command:
         return blocking(
             "ports",
@@ -118,16 +118,16 @@ def server_finding(seen: ServerSeen) -> Finding:
     place = f"{seen.where} ({seen.named_by})"
     if not seen.problem:
         return fine("servers", f"{place} {seen.told}")
-    effect = "nothing is fed or counted, so no window counts"
+    effect = "tuner cannot feed or count items, so no window is valid"
     if not seen.needed_by_tuner:
-        effect = "where the service needs it, it waits or fails, and so do all layouts"
+        effect = "if the service needs it, all layouts wait or fail"
     if seen.may_be_started and not seen.cure:
         return doubtful(
             "servers", f"{place}: {seen.problem}", effect, "Nothing, if a hook of the study starts it."
         )
     if not seen.needed_by_tuner:
-        return doubtful("servers", f"{place}: {seen.problem}", effect, "Start it, or say where it is.")
-    cure = seen.cure or "Start it, or say where it is."
+        return doubtful("servers", f"{place}: {seen.problem}", effect, "Start it, or correct its address.")
+    cure = seen.cure or "Start it, or correct its address."
     return blocking("servers", f"{place}: {seen.problem}", effect, cure)
 
 
@@ -145,16 +145,16 @@ def _interpreter(seen: InterpreterSeen, place: str) -> Finding:
     if not seen.version:
         return fine(
             "interpreter",
-            f"not known: the command names no Python, or it gives no answer{place}",
-            "the ranking is of whatever runs it; its version is in no record",
+            f"unknown: the command names no Python, or it gives no answer{place}",
+            "no record contains the version of the interpreter that was measured",
         )
     found = f"{seen.version}, GIL {seen.gil}{place}"
     if seen.is_debug:
         return doubtful(
             "interpreter",
             f"{found}, a debug build",
-            "Python code runs slower, so more of an item is bound by the GIL than in production",
-            "Run the service by the build that production has.",
+            "Python code runs slower, so an item holds the GIL longer than in production",
+            "Run the service with the build of production.",
         )
     return fine("interpreter", found)
 
@@ -168,16 +168,16 @@ def _numeric_threads(seen: InterpreterSeen, place: str, n_cores: int) -> Finding
     return fine(
         "numeric-threads",
         f"{known}; {', '.join(VARIABLES)} are not set: by default they compute in {n_cores} threads",
-        "where items use them, each process has these threads beside those of the layout: tuner grid --axis"
-        " omp=1,auto measures fewer",
+        "if items use them, each process has these threads in addition to those of the layout. tuner grid"
+        " --axis omp=1,auto compares fewer threads",
     )
 
 
 def _spawn_path(seen: InterpreterSeen, place: str) -> Finding:
     if not seen.spawn_path:
-        return fine("spawn-path", f"not known{place}: {UNKNOWN.replace('kernel', 'service')}")
+        return fine("spawn-path", f"unknown{place}: {UNKNOWN.replace('kernel', 'service')}")
     found = f"{seen.spawn_path}{place}"
-    holds = "other threads of a process stand still until a child that one starts has begun its program"
+    holds = "all threads of a process stop until a child of one of them has started its program"
     copies = "a child is started by fork: the larger the process, the longer its threads wait"
     effect = {"posix_spawn": holds, "fork+exec": copies}.get(seen.spawn_path, "")
     if effect and seen.gil == "off" and seen.spawn_path == "posix_spawn":
@@ -185,11 +185,11 @@ def _spawn_path(seen: InterpreterSeen, place: str) -> Finding:
     if not effect:
         return fine("spawn-path", found)
     if not seen.starts_children:
-        return fine("spawn-path", found, f"where items start children, {effect}")
+        return fine("spawn-path", found, f"if items start children, {effect}")
     return doubtful(
         "spawn-path",
         found,
-        f"{effect}: threads pay off less than processes",
-        "Leave it where production has it, too. Else let Popen take a process_group (the built-in worker:"
+        f"{effect}: threads gain less than processes",
+        "Leave it if production has it, too. Otherwise call Popen with process_group (the built-in worker:"
         " spawn_path: vfork).",
     )

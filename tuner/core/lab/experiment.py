@@ -277,7 +277,7 @@ def failures_told(experiment: Experiment, failures: Sequence[Failure]) -> list[s
         same = [one.at for one in failures if one.why == why]
         points = "; ".join(map(point_told, dict.fromkeys(same)))
         head = f"{counted(len(same), 'run')} failed ({', '.join(experiment.parameters)}: {points})"
-        told.append(f"{head}, tried again when the file is gone on with: {why}.")
+        told.append(f"{head}, tried again when the file is continued: {why}.")
     return told
 
 
@@ -356,7 +356,7 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run
 def _told_of(model: Model, rows: Sequence[Row]) -> str:
     n = sum(1 for row in rows if row.is_fitted and row.is_disturbed)
     return (
-        f"{model.told} It was fitted to {counted(n, 'row')} measured beside others' work."
+        f"{model.told} It was fitted to {counted(n, 'row')} measured while other work ran."
         if n
         else model.told
     )

@@ -114,7 +114,7 @@ class Gnocchi:
             "For each store the row of one thread gives how long an operation computes and how long it waits."
         )
         if costs is None:
-            return Model(modelled, frozenset(alone), f"{told} No pool was run beside one.")
+            return Model(modelled, frozenset(alone), f"{told} No larger pool was measured.")
         told += (
             " The rest is a first-come, first-served line for the GIL: a pool costs "
             f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each started "
@@ -139,7 +139,7 @@ class Gnocchi:
         measured = {row.at: row.measured for row in rows if row.measured}
         costs = pool_costs(measured)
         if costs is None:
-            raise NotRunError("no pool was run beside one thread")
+            raise NotRunError("no pool was measured, only one thread")
         pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
         waits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
         told, wrong = _held(measured, costs)
@@ -227,7 +227,7 @@ def _rule(runs: Measured) -> Finding:
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
-        return Finding(claim, None, "No pool was run beside one thread.")
+        return Finding(claim, None, "No pool was measured, only one thread.")
     told, wrong = _held(runs, costs)
     n_rows = sum(1 for at in runs if n_threads_of(at) > 1)
     n_fitted = len(set(pool_rows(runs)) & set(told))

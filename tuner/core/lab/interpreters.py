@@ -129,7 +129,7 @@ class OnInterpreters:
             if change.is_sure
         ]
         told.append(
-            f"What the interpreter alone changes, for certain: {'; '.join(sure) if sure else 'nothing'}."
+            f"Significant effects of the interpreter alone: {'; '.join(sure) if sure else 'nothing'}."
         )
         return " ".join(told)
 

@@ -136,7 +136,7 @@ class PiPools:
             return Model(
                 {},
                 frozenset(),
-                "It takes three rows, of which these runs have not all: a job alone, "
+                "This needs three rows, which these runs do not all have: a job alone, "
                 "with and without sleeps, and as many as cores.",
             )
         alone, all_cores, asleep = (runs[at]["ratio"].median for at in _FITTED[:3])

@@ -80,7 +80,7 @@ def bound_told(seen: Seen, box: str) -> str:
     """What stops one process of many threads: its GIL, or the cores before it."""
     known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
-        return "the bottleneck is not known"
+        return "the bottleneck is unknown"
     demands, machine = known
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s

@@ -43,7 +43,7 @@ class Demands:
             if not 0 <= value < float("inf"):
                 raise ValueError(f"{one.name} should be 0 or more, got {value!r}")
         if self.total_s <= 0:
-            raise ValueError("an item asks for nothing at all")
+            raise ValueError("an item has no demand")
         if self.n_gil_visits < 1 or self.cv_ratio > 1:
             raise ValueError("n_gil_visits should be 1 or more, and cv_ratio at most 1")
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from tuner.core.strategy import Goal, Strategy
 
 STRATEGIES = {
-    "race": "measures what decides something, stops when the answer is known",
+    "race": "measures the layouts that decide the result, stops when it is known",
     "all": "every layout once per block, in random order; sized by power analysis, or N windows",
     "in-order": "one layout after the other, as in 2014: one window each, or N windows",
-    "successive-halving": "rounds of equal cost, the better half goes on: 10 windows per layout, or N",
-    "f-race": "drops what a test on ranks finds worse; one is left, or N windows are over (2000)",
+    "successive-halving": "rounds of equal cost, the better half continues: 10 windows per layout, or N",
+    "f-race": (
+        "drops layouts that a rank test finds worse, until one is left or N windows are measured (2000)"
+    ),
 }
 
 

@@ -172,4 +172,4 @@ def idle_told(n_blocks: int, n_boxes: int) -> str | None:
         told = "the last block" if n_busy == 1 else f"the last {told}"
     keep = "keeps" if n_busy == 1 else "keep"
     whole = counted(n_blocks + n_boxes - n_busy, "block")
-    return f"{told} {keep} {n_busy} of {n_boxes} boxes busy; {whole} take no longer"
+    return f"{told} {keep} {n_busy} of {n_boxes} hosts busy; {whole} take no longer"

@@ -44,11 +44,11 @@ def strategy_of(study: StudyRecord) -> Strategy:
     if study.strategy in ("aa", "check"):
         raise ConfigError(
             f"this file was begun by tuner {study.strategy}, and is no study of layouts",
-            hint=f"Go on with it by tuner {study.strategy} --resume.",
+            hint=f"Continue it with tuner {study.strategy} --resume.",
         )
     raise ConfigError(
-        f"the study asks for the strategy {study.strategy}, which this tuner does not have",
-        hint="Go on with the tuner that began it.",
+        f"the study needs the strategy {study.strategy}, which this tuner does not support",
+        hint="Continue with the tuner that started it.",
     )
 
 
@@ -67,6 +67,6 @@ def spreading_strategy_of(study: StudyRecord) -> SpreadingStrategy:
 
         return FleetGrid(goal_of(study), study.seed, study.n_blocks, study.windows_per_launch)
     raise ConfigError(
-        f"the study asks for the strategy {study.strategy}, which this tuner does not have for several boxes",
-        hint="Go on with the tuner that began it.",
+        f"the study needs the strategy {study.strategy}, which this tuner does not support on several hosts",
+        hint="Continue with the tuner that started it.",
     )

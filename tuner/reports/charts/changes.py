@@ -54,7 +54,7 @@ def changes_picture(
         end += 18
         signs += words(f"{left_out} more layouts are in the table.", left, end, class_="s m")
     body = "".join([*parts, signs])
-    return Picture(name, "What changed of each layout", _summary(found, shown), width, end + 8, body)
+    return Picture(name, "Change of each layout", _summary(found, shown), width, end + 8, body)
 
 
 def _row(label: str, ratio: Estimate, told: str, scale: Scale, y: float, left: float, width: float) -> str:
@@ -78,9 +78,9 @@ def _legend(ratios: list[Estimate]) -> list[tuple[str, str]]:
     if any(is_surely_changed(one) for one in ratios):
         found.append((element("g", diamond(), class_="best"), "surely changed"))
     if any(one.low is not None and not is_surely_changed(one) for one in ratios):
-        found.append((dot(), "may be luck"))
+        found.append((dot(), "not significant"))
     if any(one.low is None for one in ratios):
-        found.append((ring(), "nothing tells its noise"))
+        found.append((ring(), "unknown noise"))
     return found
 
 

@@ -33,7 +33,7 @@ def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = 
     parts = [
         element("path", d=band, class_="band"),
         y_axis(up, left, side - 8, "measured, items per 10 min"),
-        x_axis(along, 30, side - 44, "predicted without having seen it"),
+        x_axis(along, 30, side - 44, "predicted without its own data"),
         line(along(low), up(low), along(high), up(high), "guide"),
     ]
     named = []

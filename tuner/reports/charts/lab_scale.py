@@ -113,4 +113,4 @@ SIGNS = [
     (dot(), "measured here, with the range of the runs"),
     (dash(), "model, fitted to a few measured points"),
 ]
-SIMULATED_SIGN = (diamond(), "simulated, likewise")
+SIMULATED_SIGN = (diamond(), "simulated, same claim")

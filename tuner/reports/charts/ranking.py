@@ -99,7 +99,7 @@ def _intervals(ranking: Ranking) -> str:
     level = level_of(ranking)
     if ranking.best is None or all(row.of_best is None for row in ranking.rows):
         return f"with {level} intervals"
-    return f"{level} intervals beside {ranking.best.layout}"
+    return f"{level} intervals against {ranking.best.layout}"
 
 
 def _least(row: RankedLayout, ranking: Ranking) -> float | None:
@@ -127,7 +127,7 @@ def _legend(rows: list[RankedLayout], ranking: Ranking) -> list[tuple[str, str]]
     if any(row.group == "slower" for row in rows):
         found.append((dot(), f"{group_name('slower', ranking.objective)}: it ends below the best"))
     if any(_least(row, ranking) is not None for row in rows):
-        found.append((line(-7, 0, 7, 0, "inner"), "at least so much, each by itself"))
+        found.append((line(-7, 0, 7, 0, "inner"), "lower bound of each layout alone"))
     if any(row.of_best is not None and row.of_best.ratio.low is None for row in open_):
         found.append((dot(), "no interval: too few launches"))
     if any(row.is_kept_out for row in rows):
@@ -156,4 +156,4 @@ def _label(row: RankedLayout, ranking: Ranking) -> str:
 def _summary(rows: list[RankedLayout], ranking: Ranking) -> str:
     unit = unit_of(ranking)
     first = ", ".join(f"{row.layout} {items(_mean(row, ranking))}" for row in rows[:3])
-    return f"One line a layout, in groups, {unit}: {first}. The table beside it has all figures."
+    return f"One line per layout, in groups, {unit}: {first}. The table next to it has all figures."

@@ -66,13 +66,13 @@ def shares_picture(
     parts.append(line(left, _TOP - 4, left, bottom, "axis"))
     entries = [(_sign(share, name), SHARES[share]) for share in used]
     signs, end = legend(entries, left, bottom + 20, width)
-    signs += words("~: by the model, all else measured.", left, end + 18, class_="s m")
+    signs += words("~: from the model; all else is measured.", left, end + 18, class_="s m")
     if len(found.diagnoses) > len(shown):
         more = f"{len(found.diagnoses) - len(shown)} more layouts are in the table."
         signs += words(more, left, end + 36, class_="s m")
         end += 18
     defs = element("defs", *(_pattern(share, name) for share in used if _LOOKS[share][1]))
-    title = "What the threads of each layout spend their time on"
+    title = "Time of the threads of each layout"
     return Picture(name, title, _summary(shown), width, end + 26, "".join([defs or "", *parts, signs]))
 
 

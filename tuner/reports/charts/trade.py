@@ -46,7 +46,7 @@ def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone
     picture = trade_picture(overview, cost, width=width)
     if picture is None:
         title = f"Throughput against {_WORDS[cost]}"
-        picture = nothing_picture(f"trade-{cost}", title, f"The {_WORDS[cost]} of no layout is known.", width)
+        picture = nothing_picture(f"trade-{cost}", title, f"No layout has a known {_WORDS[cost]}.", width)
     return picture.svg(standalone=standalone)
 
 
@@ -186,9 +186,9 @@ def _legend(points: Sequence[_Point], has_front: bool) -> list[tuple[str, str]]:
         (
             "front",
             element("g", diamond(6), class_="best"),
-            "surely on the front: nothing is faster and cheaper",
+            "on the front: nothing is faster and cheaper",
         ),
-        ("open", dot(), "cannot be told"),
+        ("open", dot(), "undecided"),
         ("beaten", ring(), "beaten: another is faster and cheaper"),
         ("out", cross(), "not shown to keep the limits"),
         ("unknown", dot(), "not ranked" if has_front else "a layout"),

@@ -26,11 +26,11 @@ def ansible(rollout: Rollout) -> str:
         f"{name}_stop_wait_s: {rollout.stop_wait_whole_s}",
         f"{name}_stop_as_group: {'true' if rollout.stop_as_group else 'false'}",
     ]
-    number = ["process stands for a program's number: loop over range(programs) with it as loop_var."]
+    number = ["process is the number of a program: loop over range(programs) with it as loop_var."]
     texts = (*rollout.command, *environment.values())
     about = told(
         rollout,
-        "As group_vars or vars_files; the command is started as often as programs says.",
+        "As group_vars or vars_files; start the command once for each of programs.",
         *(number if any(PROCESS in text for text in texts) else []),
         *limits_told(rollout),
     )

@@ -17,7 +17,7 @@ def alike(rollout: Rollout, replicas: str) -> Rollout:
     if rollout.alone_command is not None:
         rollout = replace(rollout, command=rollout.alone_command)
     if rollout.is_numbered:
-        raise Unfit(f"each of its {rollout.n_programs} programs is told its number, and {replicas} have none")
+        raise Unfit(f"each of its {rollout.n_programs} programs needs its number, but {replicas} have none")
     return rollout
 
 
@@ -31,7 +31,7 @@ def on_command(rollout: Rollout) -> list[str]:
     if rollout.is_command_needed:
         return ["It goes before the image's own: put its ENTRYPOINT first, where that is a script of yours."]
     return [
-        f"The command stays as it is, and was in the study: {shown(rollout.command)}",
+        f"The command stays unchanged; in the study it was: {shown(rollout.command)}",
         *overriding(rollout, "these variables"),
     ]
 

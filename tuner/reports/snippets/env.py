@@ -27,11 +27,13 @@ def env(rollout: Rollout) -> str:
             the readers of such files do not read alike.
     """
     if rollout.is_command_needed:
-        raise Unfit(f"{rollout.service} is told its layout by its command, and such a file holds none")
+        raise Unfit(
+            f"{rollout.service} gets its layout from its command, but such a file contains no command"
+        )
     if numbers := rollout.numbered_variables:
-        raise Unfit(f"{', '.join(numbers)} says a program's number, and such a file is one for all")
+        raise Unfit(f"{', '.join(numbers)} contains a program's number, but all programs share this file")
     if not rollout.unnumbered_environment:
-        raise Unfit(f"{rollout.service} is told nothing by its environment")
+        raise Unfit(f"{rollout.service} gets no settings from its environment")
     lines = [f"{name}={_value(name, value)}" for name, value in rollout.unnumbered_environment.items()]
     several = rollout.n_programs > 1
     about = told(

@@ -48,6 +48,4 @@ def _on_stop(rollout: Rollout) -> list[str]:
     if rollout.stop_signal == "TERM":
         return on_signal(rollout)
     signal = f"SIG{rollout.stop_signal}"
-    return [
-        f"It is to be stopped by {signal}, and Kubernetes sends what the image says: STOPSIGNAL {signal}."
-    ]
+    return [f"Stop it with {signal}. Kubernetes sends the signal that the image names: STOPSIGNAL {signal}."]

@@ -27,7 +27,7 @@ def procfile(rollout: Rollout) -> str:
             f"{name}_{n}: exec {shlex.join([numbered(word, str(n)) for word in words])}"
             for n in range(rollout.n_programs)
         ]
-        how = [f"A line for each of the {rollout.n_programs} programs, as they are told their numbers."]
+        how = [f"One line for each of the {rollout.n_programs} programs, because each needs its number."]
     else:
         lines = [f"{name}: exec {shlex.join(words)}"]
         how = [f"{rollout.n_programs} of them: honcho start -c {name}={rollout.n_programs}"] * several

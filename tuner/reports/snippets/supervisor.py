@@ -47,7 +47,7 @@ def supervisor(rollout: Rollout) -> str:
         *(
             []
             if rollout.directory
-            else ["directory= is to be where the command finds what it is told to run."]
+            else ["Set directory= to the folder in which the command finds its files."]
         ),
         *limits_told(rollout),
     )

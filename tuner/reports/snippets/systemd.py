@@ -30,7 +30,7 @@ def systemd(rollout: Rollout) -> str:
     ]
     about = told(
         rollout,
-        f"As /etc/systemd/system/{unit}.d/50-tuner.conf, beside your own {unit}; then systemctl"
+        f"As /etc/systemd/system/{unit}.d/50-tuner.conf, in addition to your {unit}; then systemctl"
         " daemon-reload, and restart it.",
         *(_instances(name, rollout.n_programs) if several else []),
         *_on_command(rollout),

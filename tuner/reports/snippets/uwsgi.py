@@ -28,5 +28,5 @@ def uwsgi(rollout: Rollout) -> str:
 
 def _value(name: str, value: str) -> str:
     if "$(" in value or "@(" in value or value != value.strip():
-        raise Unfit(f"{name} has what uWSGI fills in, $( or @(, or a blank at its ends")
+        raise Unfit(f"{name} contains $( or @(, which uWSGI replaces, or a blank at one end")
     return printable(value, name).replace("%", "%%")

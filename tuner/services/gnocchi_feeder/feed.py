@@ -79,7 +79,7 @@ def main() -> None:
     conf.register_cli_opts([cfg.IntOpt("metrics", min=1), cfg.StrOpt("policy")])
     conf = service.prepare_service(conf=conf, log_to_std=True)
     if conf.incoming.driver != "redis":
-        sys.exit(f"incoming is {conf.incoming.driver}; only what waits in Redis can be counted")
+        sys.exit(f"incoming is {conf.incoming.driver}; tuner can only count items that wait in Redis")
     index = indexer.get_driver(conf)
     metrics = own_metrics(index, conf.metrics, conf.policy)
     client, _ = redis.get_client(conf.incoming)

@@ -221,7 +221,7 @@ class Inspect:
     def _all_of(self, names: list[str]) -> list[str]:
         if len(names) > len(set(names)):
             twice = next(name for name in names if names.count(name) > 1)
-            raise Wrong(f"two nodes are called {twice}: give each a name of its own (-n)")
+            raise Wrong(f"two nodes are called {twice}: give each a unique name (-n)")
         if len(names) > self._n_nodes:
             raise Wrong(f"{len(names)} nodes answer, and there should be {self._n_nodes}: {', '.join(names)}")
         if len(names) < self._n_nodes:
@@ -293,7 +293,7 @@ class Events:
             if counts is None or not isinstance(name, str) or name in self.others or len(name) > LONGEST_NAME:
                 continue
             if len(counts) >= MOST_NODES and name not in counts:
-                raise ValueError(f"more than {MOST_NODES} nodes told of tasks")
+                raise ValueError(f"more than {MOST_NODES} nodes reported tasks")
             counts[name] = counts.get(name, 0) + 1
 
 

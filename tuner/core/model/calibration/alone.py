@@ -53,21 +53,22 @@ def check_clocks(windows: Sequence[Clocks]) -> None:
     """
     if not windows:
         raise ConfigError(
-            "there is no window to calibrate on", hint="tuner rank says why windows do not count."
+            "there is no valid window to calibrate on",
+            hint="tuner rank prints the reasons of invalid windows.",
         )
     if not any(window.service_cpu_s > 0 for window in windows):
         n_windows = sum(window.n_windows for window in windows)
         raise ConfigError(
-            f"none of the {counted(n_windows, 'window')} says what CPU the service used: no demand can be"
-            " told",
+            f"none of the {counted(n_windows, 'window')} has the CPU use of the service, so no demand can be"
+            " estimated",
             hint="Measure again where tuner may read the workers' files in /proc (hidepid, another user).",
         )
     variants = sorted({window.layout.variant for window in windows})
     if len(variants) > 1:
-        told = ", ".join(variant or "as it is" for variant in variants)
+        told = ", ".join(variant or "no variant" for variant in variants)
         raise ConfigError(
             f"the windows are of {len(variants)} variants of the service ({told}): items of each differ",
-            hint="Calibrate each variant by itself.",
+            hint="Calibrate each variant separately.",
         )
 
 
@@ -180,36 +181,41 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
     notes = []
     if total.source == "service":
         notes.append(
-            "The CPU of workers and children was not kept apart: all of it is taken for Python with the GIL."
+            "The CPU of workers and children was not separated: all of it counts as Python with the GIL."
         )
     if total.source == "probe":
         notes.append(
-            "The CPU of workers and children is what the items told the probe, not the kernel's clocks."
+            "The CPU of workers and children was reported by the items through the probe, not by the"
+            " kernel's clocks."
         )
     if total.source == "kernel" and total.own_s < _HIDDEN_RATIO * total.service_s:
         notes.append(
             f"The processes that supervisord started used {percent(total.own_s / total.service_s)} of the"
-            " service's CPU. If they only start the real workers (a shell, a master), these are taken for"
-            " children: say so in the config (workers: children), or start the workers themselves."
+            " service's CPU. If they only start the real workers (a shell, a master), these count as"
+            " children: set workers: children in the config, or start the workers directly."
         )
     if total.blocked_s is None:
         notes.append(
-            "Uninterruptible waiting was not seen: it counts as sleep, and the load is predicted without it."
+            "Uninterruptible waiting was not measured: it counts as sleep, and the predicted load is"
+            " without it."
         )
     notes += backend_notes(total)
     if n_launches == 1:
         notes.append(
-            f"One launch: how they differ was not seen; {percent(ASSUMED_LAUNCH_SD)} for each clock is"
-            " assumed."
+            "There was one launch, so the variation between launches is unknown;"
+            f" {percent(ASSUMED_LAUNCH_SD)}"
+            " for each clock is assumed."
         )
     if machine.has_gil:
         notes.append(
-            "1x1 cannot tell Python that lets go of the GIL: all CPU of the workers is taken to hold it."
+            "1x1 does not show Python code that releases the GIL: all CPU of the workers counts as"
+            " holding it."
         )
     if total.own_s + total.children_s > 1.02 * total.residence_s:
         notes.append(
             f"An item used {total.own_s + total.children_s:.3g} s of CPU in {total.residence_s:.3g} s:"
-            " workers and children (or backends) compute side by side. The model does not know that: 1x1 is"
-            " predicted too slow."
+            " workers and children (or backends) compute at the same time. The model does not"
+            " include that, so"
+            " it predicts 1x1 too slow."
         )
     return notes

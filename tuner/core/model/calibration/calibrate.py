@@ -123,7 +123,7 @@ def calibrate_jointly(
     if len(layouts) == 1:
         if layouts[0].total_threads > 1:
             raise ConfigError(
-                f"{layouts[0]} alone cannot tell what an item asks for from how items meet each other",
+                f"{layouts[0]} alone cannot separate the demand of an item from the contention between items",
                 hint="Measure 1x1 too, or a few layouts (--layouts 1x1,1x4,4x1).",
             )
         return calibrate_alone(clocks, machine, name=name, sampling=sampling)
@@ -242,7 +242,7 @@ def _notes(problem: Problem, fit: Fit, has_no_anchor: bool) -> tuple[str, ...]:
     smallest = min(problem.items, key=lambda one: (one.total_threads, one.threads))
     notes += backend_notes(problem.items[smallest])
     if has_no_anchor:
-        notes.append("1x1 was not measured: what an item asks for rests on the model of how items meet.")
+        notes.append("1x1 was not measured: the demands of an item depend on the model of contention.")
     if problem.machine.has_gil and sqrt((fit.root[1] ** 2).sum()) > _SHARE_UNKNOWN_SD:
         notes.append(
             "No layout shows how much of the workers' CPU lets go of the GIL: a process of many threads does."

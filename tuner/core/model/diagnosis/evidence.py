@@ -34,14 +34,14 @@ from tuner.core.tally import (
     told_by,
 )
 
-NO_WINDOWS = "No window of this file counts, so it cannot tell what binds the layouts."
+NO_WINDOWS = "This file has no valid window, so the bottlenecks are unknown."
 NO_CLOCKS = (
-    "What binds the layouts is not known: no window of this file tells the CPU of workers from that of their"
-    " children. It was measured by an older tuner; a new study will tell."
+    "The bottlenecks are unknown: no window of this file separates the CPU of workers from that of their"
+    " children. An older tuner measured it; a new study has these figures."
 )
 AT_A_RATE = (
-    "What binds the layouts is not known: requests came at a rate, and threads wait for them, too. A study"
-    " in a closed loop (without a rate) will tell."
+    "The bottlenecks are unknown: requests were sent at a rate, so threads also wait for requests. A study"
+    " in a closed loop (without a rate) shows them."
 )
 
 
@@ -88,7 +88,7 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if self.length_s <= 0 or self.n_items <= 0:
-            raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s say nothing")
+            raise ValueError(f"{self.layout}: {self.n_items} items in {self.length_s} s are no evidence")
 
     @property
     def shape(self) -> Layout:

@@ -22,8 +22,8 @@ from tuner.core.worker_facts import has_gil
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
 GIL_ASSUMED = (
-    "Which interpreter the workers run was not found out: each process is taken to have a GIL. If they have"
-    " none (another language, free-threaded Python behind a wrapper), what is said of it does not hold."
+    "The interpreter of the workers is unknown, so each process is assumed to have a GIL. If they have none"
+    " (another language, free-threaded Python behind a wrapper), statements about the GIL do not hold."
 )
 
 

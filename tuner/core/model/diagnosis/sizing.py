@@ -114,7 +114,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
         )
         of = f" of {counted(each, 'thread')}" if has_threads else ""
         outside = beyond(Layout(processes or most, each, has_threads=has_threads))
-        what = f"{'process' if processes == 1 else 'processes'}{of} that fill the box"
+        what = f"{'process' if processes == 1 else 'processes'}{of} that fill the host"
         reason = _cores_reason(demands, machine)
         rules.append(Rule(kind, what, processes, reason, outside, machine.cores, most))
     rules.append(_by_utilization(demands, machine, seen, "threads" if has_threads else "processes"))

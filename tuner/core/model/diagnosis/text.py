@@ -30,7 +30,7 @@ _DOING: dict[Share, str] = {
     "gil_line": "wait for the GIL",
     "asleep": "sleep",
     "blocked": "wait uninterruptibly (a disk, a network file system)",
-    "contended": "wait beyond what an item alone does (a lock, a database)",
+    "contended": "wait longer than an item alone does (a lock, a database)",
     "elsewhere": "wait or sleep",
 }
 _OF_BACKENDS: tuple[Share, ...] = ("blocked", "contended")
@@ -94,7 +94,7 @@ def _cores(of: Diagnosis) -> str:
         many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
     told = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
     if of.others_cores > of.cores * _OTHERS:
-        told += f", others use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
+        told += f", other processes use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
         if of.backend_cores > of.cores * _OTHERS:
             told += f" (the backends of the config {of.backend_cores:.2g})"
     line = of.n_threads("core_line")
@@ -111,7 +111,7 @@ def _waiting(of: Diagnosis) -> str:
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
         strangers = of.others_cores - of.backend_cores
-        full = f"others keep {strangers:.2g} of {counted(of.cores, 'core')} busy, and make way"
+        full = f"other processes use {strangers:.2g} of {counted(of.cores, 'core')}, but hardly slow it"
     more = "threads" if (of.shape or of.layout).has_threads else "processes"
     gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
     if of.load is not None and of.load.takes_many:

@@ -68,9 +68,9 @@ class MemoryFit:
     def untold(self) -> str:
         """What cannot be told apart, in a sentence; empty when everything can."""
         if "thread" not in self.told:
-            return "What a further thread takes cannot be told from the layouts that were measured."
+            return "The memory of a further thread cannot be estimated from the measured layouts."
         if "child" not in self.told:
-            return "What a running child takes cannot be told from what its thread or process takes."
+            return "The memory of a running child cannot be separated from that of its thread or process."
         return ""
 
 

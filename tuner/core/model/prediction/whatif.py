@@ -91,22 +91,22 @@ class WhatIf:
             before_s = getattr(demands, field)
             if change.factor != 1 and not before_s:
                 raise ConfigError(
-                    f"--{change.name} x{change.factor:g}: an item has no {called} that is known:"
-                    " any share of it is nothing",
-                    hint=f"Say how much there is to be, as --{change.name} +10ms, or leave it out.",
+                    f"--{change.name} x{change.factor:g}: an item has no known {called}, so"
+                    " a factor has no effect",
+                    hint=f"Add an amount, as --{change.name} +10ms, or leave it out.",
                 )
             after_s = before_s * change.factor + change.plus_s
             if after_s < 0:
                 raise ConfigError(
-                    f"--{change.name} {change.plus_s:g}s: {called} takes {before_s * change.factor:.3g} s"
-                    " of an item, and cannot take less than nothing",
-                    hint=f"Take less away, or write --{change.name} x0." if before_s else "Leave it out.",
+                    f"--{change.name} {change.plus_s:g}s: {called} is {before_s * change.factor:.3g} s"
+                    " of an item and cannot become negative",
+                    hint=f"Subtract less, or write --{change.name} x0." if before_s else "Leave it out.",
                 )
             try:
                 demands = replace(demands, **{field: after_s})
             except ValueError as error:
                 raise ConfigError(
-                    f"--{change.name} leaves nothing that an item asks for", hint="Leave some of it."
+                    f"--{change.name} leaves an item without any demand", hint="Leave some of it."
                 ) from error
 
 
@@ -131,7 +131,7 @@ def parse_change(name: str, text: str) -> Change:
     if match is not None:
         factor = float(match[1])
         if factor > _LARGEST_FACTOR:
-            raise ConfigError(f"--{name} {text}: more than x{_LARGEST_FACTOR:g} is no what-if")
+            raise ConfigError(f"--{name} {text}: the largest factor is x{_LARGEST_FACTOR:g}")
         return Change(name, factor=factor)
     if compact[:1] in ("+", "-"):
         try:

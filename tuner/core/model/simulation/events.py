@@ -263,6 +263,6 @@ class _Network:
     def _begin_turn(self, process: int) -> None:
         if self.now_s > self._last_turn_s:
             raise ValueError(
-                "switch_interval_s is too short for the clock to tell after so long; let it be longer"
+                "switch_interval_s is below the resolution of the clock after this time; increase it"
             )
         self._turn_ends[process] = self.now_s + self._turn_s
