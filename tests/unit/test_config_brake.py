@@ -63,7 +63,7 @@ def test_what_a_study_keeps_of_part_of_it(tmp_path: Path, text: str) -> None:
         ("{load: 4, timeout: 5s}", "brake.timeout: " + wording("config.without-command")),
         (
             "{load: 4, then: leave}",
-            wording("config.none-of", text="leave", known="stop, leave-out", meant="leave-out"),
+            wording("config.none-of-these", text="leave", known="stop or leave-out", meant="leave-out"),
         ),
         ("{load: 4, hold: 5s}", wording("config.did-you-mean", meant="holds")),
         ("{command: []}", wording("config.names-no-program")),

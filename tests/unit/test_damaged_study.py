@@ -278,7 +278,7 @@ ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELEC
             wording("study-file.not-a-table-of-tuner", table="provenance"),
         ),
         ("PRAGMA user_version = 0", wording("study-file.version-0")),
-        ("PRAGMA user_version = 8", wording("study-file.not-as-written", what="what was asked for")),
+        ("PRAGMA user_version = 8", wording("study-file.not-as-written", what="the record of the study")),
         ("UPDATE study SET config = CAST(x'ff00fe' AS TEXT)", "UTF-8"),
     ],
     ids=key_of,
@@ -645,7 +645,7 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
 def test_a_study_that_is_refused_is_closed_at_once(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE study SET seed = seed + 1")
-    with raises(ConfigError, wording("study-file.not-as-written", what="what was asked for")) as caught:
+    with raises(ConfigError, wording("study-file.not-as-written", what="the record of the study")) as caught:
         SqliteStore.open(file)
 
     held = {os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd")}

@@ -38,7 +38,7 @@ def test_the_ranking_says_on_how_many_boxes_and_for_which_it_holds(file: Path) -
     text = render_ranking(record, ranking, "simple")
 
     assert {row.layout: row.rank for row in ranking.rows} == {B: 1, C: 2, A: 3}
-    assert " on 3 boxes, " in text.splitlines()[0]
+    assert " on 3 hosts, " in text.splitlines()[0]
     assert wording("fleet.holds-for-boxes-like-these") in text
     assert "\nbox-2 " in text
 

@@ -206,7 +206,7 @@ def test_the_page_says_what_to_do_with_the_answer() -> None:
     asked = runbook_study.overview(max_load="30")
     told = told_to_do(asked)
 
-    assert told.startswith("4x6@gthread can be put in use.")
+    assert told.startswith("4x6@gthread can be used now.")
     assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
     assert wording("rank.least-memory") in unescape(render_page(asked))
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))

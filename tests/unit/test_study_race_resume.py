@@ -26,7 +26,7 @@ from tuner.core.strategies.of_study import strategy_of
 from tuner.core.strategy import Answer, Observed, Proposal, Strategy
 from tuner.study import StudyOutcome, recalled, run_study
 
-from ..wording import start_of, wording
+from ..wording import wording
 from .cut_off import cut_clock, kept
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
@@ -186,7 +186,7 @@ def test_a_file_of_another_version_loses_nothing_and_goes_on_from_what_was_measu
     assert n_blocks >= 3
     assert store.windows()[: len(before)] == before
     (told,) = [text for slug, text in progress.warnings if slug == "chosen-otherwise"]
-    assert wording("grid.blocks-are-not-what-was-asked", value=n_blocks - 1) in start_of(told)
+    assert wording("grid.blocks-are-not-what-was-asked", value=n_blocks - 1) in told
     assert {window.block for window in store.windows()[len(before) :]} == {n_blocks, n_blocks + 1}
     known = recalled(store, Greedy(contrary=True, n_blocks=n_blocks + 2))
     assert known.otherwise == tuple(range(1, n_blocks))

@@ -56,7 +56,7 @@ def boxes_asked_for(question: Question, known: Sequence[str]) -> frozenset[str]:
             if name not in known:
                 near = get_close_matches(name, known, n=1)
                 said = f"Did you mean {near[0]}? " if near and len(known) > 1 else ""
-                those = f"Its hosts are {', '.join(known)}." if known else "It has used no host yet."
+                those = f"The hosts are {', '.join(known)}." if known else "It has used no host yet."
                 raise ConfigError(f"{option}: this study has no host {name!r}", hint=said + those)
     left = frozenset(question.boxes or known) - frozenset(question.without_boxes)
     if known and not left:

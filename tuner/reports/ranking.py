@@ -123,7 +123,7 @@ def reading_table(ranking: Ranking, *, with_group: bool = True) -> Table:
     headers = [
         *(["group"] if with_group else []), "layout", "items/CPU s" if per_cpu else "items/10 min",
         f"{level_of(ranking)} interval", *decide, "load (max)", *sixth, "CPU", *bound, "memory",
-        "windows", "void",
+        "windows", "invalid",
     ]  # fmt: skip
     with_current = ranking.current is not None
     if with_current:

@@ -112,7 +112,7 @@ def no_launch_cgroup(layout: Layout, why: str) -> str:
 @warning(
     "no-live-file",
     "`tuner watch` does not show the current launch; the study is not affected.",
-    "Free some space, or check who owns the folder.",
+    "Free some space, or check the owner of the folder.",
 )
 def no_live_file(path: object, error: str | None) -> str:
     return f"cannot write {path}: {error}"

@@ -26,7 +26,7 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
     if best is not None and layout != best.layout:
         doubts.append(f"Not the study's first: that is {best.layout}.")
     if study.provenance.get("quick") == "true":
-        doubts.append("A first look with short windows, not an answer to act on.")
+        doubts.append("A first look with short windows: not a result to act on.")
     if study.cores > study.box_cores:
         doubts.append(f"Layouts for {study.cores} cores, measured on {study.box_cores:g}.")
     doubts += [*no_evidence_told(ranking), *doubts_told(study, ranking)]

@@ -245,6 +245,6 @@ def _notes(problem: Problem, fit: Fit, has_no_anchor: bool) -> tuple[str, ...]:
         notes.append("1x1 was not measured: the demands of an item depend on the model of contention.")
     if problem.machine.has_gil and sqrt((fit.root[1] ** 2).sum()) > _SHARE_UNKNOWN_SD:
         notes.append(
-            "No layout shows how much of the workers' CPU lets go of the GIL: a process of many threads does."
+            "No layout shows the share of CPU in code that releases the GIL: a process of many threads does."
         )
     return tuple(notes)
