@@ -353,7 +353,11 @@ def test_a_check_compares_with_the_options_that_made_the_section(typed: Typed, s
 
 
 def test_resume_takes_no_options_that_would_change_the_study(typed: Typed, study_file: Path) -> None:
-    is_told(typed("grid", "--resume", study_file, "--window", "77s"), "--window: not what", "study.window: ")
+    is_told(
+        typed("grid", "--resume", study_file, "--window", "77s"),
+        "--window differs from the settings",
+        "study.window: ",
+    )
     is_told(typed("grid", "other.yaml", "--resume", study_file), "cannot read the config other.yaml")
 
 

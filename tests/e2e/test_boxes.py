@@ -28,7 +28,7 @@ def test_the_ranking_names_the_box_that_is_slower_and_a_look_at_the_others_does_
     assert (told.returncode, others.returncode) == (0, 0)
     assert "box-3 is 14 % slower (" in told.stdout
     assert wording("fleet.than-on-average") not in others.stdout
-    assert " on 2 boxes, " in others.stdout
+    assert " on 2 hosts, " in others.stdout
 
 
 def test_one_box_is_ranked_as_if_it_were_alone_and_says_so(tuner: Typed) -> None:
@@ -61,5 +61,5 @@ def test_a_fleet_that_is_over_can_be_watched(tuner: Typed) -> None:
     told = tuner("watch", "s.tuner.db", "--once", terminal=io.StringIO())
 
     assert told.returncode == 0
-    assert " on 3 boxes, " in told.stdout
+    assert " on 3 hosts, " in told.stdout
     assert "last   box-3: " in told.stdout

@@ -181,7 +181,7 @@ def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: P
         (("--study", "old.tuner.db"), "Error: old.tuner.db exists already, and a study is never overwritten"),
         (
             ("--cores", "2", "--budget", "10s"),
-            "Error: one block of the 5 layouts takes 7m3s at least, starts",
+            "Error: one block of the 5 layouts needs at least 7m3s, starts",
         ),
     ],
 )

@@ -81,7 +81,7 @@ def test_seeded_studies_decide_the_same(
 
     with closing(open_store(tmp_path / "s.tuner.db", read_only=True)) as store:
         launches = [(launch.block, launch.position, str(launch.layout)) for _, launch in store.launches()]
-        windows = [(str(one.layout), one.n_done, [str(void) for void in one.void]) for one in store.windows()]
+        windows = [(str(one.layout), one.n_done, [void.slug for void in one.void]) for one in store.windows()]
         facts = dataclasses.asdict(store.study())
     assert done.returncode in (0, 5), done.stderr
     kept = {

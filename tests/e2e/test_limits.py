@@ -87,7 +87,7 @@ def test_items_per_cpu_second_can_be_the_objective(typed: Typed, study: Path) ->
         (("--objective", "speed"), "Error: --objective: no such objective: 'speed'\n"),
         (("--costs", "disk"), "Error: --costs: no such cost: 'disk'\n"),
         (("--within", "2"), "Error: --within: '2' is not a margin above 0 and below 50 %\n"),
-        (("--within", "1%"), "Error: --within: the margin in which layouts match on costs, or on other"),
+        (("--within", "1%"), "Error: --within needs --costs, or a fleet"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_one_line(

@@ -112,7 +112,7 @@ def test_a_simulated_study_has_no_metrics(typed: Typed) -> None:
 
     done = typed("grid", "--simulate", profile, "--metrics", "9188")
 
-    assert (done.returncode, "in no time" in done.stderr) == (2, True)
+    assert (done.returncode, "--simulate" in done.stderr) == (2, True)
 
 
 def test_the_file_of_a_study_that_is_over_has_its_result(typed: Typed) -> None:

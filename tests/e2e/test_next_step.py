@@ -107,7 +107,7 @@ def test_a_check_is_not_like_a_study_of_layouts(tuner: Typed) -> None:
     done = tuner("grid", "--like", "c.db")
 
     assert done.returncode == 2
-    assert done.stderr.splitlines()[0] == "Error: --like c.db: it is a check"
+    assert done.stderr.splitlines()[0] == "Error: --like c.db: the file is a check"
 
 
 def test_a_simulated_study_goes_on_and_is_checked_by_the_profile_that_it_keeps(tuner: Typed) -> None:

@@ -210,7 +210,7 @@ def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> 
 
 
 def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
-    for layout, said in (("1x4@gevent", "knows of no variants"), ("1x1000000", "has 1000000 threads")):
+    for layout, said in (("1x4@gevent", "a profile has no variants"), ("1x1000000", "has 1000000 threads")):
         done = typed("check", "s.tuner.db", "--current", layout, "--simulate", PROFILE)
 
         assert done.returncode == 2
@@ -226,7 +226,7 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
         (["aa", "none.tuner.db"], "there is no study file none.tuner.db"),
         (["aa", "--layout", "1x1", "--repeats", "1"], "--repeats: should be greater than or equal to 2"),
         (["plan", "none.tuner.db"], "there is no study file none.tuner.db"),
-        (["plan", "none.tuner.db", "--within", "2%"], "nothing is run, and --within has no place"),
+        (["plan", "none.tuner.db", "--within", "2%"], "so --within cannot be used"),
         (["plan", "--pilot", "10"], "--pilot: '10' has no unit"),
         (["plan", "--layouts", "1x1"], "1x1 is the only layout"),
         (["check", "none.tuner.db"], "there is no study file none.tuner.db"),
@@ -243,7 +243,7 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
         (["check", "x.tuner.db", "--foreign-limit", "inf"], "--foreign-limit inf: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "nan"], "--foreign-limit nan: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "0"], "--foreign-limit 0: should be a number of"),
-        (["aa", "x.tuner.db", "--windows-per-launch", "3"], "--windows-per-launch has no place"),
+        (["aa", "x.tuner.db", "--windows-per-launch", "3"], "so --windows-per-launch cannot be used"),
         (
             ["aa", "--resume", "x.db", "--windows-per-launch", "3"],
             "--windows-per-launch can only be used with a new study",

@@ -178,7 +178,7 @@ ROW = packet(b"T", struct.pack(">h", 1) + b"n\0" + struct.pack(">ihihih", 0, 0, 
 BEFORE = packet(b"1", b"") + packet(b"2", b"") + ROW
 SET = packet(b"1", b"") + packet(b"2", b"") + packet(b"n", b"") + packet(b"C", b"SET\0") + packet(b"Z", b"I")
 POSTGRES: list[tuple[bytes | Send, str]] = [
-    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "PostgreSQL says"),
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", "PostgreSQL reports"),
     (GREETING + b"\xff" * 1000, "PostgreSQL"),
     (endlessly(GREETING, packet(b"N", b"SNOTICE\0Mx\0\0") * 1000), TOO_LONG),
     (

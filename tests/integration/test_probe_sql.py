@@ -180,7 +180,7 @@ def test_what_is_not_one_number_of_postgresql_is_said_and_nothing_is_written(
         "select generate_series(1, 100000000)": wording("probes.query-gave-rows"),
         "select null::int, 1": wording("probes.query-gave-columns"),
         "select 'many'": wording("probes.query-gave-no-whole-number", value="many"),
-        **{query: f"PostgreSQL says: ERROR:  {said}" for query, said in said_by_server.items()},
+        **{query: f"PostgreSQL reports: ERROR:  {said}" for query, said in said_by_server.items()},
     }.items():
         assert error_of(PostgresDatabase(postgres_server.url, TIMEOUT_S), query, monkeypatch) == said
 
@@ -216,7 +216,7 @@ def test_a_server_that_is_started_again_is_asked_again(postgres_server: Postgres
         assert database.rows("select 1") == [("1",)]
         postgres_server.stop()
         for _ in range(2):  # the connection that broke, and the one that is refused
-            with pytest.raises(MeasurementError, match="PostgreSQL says: "):
+            with pytest.raises(MeasurementError, match="PostgreSQL reports: "):
                 database.rows("select 1")
         postgres_server.start()
 

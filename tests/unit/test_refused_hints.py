@@ -80,12 +80,12 @@ def test_only_a_broker_that_cannot_be_reached_may_be_back_in_a_while(error: Exce
     ],
 )
 def test_a_postgresql_that_refuses_is_told_with_what_to_change(words: str, hint: str) -> None:
-    assert hint in hint_of(f'PostgreSQL says: connection to server at "127.0.0.1" failed: {words}')
+    assert hint in hint_of(f'PostgreSQL reports: connection to server at "127.0.0.1" failed: {words}')
 
 
 def test_doctor_says_what_to_change_of_a_server_that_refuses() -> None:
     def refuse() -> None:
-        raise MeasurementError('PostgreSQL says: FATAL:  password authentication failed for user "me"')
+        raise MeasurementError('PostgreSQL reports: FATAL:  password authentication failed for user "me"')
 
     problem, cure = trouble_of(refuse)
     found = server_finding(

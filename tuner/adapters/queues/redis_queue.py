@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _SHOWN = 80
 _QUEUES_SHOWN = 8
+#: forms whose waiting messages are whole if their ``keys`` are renamed: dramatiq and SAQ count by
+#: further keys, and the key of a stream stays after the study
+_MOVABLE = ("rq", "huey", "celery", "taskiq", "arq", "list")
 _LARGEST_BYTES = 64 << 20  #: of one answer: names of messages, a thousand at a time
 _LARGEST_SAMPLE_BYTES = 1 << 30
 _SAMPLE_S = 600.0  #: for one answer with all messages of a sample; each piece of it has the usual time
@@ -237,7 +240,9 @@ class RedisQueue:
 
         RENAMENX is atomic and never overwrites a key.
         """
-        if left.in_hand:  # they would come back to the queue when their worker ends
+        if (
+            self._form.name not in _MOVABLE or left.in_hand
+        ):  # they would come back to the queue when their worker ends
             return ""
         with self._client.pipeline(transaction=False) as pipe:
             keys = self._form.keys(self._queue)

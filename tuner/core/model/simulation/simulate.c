@@ -150,7 +150,7 @@ static inline void begin_turn(struct network *net, uint32_t process)
     struct gil *gils = net->gils, *gil = &gils[process];
     gil->turn_ends_s = net->now_s + net->turn_s;
     if (net->now_s > net->last_turn_s)
-        net->problem = "switch_interval_s is too short for the clock to tell after so long; let it be longer";
+        net->problem = "switch_interval_s is below the resolution of the clock after this time; increase it";
     gil->before = net->last_turn;
     gil->after = NOBODY;
     *(net->last_turn == NOBODY ? &net->first_turn : &gils[net->last_turn].after) = process;
