@@ -285,7 +285,7 @@ def test_a_count_that_names_no_study_keeps_nobody_away(redis_server: RedisServer
 
 
 def test_other_queues_in_the_same_place_do_not_count(redis_server: RedisServer) -> None:
-    with opened(redis_server, "rq") as queue, Redis.from_url(redis_server.url) as client:
+    with opened(redis_server, "celery") as queue, Redis.from_url(redis_server.url) as client:
         client.hset("unacked", mapping={f"tag-{n}": "of another queue" for n in range(9)})
         client.zadd("unacked_index", {f"tag-{n}": 1.0 for n in range(9)})
         client.lpush("another", "message")
