@@ -198,7 +198,7 @@ def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
     done = ask(line)
 
     assert done.returncode == 2
-    assert b"switch_interval_s is too short for the clock to tell after so long" in done.stderr
+    assert b"switch_interval_s is below the resolution of the clock after this time" in done.stderr
 
 
 def test_the_program_gives_up_where_its_twin_does() -> None:
