@@ -192,7 +192,7 @@ def test_the_demonstration_runs_from_the_wheel_in_an_empty_environment(built: Pa
 
     assert re.findall(r"^(\d+x\d+) ", shown.stdout, re.MULTILINE)
     assert len(set(re.findall(r"^(\d+x\d+) ", shown.stdout, re.MULTILINE))) == 5
-    assert "no evidence" in shown.stderr
+    assert "not evidence" in shown.stderr
     assert "pip install proctuner" in shown.stderr  # the command is not on the PATH
     assert list(outside.iterdir()) == []
     assert list(temporary.iterdir()) == []

@@ -135,7 +135,7 @@ def test_windows_in_which_time_jumps_or_stands_still_are_taken_again_and_no_othe
     assert tuner.returncode == 0, err
     taken = study.windows()
     jumps = [reason.detail for window in taken for reason in window.void if reason.slug == "clock-jumped"]
-    assert [detail[: detail.index(" s against")] for detail in jumps] == [
+    assert [detail[: detail.index(" s relative")] for detail in jumps] == [
         wording("rank.wall-clock-moved", seconds="+3600.0"),
         wording("rank.wall-clock-moved", seconds="-3600.0"),
     ]
