@@ -110,7 +110,8 @@ class Machines:
     def scheduler(self, *options: str, port: int = 0) -> Process:
         """Start one, at ``address``."""
         process = self._start(["fleet", "scheduler", "--port", str(port), *options], {})
-        self.address = process.until_it_says("To connect a host, run there: ").split("tuner box ")[1].split()[0]
+        line = process.until_it_says("To connect a host, run there: ")
+        self.address = line.split("tuner box ")[1].split()[0]
         return process
 
     def box(self, name: str, *options: str) -> Process:
