@@ -226,9 +226,8 @@ def _forecast(file: Path, *, as_json: bool) -> int:
     within = WITHIN if asked.within is None else asked.within
     if pilot is None:
         why = (
-            f"{file} has no layout with two launches, so neither the variation between launches nor"
-            " the duration"
-            " of a study can be estimated."
+            f"{file} has no layout with two launches, so neither the variation between launches nor the"
+            " duration of a study can be estimated."
         )
         say(why)
         if as_json:

@@ -260,8 +260,7 @@ def _untold(calibrated: Calibrated) -> list[str]:
         )
     elif calibrated.measured:
         found.append(
-            "1x1 does not show how processes and threads slow each other (caches, memory, a slower"
-            " backend), nor"
-            " the effect of SMT. A study of a few layouts does: tuner calibrate STUDY.tuner.db."
+            "1x1 does not show how processes and threads slow each other (caches, memory, a slower backend),"
+            " nor the effect of SMT. A study of a few layouts does: tuner calibrate STUDY.tuner.db."
         )
     return found

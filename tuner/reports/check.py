@@ -49,9 +49,8 @@ def check_notes(checked: Checked) -> list[str]:
             )
     if asked.kind != "strict" and any(one.past is not None and not one.has_changed for one in check.against):
         found.append(
-            f"This uses the data of the study, {_age(checked.age_s)} before, as far as the new data"
-            " agree with"
-            " it; --kind strict does not use it."
+            f"This uses the data of the study, {_age(checked.age_s)} before, as far as the new data agree"
+            " with it; --kind strict does not use it."
         )
     for one in check.against:
         if one.has_changed and one.past is not None:

@@ -52,10 +52,9 @@ def comparison_notes(found: Compared) -> list[str]:
             notes.append(f"{known.name} has one block, so its noise is unknown and there is no interval.")
     if all(n_blocks > 1 for n_blocks in change.n_blocks):
         notes.append(
-            "Intervals include the drift of the host between blocks of a study, but not differences"
-            " between days"
-            " or hosts. These are part of the change that all layouts share; a layout against the others does"
-            " not contain them."
+            "Intervals include the drift of the host between blocks of a study, but not differences between"
+            " days or hosts. These are part of the change that all layouts share; a layout against the"
+            " others does not contain them."
         )
     if found.drifting:
         notes.append(

@@ -37,11 +37,9 @@ def no_evidence_told(ranking: Ranking) -> list[str]:
     if others is None or not others.is_no_evidence:
         return []
     return [
-        f"Not evidence for this service alone: other processes used {others_cores(others)}. They may"
-        " have cost"
-        f" a layout that fills the cores up to {_lost(others)} of its throughput on a quiet host,"
-        " where another"
-        " layout may be best."
+        f"Not evidence for this service alone: other processes used {others_cores(others)}. They may have"
+        f" cost a layout that fills the cores up to {_lost(others)} of its throughput on a quiet host, where"
+        " another layout may be best."
     ]
 
 
@@ -55,9 +53,8 @@ def others_told(ranking: Ranking) -> list[str]:
         return [f"{told}."]
     within = percent(others.within)
     return [
-        f"{told}. They may have cost a layout that fills the cores up to {_lost(others)} of its"
-        " throughput on a"
-        f" quiet host; the margin of the result is {within}."
+        f"{told}. They may have cost a layout that fills the cores up to {_lost(others)} of its throughput on"
+        f" a quiet host; the margin of the result is {within}."
     ]
 
 

@@ -98,9 +98,8 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
             notes += [note for note in reference.notes if note not in notes]  # variants may share one
         elif any((one := known.load) and one.takes_many for known in _of_variant(found, variant)):
             notes.append(
-                f"{variant or 'The service'} works on many requests at once in each process. The"
-                " model has one per"
-                " thread, so it does not apply, and there are no rules for its size."
+                f"{variant or 'The service'} works on many requests at once in each process. The model has"
+                " one per thread, so it does not apply, and there are no rules for its size."
             )
         else:
             notes.append(

@@ -67,9 +67,8 @@ def intervals_told(ranking: Ranking, level: str, unit: str, show: Any) -> list[s
         )
     if any(row.of_best is not None and row.of_best.n_to_decide for row in ranking.rows):
         told.append(
-            f"To decide: about this number of further launches, of the layout and of {best.layout},"
-            " would move it"
-            " into another group, if its figure is right."
+            f"To decide: about this number of further launches, of the layout and of {best.layout}, would"
+            " move it into another group, if its figure is right."
         )
     if once := [row.layout for row in ranking.of_group("not-ruled-out") if _has_one_launch(row)]:
         told.append(

@@ -84,16 +84,14 @@ def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     else:
         told = " to ".join(f"{rate:g}" for rate in sorted({min(rates), max(rates)}))
         found = [
-            f"Requests were sent at {told}/s to every layout: throughput is at most that rate, so it"
-            " only ranks"
-            " layouts that cannot keep up. Compare latency, CPU and memory."
+            f"Requests were sent at {told}/s to every layout: throughput is at most that rate, so it only"
+            " ranks layouts that cannot keep up. Compare latency, CPU and memory."
         ]
     late = [str(row.layout) for row in ranking.rows if _is_behind(row)]
     if late:
         found.append(
-            f"{', '.join(late)} answered fewer requests than were sent: requests pile up, and"
-            " latency grows with"
-            " the length of the measurement."
+            f"{', '.join(late)} answered fewer requests than were sent: requests pile up, and latency grows"
+            " with the length of the measurement."
         )
     return found
 

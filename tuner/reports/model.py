@@ -29,9 +29,8 @@ def headline(calibrated: Calibrated) -> list[str]:
     said = [_source(calibrated)]
     if calibrated.is_disturbed:
         said.append(
-            f"Other processes used {calibrated.foreign_cores:.2f} cores meanwhile; predictions are"
-            " for a host without"
-            " them."
+            f"Other processes used {calibrated.foreign_cores:.2f} cores meanwhile; predictions are for a host"
+            " without them."
         )
     return said
 

@@ -53,9 +53,8 @@ def front_sentences(front: Front, best: Layout | None) -> list[str]:
     told = []
     if not _is_named(front, best):
         told = [
-            f"{front.reference} has the highest mean in a block-by-block comparison of launches."
-            " That alone is"
-            f" not a result: the best layout of the study is {best}."
+            f"{front.reference} has the highest mean in a block-by-block comparison of launches. That alone"
+            f" is not a result: the best layout of the study is {best}."
         ]
     if not front.trades:
         word = _WORD[front.cost]

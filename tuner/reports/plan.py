@@ -227,9 +227,8 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     unseen = [layout for layout in plan.order.layouts if layout not in pilot.levels]
     if unseen:
         found.append(
-            f"{len(unseen)} of the layouts were not launched: their throughput is interpolated,"
-            " smooth in processes"
-            " and threads, from the launched ones."
+            f"{len(unseen)} of the layouts were not launched: their throughput is interpolated, smooth in"
+            " processes and threads, from the launched ones."
         )
     high = pilot.launch.high
     if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):

@@ -99,17 +99,15 @@ def _words(test: SelfTest) -> list[str]:
     ranking = test.rates[0]
     labellings = f"all {ranking.n}" if ranking.every else f"{ranking.n} of the 2^{test.n_pairs}"
     found = [
-        f"Counted over {labellings} ways to name one launch of each pair A: this is the rate for"
-        " these launches;"
-        " other launches may have another."
+        f"Counted over {labellings} ways to name one launch of each pair A: this is the rate for these"
+        " launches; other launches may have another."
     ]
     if test.separate is not None:
         own = test.separate
         found.append(
-            f"Studies that share no launch ({PAIRS_OF_A_STUDY} pairs each): {own.n_alarms} of"
-            f" {own.n} report a"
-            f" difference, so the rate on this host is at most {percent(own.high)} (exact, 95 %)."
-            " More pairs give a tighter bound."
+            f"Studies that share no launch ({PAIRS_OF_A_STUDY} pairs each): {own.n_alarms} of {own.n} report"
+            f" a difference, so the rate on this host is at most {percent(own.high)} (exact, 95 %). More"
+            " pairs give a tighter bound."
         )
     if ranking.low > 1.5 * (1 - test.confidence):
         found.append(

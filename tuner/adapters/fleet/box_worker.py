@@ -141,9 +141,8 @@ class BoxWorker:
         cause = error.__cause__ or error
         if "name taken" in str(cause):
             return (
-                f"The fleet has a host called {self._name}: another host (use --name), or an old"
-                " connection of this"
-                " one."
+                f"The fleet has a host called {self._name}: another host (use --name), or an old connection"
+                " of this one."
             )
         return f"{self._address} does not accept this host: {cause}"
 

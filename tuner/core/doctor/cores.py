@@ -134,9 +134,8 @@ def _smt(seen: CoresSeen) -> Finding:
     return doubtful(
         "smt",
         found,
-        "a CPU whose sibling is busy gives less than a core: the second half of the CPUs adds less,"
-        " here and on"
-        " similar hosts, but not on a host without SMT",
+        "a CPU whose sibling is busy gives less than a core: the second half of the CPUs adds less, here"
+        " and on similar hosts, but not on a host without SMT",
         "Leave it where production has it, too. Else measure with it off: echo off >"
         " /sys/devices/system/cpu/smt/control",
     )

@@ -117,9 +117,8 @@ def _clock(seen: KernelSeen) -> Finding:
         return doubtful(
             "clock",
             found,
-            "each reading of the clock is a system call and a read of a device: workers that measure"
-            " times are"
-            " slower, and more so in large layouts",
+            "each reading of the clock is a system call and a read of a device: workers that measure times"
+            " are slower, and more so in large layouts",
             "Find out why the kernel left tsc (dmesg | grep -i clocksource); in a virtual machine"
             " use kvm-clock.",
         )

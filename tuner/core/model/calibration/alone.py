@@ -214,8 +214,7 @@ def _notes(total: PerItem, n_launches: int, machine: Machine) -> list[str]:
     if total.own_s + total.children_s > 1.02 * total.residence_s:
         notes.append(
             f"An item used {total.own_s + total.children_s:.3g} s of CPU in {total.residence_s:.3g} s:"
-            " workers and children (or backends) compute at the same time. The model does not"
-            " include that, so"
-            " it predicts 1x1 too slow."
+            " workers and children (or backends) compute at the same time. The model does not include that,"
+            " so it predicts 1x1 too slow."
         )
     return notes
