@@ -19,7 +19,7 @@ from tuner.core.limit_text import OPTIONS, parse_limits
 from tuner.core.overview import Live, Overview
 from tuner.core.ranking import rank
 from tuner.core.window import VoidReason
-from tuner.reports.first_screen import Starts
+from tuner.reports.first_screen import Starts, gains
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
@@ -309,6 +309,19 @@ def test_without_a_layout_in_use_the_gain_is_that_over_the_smallest() -> None:
 
     assert any(wording("report.times-the-smallest") in line for line in lines)
     assert any("--current LAYOUT" in line for line in lines)
+
+
+def test_a_gain_whose_interval_holds_one_is_not_significant(race: Overview) -> None:
+    certain = gains(runbook_study.overview(current=None).ranking)
+
+    assert gains(race.ranking)[1:] == ["The gain is not significant."]
+    assert len(certain) == 1
+
+
+def test_a_gain_in_items_per_cpu_second_says_so() -> None:
+    ranking = replace(runbook_study.overview().ranking, objective="throughput-per-cpu")
+
+    assert " times the items per CPU second of 1x24@gthread" in gains(ranking)[0]
 
 
 @pytest.mark.parametrize(

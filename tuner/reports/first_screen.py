@@ -169,11 +169,11 @@ def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate,
     times = f"{best.layout} gives {times_cell(ratio.mean)} times"
     if ranking.objective == "throughput":
         return f"{times} the items of {other.layout}, {which}{told}."
-    return f"{times} what {other.layout}, {which}, gives{told}."
+    return f"{times} the items per CPU second of {other.layout}, {which}{told}."
 
 
 def _shown(ratio: Estimate) -> list[str]:
-    return ["A gain is not shown."] if ratio.low is None or ratio.low <= 1 else []
+    return ["The gain is not significant."] if ratio.low is None or ratio.low <= 1 else []
 
 
 def _over(row: RankedLayout) -> Estimate | None:
