@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tuner.reports.prediction import Predicted
 
 _WAYS = ("network", "simulation")
-_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of what an item needs", "Output"
+_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the demand of an item", "Output"
 
 
 def _change(what: str) -> typer.models.OptionInfo:
