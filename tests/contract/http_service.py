@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tuner.adapters.load.first_answer import close_at_once
+
 Answering = Callable[["Service", asyncio.StreamWriter, int], Awaitable[bool]]
 PATIENCE_S = 60.0
 
@@ -43,7 +45,7 @@ class Service:
                 task.cancel()
             await asyncio.wait(others)
         for writer in self._serving.values():  # a task that was cancelled before it began has not
-            writer.transport.abort()
+            close_at_once(writer)
         await asyncio.sleep(0)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

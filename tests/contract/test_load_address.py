@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.feeders.http import HttpFeeder, Traffic
+from tuner.adapters.load.first_answer import close_at_once, tls_context
 from tuner.adapters.load.listening import Address, listening_at
 from tuner.adapters.load.order import Order, Request, tell_workers
 from tuner.adapters.load.totals import Totals, read_totals
@@ -79,6 +81,29 @@ def test_requests_go_over_tls_whoever_signed_the_certificate(tmp_path: Path) -> 
 
     assert (totals.n_done, totals.n_failed, service.n_requests) == (50, {}, 50)
     assert service.n_connections == 1 + 4
+
+
+def test_an_answer_that_ends_with_its_tls_connection_is_whole(tmp_path: Path) -> None:
+    with running(says(b"HTTP/1.1 200 OK\r\n\r\nhello", then_closes=True), tls=tls_of(tmp_path)) as service:
+        totals = sent(order(service.port, tmp_path, is_tls=True, checks_certificate=False), tmp_path)
+
+    assert (totals.n_done, totals.n_failed, service.n_requests) == (50, {}, 50)
+
+
+def test_a_tls_connection_that_was_closed_can_be_closed_again(tmp_path: Path) -> None:
+    async def closed_again(port: int) -> bool:
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", port, ssl=tls_context(checks_certificate=False)
+        )
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        await reader.read()
+        writer.close()
+        writer.close()  # from here on abort() fails in Python 3.11.2
+        close_at_once(writer)
+        return writer.is_closing()
+
+    with running(says(answer(), then_closes=True), tls=tls_of(tmp_path)) as service:
+        assert asyncio.run(closed_again(service.port))
 
 
 def test_a_certificate_that_has_to_be_trusted_is_checked(tmp_path: Path) -> None:

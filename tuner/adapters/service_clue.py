@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from tuner.adapters.load.first_answer import Place, speaks_tls
+from tuner.adapters.load.first_answer import Place, close_at_once, speaks_tls
 from tuner.adapters.load.listening import listening_at
 
 _PATIENCE_S = 2.0  #: for an answer
@@ -49,7 +49,7 @@ async def _http_at(place: Place) -> str:
                 if (await reader.read(5)).startswith(b"HTTP/"):
                     return place.url
             finally:
-                writer.transport.abort()
+                close_at_once(writer)
     except (OSError, TimeoutError):
         pass
     if not place.is_socket and await speaks_tls(place):

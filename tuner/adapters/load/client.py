@@ -225,7 +225,7 @@ class _Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         self._answer = None  # else one that ends with its connection would be whole by our leaving
-        if self._transport is not None:
+        if self._transport is not None and not self._is_lost:
             self._transport.abort()
 
     def _whole(self, answer: Answer) -> None:

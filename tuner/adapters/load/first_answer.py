@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -198,12 +199,21 @@ class FirstAnswer:
             host = place.host if place.is_socket else writer.get_extra_info("peername")[0]
             return Reached(place, host, tls, answer.status, answer.n_bytes, began_ns, is_elsewhere)
         finally:
-            writer.transport.abort()
+            close_at_once(writer)
 
     def _write_problem(self, problem: str) -> None:
         if self._order.problem_file is not None and problem != self._problem:
             self._problem = problem
             write_problem(self._order.problem_file, problem)
+
+
+def close_at_once(writer: asyncio.StreamWriter) -> None:
+    """Close a connection without waiting for the peer, also one that was closed before.
+
+    In Python 3.11.2 (Debian 12) a TLS transport that was closed twice raises AttributeError at ``abort``.
+    """
+    with contextlib.suppress(AttributeError):
+        writer.transport.abort()
 
 
 def tls_context(*, checks_certificate: bool) -> ssl.SSLContext:
@@ -259,5 +269,5 @@ async def speaks_tls(place: Place) -> bool:
             )
     except (OSError, TimeoutError):
         return False
-    writer.transport.abort()
+    close_at_once(writer)
     return True
