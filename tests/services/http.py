@@ -73,7 +73,9 @@ def counts_are_the_truth(
     tell(said)
     check_counts(folder, folder / "s.tuner.db", layouts.split(","), step_s)
     clients = [int(one.removeprefix("clients=")) for one in settings if one.startswith("clients=")]
-    check_ideal(folder / "s.tuner.db", lambda layout: clients[0] if clients else layout.total_threads, step_s)
+    check_ideal(
+        folder, folder / "s.tuner.db", lambda layout: clients[0] if clients else layout.total_threads, step_s
+    )
     return said
 
 

@@ -73,7 +73,9 @@ class Jobs:
         )
         tell(said)
         check_counts(self.folder, self.folder / "s.tuner.db", layouts.split(","))
-        check_ideal(self.folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest)
+        check_ideal(
+            self.folder, self.folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest
+        )
         return said
 
     def stopped_in_the_middle(self, layout: str, *settings: str) -> None:

@@ -35,30 +35,37 @@ KILLED = (*ALONE, "--window", f"{WINDOW_S}s", "--warmup", "1s", "--max-attempts"
 #: between reading the clock and the count, a thread may have to wait that long for a core of a busy box
 READING_S = 0.02
 
-#: of an item: long beside what a framework adds to it, and no core is needed for it
-WAIT_S = 0.2
-#: measured / what the waits allow, in the company of other tests
+#: of an item: no core is needed for it. So long that one event loop with eight items needs a small part of
+#: a core only, which it gets on a host with five times as many runnable processes as cores
+WAIT_S = 0.5
+#: the least share of a window in which every thread holds an item, and the most items / what the waits allow.
+#: both hold on a host that is busy with other tests: an item that waits for a core is held all the longer
 LOWEST, HIGHEST = 0.9, 1.05
 
 #: for the service to import: `item()`, or `begin()` and `finish()` around a wait of its own
 #: most of an item is its wait: services that took all of the cores could not be tested side by side
 ITEM = f"""\
-import hashlib, os, struct, time
+import contextvars, hashlib, os, struct, time
 
 WAIT_S = float(os.environ.get("ITEM_S", "{WAIT_S}"))
 _begun = os.open("begun", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 _finished = os.open("finished", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+_held = os.open("held", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+_begun_s = contextvars.ContextVar("begun_s")
 
 
 def begin():
-    os.write(_begun, struct.pack("d", time.monotonic()))
+    _begun_s.set(time.monotonic())
+    os.write(_begun, struct.pack("d", _begun_s.get()))
 
 
 def finish():
     digest = b""
     for _ in range(2000):
         digest = hashlib.sha256(digest).digest()
-    os.write(_finished, struct.pack("d", time.monotonic()))
+    finished_s = time.monotonic()
+    os.write(_finished, struct.pack("d", finished_s))
+    os.write(_held, struct.pack("dd", _begun_s.get(), finished_s))
 
 
 def item():
@@ -148,26 +155,40 @@ def check_counts(
         allowed = max(0.005 * n_true, window.layout.total_threads) + n_moved
         told = f"{window.layout}: counted {window.n_done}, finished {n_true}, allowed {allowed:.1f}"
         tell(told)
-        assert n_true > 20, told
+        assert n_true > 5, told
         assert abs(window.n_done - n_true) <= allowed, told
         assert (window.n_failed > 0) == some_fail, told
         assert {reason.slug for reason in window.void} <= {"probe-gap"}, window.void
 
 
 def check_ideal(
-    study: Path, n_at_once: Callable[[Layout], int], step_s: float = 0.0, lowest: float = LOWEST
+    folder: Path,
+    study: Path,
+    n_at_once: Callable[[Layout], int],
+    step_s: float = 0.0,
+    lowest: float = LOWEST,
 ) -> None:
-    """Every layout's throughput is what its waits allow: *n_at_once* items, each of `WAIT_S`.
+    """Check that every layout had *n_at_once* items under way all the time, and no more.
 
-    At an edge of a window an item of each may fall on either side. *step_s* is as for `check_counts`.
+    Each item waits `WAIT_S`. The share of the window in which items are under way is the same on a slow host,
+    the number of items is not: it has an upper bound only. At an edge of a window an item of each may fall on
+    either side. *step_s* is as for `check_counts`.
     """
+    held = list(struct.iter_unpack("dd", (folder / "held").read_bytes()))
     for window in _windows_to_check(study):
         begin_s, end_s = (reading.at_s for reading in window.readings)
-        per_s = n_at_once(window.layout) / WAIT_S
-        ideal, edge = per_s * (end_s - begin_s), per_s * (WAIT_S + step_s)
-        told = f"{window.layout}: counted {window.n_done}, waits allow {ideal:.0f}"
+        n, duration_s = n_at_once(window.layout), end_s - begin_s
+        under_way_s = sum(
+            max(0.0, min(finished_s, end_s) - max(begun_s, begin_s)) for begun_s, finished_s in held
+        )
+        lost_s, ideal = n * (WAIT_S + step_s), n * duration_s / WAIT_S
+        told = (
+            f"{window.layout}: {under_way_s / duration_s:.2f} of {n} items under way,"
+            f" counted {window.n_done}, waits allow {ideal:.0f}"
+        )
         tell(told)
-        assert lowest * ideal - edge <= window.n_done <= HIGHEST * ideal + edge, told
+        assert under_way_s >= lowest * n * duration_s - lost_s, told
+        assert window.n_done <= HIGHEST * ideal + lost_s / WAIT_S, told
 
 
 def _windows_to_check(study: Path) -> list[Window]:

@@ -79,7 +79,7 @@ def counts_are_the_truth(
     tell(said)
     assert "inner-threads" not in said  # what deals out tasks computes none
     check_counts(folder, folder / "s.tuner.db", layouts.split(","))
-    check_ideal(folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest)
+    check_ideal(folder, folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest)
     return said
 
 
