@@ -1,7 +1,7 @@
 """Whether figures are true: services whose capacity is known by arithmetic, measured as a user would.
 
     python bench/truth.py [SERVICE ...] [--kinds wait,cpu,child,mixed] [--into RESULTS.json] [--at-once 3]
-    python bench/truth.py --from RESULTS.json [--markdown]
+    python bench/truth.py --from RESULTS.json|docs/truth.csv [...] [--csv | --ranges]
 
 SERVICE: a name of `truth_services.py` or its beginning, as gunicorn; all of them by default. Each service
 runs an application whose item waits, computes in Python, computes in a child, or does all three, under
@@ -33,7 +33,7 @@ from typing import Any
 from truth_ideal import Ideal, Start, ideal, of_event_loop
 from truth_memory import MemorySampler
 from truth_services import CHILD, ITEM, KINDS, SERVICES, Service
-from truth_table import Row, print_table
+from truth_table import Row, print_csv, print_ranges, print_table, read_csv
 
 from tuner.adapters.sqlite import SqliteStore
 from tuner.core.layout import parse_layout
@@ -317,6 +317,11 @@ def _measure_all(options: argparse.Namespace) -> list[Row]:
     return rows
 
 
+def _kept(file: Path) -> list[Row]:
+    text = file.read_text()
+    return read_csv(text.splitlines()) if file.suffix == ".csv" else [Row(**one) for one in json.loads(text)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Whether figures are true.")
     parser.add_argument("names", nargs="*", metavar="SERVICE", help=", ".join(SERVICES))
@@ -334,13 +339,13 @@ def main() -> None:
     parser.add_argument(
         "--from", type=Path, nargs="+", dest="read", metavar="FILE", help="print rows that were kept"
     )
-    parser.add_argument("--markdown", action="store_true", help="as the page in docs/ has it")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print the rows as docs/truth.csv has them")
+    form.add_argument("--ranges", action="store_true", help="print the table of docs/truth.md")
     options = parser.parse_args()
-    if options.read:
-        rows = [Row(**one) for file in options.read for one in json.loads(file.read_text())]
-    else:
-        rows = _measure_all(options)
-    print_table(rows, markdown=options.markdown)
+    kept = [row for file in options.read or () for row in _kept(file)]
+    show = print_csv if options.csv else print_ranges if options.ranges else print_table
+    show(kept if options.read else _measure_all(options))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from truth_ideal import pairs_in_order
 LOWEST, HIGHEST = 0.95, 1.02
 SHARE_POINTS = 0.05
 MEMORY_RATIO = 0.05
+_NONE, _NO_WINDOW = "-", "no window"
 _HEAD = (
     "service",
     "item",
@@ -41,21 +43,40 @@ class Row:
     memory_ratio: float | None  #: what tuner has / what the independent sampler found
 
 
-def print_table(rows: Sequence[Row], to: TextIO = sys.stdout, *, markdown: bool = False) -> None:
+def print_table(rows: Sequence[Row], to: TextIO = sys.stdout) -> None:
     """One line per layout, then the bars."""
     table = [_HEAD, *(_cells(row) for row in rows)]
-    if markdown:
-        table.insert(1, tuple("---" for _ in _HEAD))
-        lines = [f"| {' | '.join(cells)} |" for cells in table]
-    else:
-        widths = [max(len(cells[column]) for cells in table) for column in range(len(_HEAD))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table
-        ]
-    print("\n".join(line.rstrip() for line in lines), file=to)
+    widths = [max(len(cells[column]) for cells in table) for column in range(len(_HEAD))]
+    for cells in table:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip(), file=to
+        )
     print(file=to)
     for line in bars(rows):
-        print(f"- {line}" if markdown else line, file=to, flush=True)
+        print(line, file=to, flush=True)
+
+
+def print_csv(rows: Sequence[Row], to: TextIO = sys.stdout) -> None:
+    """The table as CSV, as docs/truth.csv has it: ratios have no unit, the share's error is in points."""
+    csv.writer(to, lineterminator="\n").writerows([_HEAD, *(_cells(row) for row in rows)])
+
+
+def read_csv(lines: Iterable[str]) -> list[Row]:
+    """Rows that `print_csv` wrote."""
+    return [_row(one) for one in csv.DictReader(lines)]
+
+
+def print_ranges(rows: Sequence[Row], to: TextIO = sys.stdout) -> None:
+    """Lowest and highest measured / ideal of each service and kind of item, as Markdown."""
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    print(f"| service | {' | '.join(f'`{kind}`' for kind in kinds)} |", file=to)
+    print(f"|{'---|' * (len(kinds) + 1)}", file=to)
+    for service in sorted({row.service for row in rows}):
+        cells = []
+        for kind in kinds:
+            ratios = [row.ratio for row in rows if (row.service, row.kind) == (service, kind) and row.ratio]
+            cells.append(f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else "-")
+        print(f"| {service} | {' | '.join(cells)} |", file=to)
 
 
 def bars(rows: Sequence[Row]) -> Iterable[str]:
@@ -94,9 +115,24 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.kind,
         row.layout,
         f"{row.ideal_per_s:.4g}",
-        "no window" if row.ratio is None else f"{row.ratio:.3f}",
-        "+".join(row.bottleneck) or "-",
+        _NO_WINDOW if row.ratio is None else f"{row.ratio:.3f}",
+        "+".join(row.bottleneck) or _NONE,
         "+".join(row.true_bottleneck),
-        "-" if row.share_error is None else f"{row.share_error[0]} {100 * row.share_error[1]:+.0f}",
-        "-" if row.memory_ratio is None else f"{row.memory_ratio:.2f}",
+        _NONE if row.share_error is None else f"{row.share_error[0]} {100 * row.share_error[1]:+.0f}",
+        _NONE if row.memory_ratio is None else f"{row.memory_ratio:.2f}",
+    )
+
+
+def _row(cells: dict[str, str]) -> Row:
+    name, _, points = cells["worst share"].rpartition(" ")
+    return Row(
+        cells["service"],
+        cells["item"],
+        cells["layout"],
+        float(cells["ideal/s"]),
+        None if cells["measured/ideal"] == _NO_WINDOW else float(cells["measured/ideal"]),
+        [] if cells["bottleneck"] == _NONE else cells["bottleneck"].split("+"),
+        cells["it is"].split("+"),
+        None if cells["worst share"] == _NONE else (name, float(points) / 100),
+        None if cells["memory"] == _NONE else float(cells["memory"]),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from ..bench_modules import loaded
+from ..conftest import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +95,44 @@ def test_a_layout_without_a_valid_window_misses_its_bar(bench: Any) -> None:
     row = bench.truth_table.Row("gunicorn", "wait", "1x4", 20.0, None, [], ["waiting"], None, None)
 
     assert next(iter(bench.truth_table.bars([row]))) == "measured / ideal from 0.95 to 1.02: 0 of 1"
+
+
+def test_the_table_survives_its_csv(bench: Any) -> None:
+    table = bench.truth_table
+    rows = [
+        table.Row("rq fork", "cpu", "2x-", 20.0, 0.987, ["cores", "GIL"], ["cores"], ("asleep", -0.07), 1.06),
+        table.Row("rq fork", "wait", "8x-", 8.0, None, [], ["waiting"], None, None),
+    ]
+    written = io.StringIO()
+    table.print_csv(rows, written)
+
+    assert table.read_csv(written.getvalue().splitlines()) == rows
+
+
+def test_ranges_have_a_column_per_kind_of_item(bench: Any) -> None:
+    table = bench.truth_table
+    row = table.Row("uwsgi", "wait", "1x1", 5.0, 0.96, ["waiting"], ["waiting"], None, None)
+    rows = [
+        row,
+        replace(row, layout="1x2", ratio=0.99),
+        replace(row, service="script", kind="cpu", ratio=1.0),
+    ]
+    written = io.StringIO()
+    table.print_ranges(rows, written)
+
+    assert written.getvalue().splitlines() == [
+        "| service | `wait` | `cpu` |",
+        "|---|---|---|",
+        "| script | - | 1.00 to 1.00 |",
+        "| uwsgi | 0.96 to 0.99 | - |",
+    ]
+
+
+def test_the_csv_in_the_docs_is_as_the_bench_prints_it(bench: Any) -> None:
+    kept, written = (ROOT / "docs" / "truth.csv").read_text(), io.StringIO()
+    bench.truth_table.print_csv(bench.truth_table.read_csv(kept.splitlines()), written)
+
+    assert written.getvalue() == kept
 
 
 def test_what_explain_prints_undivided_is_held_against_the_sum(bench: Any) -> None:
