@@ -6,12 +6,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.diagnose import (
     BUSY,
     NEAR,
-    NO_GAIN,
     Figure,
     Share,
     Station,
@@ -80,7 +80,8 @@ def test_the_station_with_the_highest_utilization_binds_once_it_is_busy_and_a_ne
 
 
 @pytest.mark.parametrize(
-    ("gain", "what"), [(NO_GAIN, ("waiting",)), (NO_GAIN - 1e-9, ("cores",)), (None, ("waiting",))]
+    ("gain", "what"),
+    [(NO_GAIN_RATIO, ("waiting",)), (NO_GAIN_RATIO - 1e-9, ("cores",)), (None, ("waiting",))],
 )
 def test_where_twice_the_threads_bring_nothing_it_is_not_waiting_that_binds(
     gain: float | None, what: tuple[What, ...]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import ConfigError
-from tuner.core.resuming import HIDDEN
+from tuner.core.secret_names import HIDDEN
 from tuner.core.stored_config import stored_config
 
 if TYPE_CHECKING:

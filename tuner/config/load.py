@@ -18,7 +18,7 @@ from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
 from tuner.core.redaction import redacted
-from tuner.core.resuming import HIDDEN
+from tuner.core.secret_names import HIDDEN
 
 __all__ = [
     "Given",

@@ -8,7 +8,7 @@ grid is laid again around what was reached: half, once and twice as many threads
 The walk goes on as long as the last layout's bottleneck is neither the cores nor the GIL nor memory, and as
 the next one fits. What it rests on:
 
-- A gain is measured: `NO_GAIN` or more of what half as many gave. One below `SURE_GAIN` may be luck, so both
+- A gain is measured: `NO_GAIN_RATIO` or more of what half as many gave. One below `SURE_GAIN` may be luck, so both
   are looked at once more, and the second looks alone have to show it, too. The bottleneck only ends the walk.
   Where it is not known (no CPU clocks, requests at a rate), the gain alone decides: a wrong guess costs a few
   launches, a grid that is too small costs the answer.
@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.figures import named
 from tuner.core.layout import Layout, parse_layout
 from tuner.core.messages.catalogue import Message
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 LOOKS = "first_look"  #: in the provenance, "yes": the study begins with a first look
 GROWS = "grid_grows"  #: in the provenance, "yes": the layouts are those of a grid, and scouts look first
 GREW = "grid_grew"  #: likewise, once scouts have looked: `Growth` as JSON
-NO_GAIN = 1.05  #: a ratio of throughputs below it is no gain
 SURE_GAIN = 1.25  #: one window of each that scatter by 5 % show so much by luck once in 1000 times
 MOST_THREADS = 4096  #: in all processes together; who needs more wants an event loop, not a larger grid
 #: the bottlenecks that more threads may help; any other one (cores, GIL, memory) they cannot
@@ -250,14 +250,14 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
 
 def _gains(fewer: Sequence[Scout], more: Sequence[Scout]) -> bool | Layout:
     """Whether twice as many give more; a layout: that has to be looked at once more to say."""
-    if _passed(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN:
+    if _passed(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN_RATIO:
         return False
     if first >= SURE_GAIN:
         return True
     for looked_at in (more, fewer):
         if len(looked_at) < 2:
             return looked_at[0].layout
-    return _ratio(fewer[1], more[1]) >= NO_GAIN
+    return _ratio(fewer[1], more[1]) >= NO_GAIN_RATIO
 
 
 def _ratio(fewer: Scout, more: Scout) -> float:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tuner.core.defaults import CONFIDENCE, WITHIN
+from tuner.core.defaults import CONFIDENCE, MEMORY_PRESSURE_RATIO, WITHIN
 from tuner.core.layout import Layout
 from tuner.core.requests import Requests
 from tuner.core.strategy import Kind
-from tuner.core.validity import MEMORY_PRESSURE_RATIO
 from tuner.core.window import VoidReason
 
 FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.resuming import HIDDEN
-from tuner.core.secret_names import looks_secret
+from tuner.core.secret_names import HIDDEN, looks_secret
 
 _NAME = r"(?P<name>[A-Za-z_][\w.-]*+)"
 _OPTION_NAME = r"(?P<name>--?[A-Za-z][\w.-]*+)"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tuner.core.records import StudyRecord
+from tuner.core.secret_names import HIDDEN
 
 CONFIG_FILE = "config_file"  #: in the provenance: the config that the study was begun with, as it was typed
-HIDDEN = "<hidden>"  #: stands in a study for a secret, which it does not keep
 TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
 #: likewise: what was typed for its study section over the config's, as JSON, texts by their names; older
 #: files do not tell

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+HIDDEN = "<hidden>"  #: stands in place of a secret, which no study keeps
 _BETWEEN_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _END = r"\d*(?:_|$)"  #: of a word; DB_PASSWORD2 is one, too
 _SECRET = re.compile(

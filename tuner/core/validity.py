@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from tuner.core.defaults import MEMORY_PRESSURE_RATIO
 from tuner.core.layout import Layout
 from tuner.core.messages import invalid
 from tuner.core.window import Reading, Sample, Usage, VoidReason
@@ -17,7 +18,6 @@ FOREIGN_FLOOR_CORES = 0.15  #: above it, strangers make the largest error of a p
 FOREIGN_SHARE_RATIO = (
     0.01  #: of the cores: on large boxes the floor would be within the accounting's own error
 )
-MEMORY_PRESSURE_RATIO = 0.05  #: a box that is not short of memory stays at 0
 WALL_STEP_S = 0.5  #: both clocks are slewed alike, so they part only by a step or a suspend
 MISSED_INTERVALS = 2.0
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tuner.core.defaults import MEMORY_PRESSURE_RATIO
 from tuner.core.durations import render_duration
 from tuner.core.figures import percent
 from tuner.core.records import StudyRecord
-from tuner.core.validity import MEMORY_PRESSURE_RATIO, foreign_limit_cores
+from tuner.core.validity import foreign_limit_cores
 
 USUAL_ATTEMPTS = 3
 USUAL_SHORTEST_S = 60.0  #: of a window

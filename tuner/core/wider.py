@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import TYPE_CHECKING
 
+from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.figures import percent
-from tuner.core.growth import MAY_HELP, MOST_THREADS, NO_GAIN, doubled, growth_of, opens_too_many
+from tuner.core.growth import MAY_HELP, MOST_THREADS, doubled, growth_of, opens_too_many
 from tuner.core.layout import Layout
 from tuner.core.leader import leader
 from tuner.core.records import StudyRecord
@@ -66,7 +67,7 @@ def wider_than(study: StudyRecord, ranking: Ranking, diagnoses: Sequence[Diagnos
     if (
         is_full
         or found.utilization["cores"].value >= BUSY
-        or (found.gain_ratio is not None and found.gain_ratio < NO_GAIN)
+        or (found.gain_ratio is not None and found.gain_ratio < NO_GAIN_RATIO)
     ):
         return None
     growth = growth_of(study)

@@ -12,8 +12,8 @@ from tuner.core.defaults import STOP_WAIT
 from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.layout import Layout
-from tuner.core.resuming import HIDDEN
 from tuner.core.rollout import PROCESS, Rollout
+from tuner.core.secret_names import HIDDEN
 from tuner.core.service import cores_per_process
 from tuner.services.crash_processor import MODULE, PROGRAM
 from tuner.services.expansion import QUEUE_TOLD

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tuner.core.connection_spread import STARVED_RATIO
-from tuner.core.growth import NO_GAIN
+from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
@@ -194,7 +194,7 @@ def bound_by(
     highest = utilization[stations[0]]
     if short_of_requests and highest < BUSY:
         return ("connections",)
-    if highest >= BUSY or (gain_ratio is not None and gain_ratio < NO_GAIN):
+    if highest >= BUSY or (gain_ratio is not None and gain_ratio < NO_GAIN_RATIO):
         return tuple(station for station in stations if utilization[station] >= NEAR * highest)
     of_backend = shares.get("blocked", 0.0) + shares.get("contended", 0.0)
     of_own = {name: share for name, share in shares.items() if name not in ("blocked", "contended")}
