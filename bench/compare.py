@@ -22,20 +22,20 @@ from math import exp, log
 from random import Random
 from statistics import median
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.own_suites import own_suite
-from tuner.core.replay import run
-from tuner.core.slow_drift import drifts_on
-from tuner.core.staleness import Launched
-from tuner.core.standings import blocks_of
-from tuner.core.strategies import make_strategy
-from tuner.core.strategy import Observed, Proposal
-from tuner.core.suite import Drift, SimulatedBox
-from tuner.core.tally import LaunchTally
-from tuner.core.two_studies import Side, changes
-from tuner.core.wilson import wilson_interval
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.planning.slow_drift import drifts_on
+from tuner.core.ranking.anova import blocks_of
+from tuner.core.ranking.study_difference import Side, changes
+from tuner.core.search.own_suites import own_suite
+from tuner.core.search.recheck import Launched
+from tuner.core.search.replay import run
+from tuner.core.search.strategies import make_strategy
+from tuner.core.search.suite import Drift, SimulatedBox
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.wilson import wilson_interval
+from tuner.core.windows.launch_sums import LaunchTally
 
 LAUNCH_S = 720.0  #: one launch with its window
 

@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from random import Random
 from statistics import fmean
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.layout import Layout
-from tuner.core.own_suites import own_suite
-from tuner.core.replay import run
-from tuner.core.strategies import make_strategy
-from tuner.core.strategy import Answer, Kind, Observed, Proposal
-from tuner.core.suite import SimulatedBox
-from tuner.core.wilson import wilson_interval
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Kind, Observed, Proposal
+from tuner.core.search.own_suites import own_suite
+from tuner.core.search.replay import run
+from tuner.core.search.strategies import make_strategy
+from tuner.core.search.suite import SimulatedBox
+from tuner.core.stats.wilson import wilson_interval
 
 SETTINGS = (
     "",

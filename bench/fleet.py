@@ -32,15 +32,15 @@ from typing import TypeVar
 
 from suites_named import suite_named
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.fleet import Done, Place
-from tuner.core.spreading import SpreadingStrategy
-from tuner.core.strategies.fleet_grid import FleetGrid
-from tuner.core.strategies.fleet_race import FleetRace
-from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
-from tuner.core.suite import SimulatedBox, Suite
-from tuner.core.wilson import wilson_interval
-from tuner.study.fleet_ahead import FORESEES_EVERY_S
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
+from tuner.core.search.fleet_strategy import SpreadingStrategy
+from tuner.core.search.strategies.fleet_grid import FleetGrid
+from tuner.core.search.strategies.fleet_race import FleetRace
+from tuner.core.search.suite import SimulatedBox, Suite
+from tuner.core.stats.wilson import wilson_interval
+from tuner.study.fleet.forecast import FORESEES_EVERY_S
 
 Result = TypeVar("Result")
 

@@ -27,7 +27,7 @@ from statistics import median
 
 from fleet_scheduler import cpu_s, rss_mb
 
-from tuner.bootstrap import open_store
+from tuner.bootstrap.stores import open_store
 
 TUNER = str(Path(sys.executable).with_name("tuner"))
 PATIENCE_S = 120.0

@@ -34,16 +34,17 @@ from tuner.adapters.fleet.dask_fleet import DaskFleet
 from tuner.adapters.fleet.frames import Frame, packed
 from tuner.adapters.fleet.quiet import keep_quiet, security_of
 from tuner.adapters.provenance import provenance
-from tuner.bootstrap import planned, settings_of
 from tuner.bootstrap.boxes import virtual_box_of
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet_order import FleetOrder
+from tuner.bootstrap.plan_builder import planned
 from tuner.config.load import Given
 from tuner.config.profile import read_profile
-from tuner.core.fleet import BoxCame, Ended, Lost, News, Order, Place
-from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
-from tuner.core.strategy import Proposal
-from tuner.study.ordered import make_order, telling_interval_s
+from tuner.core.domain.fleet import BoxCame, Ended, Lost, News, Order, Place
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.strategy import Proposal
+from tuner.study.fleet.remote_launch import make_order, telling_interval_s
 
 PROFILE = Path(__file__).resolve().parents[1] / "configs" / "profiles" / "waiting-bound.yaml"
 LAYOUT = Layout(2, 2)

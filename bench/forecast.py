@@ -23,11 +23,11 @@ from time import perf_counter
 
 from suites_named import suite_named
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.race import Race
-from tuner.core.strategy import Kind
-from tuner.core.suite import Suite
-from tuner.core.wilson import wilson_interval
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.strategy import Kind
+from tuner.core.search.race import Race
+from tuner.core.search.suite import Suite
+from tuner.core.stats.wilson import wilson_interval
 
 SHARES = (0.1, 0.25, 0.5, 0.75)
 CAP_LAUNCHES = 2000

@@ -19,7 +19,7 @@ from statistics import median
 
 from tabulate import tabulate
 
-from tuner.adapters.gil_waits import LOOKS_PER_S, GilWaits, GilWatch, process_cpu_s
+from tuner.adapters.proc.gil_waits import LOOKS_PER_S, GilWaits, GilWatch, process_cpu_s
 
 LOAD = Path(__file__).resolve().parent.parent / "tests" / "integration" / "sampler" / "load.py"
 CASES = [

@@ -29,14 +29,14 @@ from math import exp, log
 from random import Random
 from statistics import fmean
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.growth import Scout, added, walk
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.race import Race
-from tuner.core.replay import run
-from tuner.core.strategy import Goal, Observed, Proposal
-from tuner.core.suite import Suite, SuiteNoise
-from tuner.core.wilson import wilson_interval
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.strategy import Goal, Observed, Proposal
+from tuner.core.search.growth import Scout, added, walk
+from tuner.core.search.race import Race
+from tuner.core.search.replay import run
+from tuner.core.search.suite import Suite, SuiteNoise
+from tuner.core.stats.wilson import wilson_interval
 
 MARGIN = -log(0.98)
 CORES, MOST = 4, 1024  #: threads in all: beyond it no layout is measured here

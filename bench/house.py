@@ -146,12 +146,17 @@ def files_that_name(words: Sequence[str], suffixes: Sequence[str]) -> list[str]:
     return [shown(path) for path, text in texts if any(word in text for word in words)]
 
 
+def _folder(module: str) -> str:
+    """The package that holds *module*; of a package, itself: its code stands in its folder."""
+    return module if ROOT.joinpath(*module.split(".")).is_dir() else module.rpartition(".")[0]
+
+
 def circles(graph: grimp.ImportGraph) -> list[str]:
     """Folders of tuner that import each other, directly or by way of others: one line per circle."""
     edges: dict[str, set[str]] = defaultdict(set)
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
-            one, other = module.rpartition(".")[0], imported.rpartition(".")[0]
+            one, other = _folder(module), _folder(imported)
             if one != other and imported.startswith("tuner."):
                 edges[one].add(other)
     return [" <-> ".join(sorted(one)) for one in _components(edges) if len(one) > 1]

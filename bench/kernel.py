@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from tuner.adapters import launch_cgroup
+from tuner.adapters.proc import launch_cgroup
 
 N_SWITCHES, N_CALLS = 100_000, 300_000
 CGROUPS = "/sys/fs/cgroup/unified", "/sys/fs/cgroup"  #: where version 2 may be

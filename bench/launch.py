@@ -24,9 +24,9 @@ from collections import defaultdict
 from pathlib import Path
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 
 LOOK_EVERY_S = 1.0
 PYTHON_WORKER = """

@@ -24,10 +24,10 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from tuner.core.layout import Layout
-from tuner.core.limits import Limit, Verdict, verdicts
-from tuner.core.pareto import Traded, pareto_front
-from tuner.core.strategy import Kind, Observed
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Limit, Verdict, verdicts
+from tuner.core.domain.strategy import Kind, Observed
+from tuner.core.ranking.pareto import Traded, pareto_front
 
 LIMIT = Limit("load", 20.0)
 LAYOUTS = [Layout(1, threads + 1) for threads in range(22)]

@@ -22,8 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import fmean, stdev
 
-from tuner.adapters.process_tree import ProcessTable
-from tuner.adapters.pss import PssReader
+from tuner.adapters.proc.process_tree import ProcessTable
+from tuner.adapters.proc.pss import PssReader
 
 LOAD = Path(__file__).resolve().parent.parent / "tests" / "integration" / "sampler" / "load.py"
 CASES = {  # MiB of the master, workers at a time, ms that each computes

@@ -3,7 +3,7 @@
     python bench/noise.py [--studies 4000] [--seed 1]
 
 Each line is one kind of study; figures are the share of studies, in %, in which the nominal 95 % interval of
-`tuner.core.noise` holds the true standard deviation: of windows, of launches, of the drift from block to
+`stats.noise` holds the true standard deviation: of windows, of launches, of the drift from block to
 block. Beside each the median of its upper end divided by the truth: how much a study of that size can say.
 """
 
@@ -15,9 +15,9 @@ import random
 import statistics
 from dataclasses import dataclass, field
 
-from tuner.core.additive import Observation, fit
-from tuner.core.interval import Estimate, LaunchMean
-from tuner.core.noise import estimate_noise
+from tuner.core.stats.interval import Estimate, LaunchMean
+from tuner.core.stats.noise import estimate_noise
+from tuner.core.stats.two_way_anova import Observation, fit
 
 SOURCES = ("window", "launch", "drift")
 

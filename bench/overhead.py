@@ -28,24 +28,24 @@ from typing import Any
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.none import NoFeeder
-from tuner.adapters.gil_waits import LOOKS_PER_S
-from tuner.adapters.live_file import LiveFile
-from tuner.adapters.live_view import LiveView
 from tuner.adapters.probes.mmap_counter import CounterProbe
-from tuner.adapters.procfs import ProcSampler
-from tuner.adapters.progress_tee import ProgressTee
-from tuner.adapters.screen import Screen
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.bootstrap import drawn
-from tuner.core.board import Board
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.records import StudyRecord
-from tuner.core.service import ServiceSpec
-from tuner.core.strategies.followed import Followed
-from tuner.core.strategies.full_grid import FullGrid
-from tuner.core.strategies.of_study import goal_of
-from tuner.core.window import Sample
-from tuner.study.watching import RunningLayout
+from tuner.adapters.proc.gil_waits import LOOKS_PER_S
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.adapters.terminal.live_file import LiveFile
+from tuner.adapters.terminal.live_view import LiveView
+from tuner.adapters.terminal.progress_tee import ProgressTee
+from tuner.adapters.terminal.screen import Screen
+from tuner.bootstrap.progress_ui import drawn
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.window import Sample
+from tuner.core.ranking.live_status import Board
+from tuner.core.search.strategies.followed import Followed
+from tuner.core.search.strategies.full_grid import FullGrid
+from tuner.core.search.strategies.of_study import goal_of
+from tuner.study.launch.watching import RunningLayout
 
 BAR_RATIO = 0.003
 

@@ -4,7 +4,7 @@
 
 Each line is one kind of pair of studies of the same layouts. Figures are the share of pairs, in %, in which
 the nominal 95 % intervals of all layouts at once hold the truth, and the median of how far they go, in %:
-each layout by its own noise (`tuner.core.own_noise`), and beside it all by one noise, as throughput is.
+each layout by its own noise (`heteroscedastic_change`), and beside it all by one noise, as throughput is.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from random import Random
 from statistics import median
 from typing import Literal
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.layout import Layout
-from tuner.core.own_noise import own_changes
-from tuner.core.staleness import Launched
-from tuner.core.two_studies import Changes, Side, changes
-from tuner.core.wilson import wilson_interval
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.layout import Layout
+from tuner.core.planning.heteroscedastic_change import own_changes
+from tuner.core.ranking.study_difference import Changes, Side, changes
+from tuner.core.search.recheck import Launched
+from tuner.core.stats.wilson import wilson_interval
 
 SD = 0.01  #: of one launch of a usual layout
 

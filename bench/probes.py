@@ -32,7 +32,8 @@ from statistics import median
 
 from probe_services import CASES, ITEM, Case
 
-from tuner import bootstrap
+from tuner.bootstrap import boxes, plan_builder
+from tuner.bootstrap.configs import configs
 from tuner.core.errors import TunerError
 from tuner.ports import Counting, Watch
 
@@ -157,8 +158,8 @@ _EMPTY = {
 @contextmanager
 def launched(place: Place, probe: str, *, bare: bool = False) -> Iterator[tuple[Counting, Watch]]:
     """The service in its layout, fed and warm, with who counts and who looks."""
-    settings = bootstrap.settings_of(place.config(probe, bare=bare), {})
-    record = bootstrap.planned(settings)
+    settings = configs.settings_of(place.config(probe, bare=bare), {})
+    record = plan_builder.planned(settings)
     (layout,) = record.layouts
 
     def warn(slug: str, text: str) -> None:
@@ -166,9 +167,7 @@ def launched(place: Place, probe: str, *, bare: bool = False) -> Iterator[tuple[
             print(f"    warning [{slug}]: {text}", file=sys.stderr)
 
     with ExitStack() as stack:
-        box = stack.enter_context(
-            bootstrap.this_box(settings, record, str(place.folder / "s.tuner.db"), warn)
-        )
+        box = stack.enter_context(boxes.this_box(settings, record, str(place.folder / "s.tuner.db"), warn))
         counting = stack.enter_context(box.probe.counting(layout))
         stack.enter_context(box.feeder.feeding(layout))
         launch = stack.enter_context(box.launcher.running(layout, counting.environment))

@@ -31,15 +31,15 @@ from time import perf_counter
 import numpy as np
 from suites_named import suite_named
 
-from tuner.adapters.worker_processes import each_in_processes
-from tuner.core.layout import Layout
-from tuner.core.posterior import DIFFUSE, Posterior
-from tuner.core.race import Race
-from tuner.core.racing import N_REPLICATES
-from tuner.core.replay import ReplayJob, Run, replay, run
-from tuner.core.strategy import Answer, Goal, Observed, Proposal
-from tuner.core.suite import DRIFT_STEP_S, Suite, SuiteNoise
-from tuner.core.wilson import wilson_interval
+from tuner.adapters.processes.worker_processes import each_in_processes
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.search.posterior import DIFFUSE, Posterior
+from tuner.core.search.race import Race
+from tuner.core.search.racing import N_REPLICATES
+from tuner.core.search.replay import ReplayJob, Run, replay, run
+from tuner.core.search.suite import DRIFT_STEP_S, Suite, SuiteNoise
+from tuner.core.stats.wilson import wilson_interval
 
 MARGIN = -log(0.98)
 HARD = (  # rivals at the margin, layouts in all, sd of a window, sd of the drift

@@ -22,11 +22,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 
-from tuner.core.layout import Layout
-from tuner.core.quantiles import student_t_tail
-from tuner.core.ranking import Ranking, rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.stats.quantiles import student_t_tail
 
 Draw = Callable[[random.Random], float]
 

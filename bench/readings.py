@@ -31,7 +31,7 @@ from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.sql import SqlProbe
 from tuner.adapters.probes.sqlite_database import SqliteDatabase
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.ports import Probe
 from tuner.probe.counter import DIRECTORY_VARIABLE, Slot, open_counter
 

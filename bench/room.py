@@ -19,11 +19,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.layout import divisors_grid
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.core.domain.layout import divisors_grid
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 PROCESSOR = (sys.executable, "-m", "tuner_workers.crash_processor")

@@ -20,11 +20,11 @@ from pathlib import Path
 from statistics import fmean, median
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.process_tree import TICKS_PER_S, ProcessTable
-from tuner.adapters.procfs import ProcSampler
-from tuner.core.layout import Layout
-from tuner.core.load import mean_active_from_load1
-from tuner.core.window import Reading, Sample, VoidReason
+from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessTable
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import mean_active_from_load1
+from tuner.core.domain.window import Reading, Sample, VoidReason
 
 LOAD = Path(__file__).resolve().parent.parent / "tests" / "integration" / "sampler" / "load.py"
 LOADS = {  # name -> modes of load.py

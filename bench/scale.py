@@ -38,15 +38,15 @@ from scale_picture import render_curves
 from scale_study import Size, write_study
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.procfs import ProcSampler
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.layout import Layout, divisors_grid
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.window import Reading
 from tuner.core.model.simulation.scenario import Scenario
-from tuner.core.service import ServiceSpec
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Reading
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 Answer = TypeVar("Answer")
@@ -202,14 +202,14 @@ def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | 
 
 def parts(study: Path) -> None:
     """What `rank` does with *study*, part by part, and how often the model is fitted for a `report`."""
-    from tuner.bootstrap import open_store
     from tuner.bootstrap.collection import collection_paused
+    from tuner.bootstrap.stores import open_store
     from tuner.core.model.calibration.joint_fit import Problem
     from tuner.core.model.diagnosis.evidence import evidence_of
     from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
-    from tuner.core.ranking import rank
-    from tuner.core.tally import tally
-    from tuner.study.calibrating import read_calibration
+    from tuner.core.ranking.ranking import rank
+    from tuner.core.windows.launch_sums import tally
+    from tuner.study.calibration_run import read_calibration
 
     print(f"\nparts of rank, of {study.name}: CPU seconds")
 
@@ -300,7 +300,7 @@ def processes() -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         assert len(store.windows()) >= 3
         print(f"{layout!s:>8}  {took_s:8.4f} s  {peak / 1e6:6.0f} MB")
-    from tuner.core.layout import full_grid
+    from tuner.core.domain.layout import full_grid
     from tuner.core.model.demand import Demands
     from tuner.core.model.machine import Machine
     from tuner.core.model.network import predict
@@ -322,7 +322,7 @@ def processes() -> None:
 
 def simulated(scenario: Scenario) -> None:
     """What it takes to play *scenario* event by event; after other axes the memory may be of another."""
-    from tuner.adapters.simulator import simulate_all
+    from tuner.adapters.virtual.simulator import simulate_all
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     simulate_all([scenario])

@@ -10,10 +10,10 @@ from math import exp
 from pathlib import Path
 from random import Random
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord
-from tuner.core.window import VoidReason, Window
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.window import VoidReason, Window
 
 PROFILE = Path(__file__).resolve().parent.parent / "configs" / "profiles" / "socorro-2014.yaml"
 _STOP_S = 2.0
@@ -130,7 +130,7 @@ def _drawn(
 
 
 if __name__ == "__main__":  # python bench/scale_study.py FILE WINDOWS SAMPLES [STRATEGY]
-    from tuner.core.layout import divisors_grid
+    from tuner.core.domain.layout import divisors_grid
 
     file, n_windows, n_samples, *strategy = sys.argv[1:]
     write_study(

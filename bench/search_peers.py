@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.stats.interval import Estimate
 
 
 def missing(package: str) -> bool:

@@ -20,15 +20,15 @@ from marshal import dumps
 from pathlib import Path
 from statistics import median
 
-from tuner.adapters import sqlite_digests as digests
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.sqlite_windows import kept_windows, listed_windows
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.records import LaunchRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Window
+from tuner.adapters.sqlite import digests as digests
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.sqlite.windows import kept_windows, listed_windows
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.window import Window
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 SERVICE = VirtualService({layout: 5.0 + layout.total_threads for layout in divisors_grid(24)})

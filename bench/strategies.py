@@ -31,12 +31,12 @@ from statistics import fmean
 from search_peers import OptunaTpe, Smac, missing
 from suites_named import suite_named
 
-from tuner.adapters.worker_processes import each_in_processes
+from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.defaults import WINDOW_S
-from tuner.core.replay import run
-from tuner.core.strategies import make_strategy
-from tuner.core.strategy import Answer, Goal, Strategy
-from tuner.core.suite import SimulatedBox, Suite
+from tuner.core.domain.strategy import Answer, Goal, Strategy
+from tuner.core.search.replay import run
+from tuner.core.search.strategies import make_strategy
+from tuner.core.search.suite import SimulatedBox, Suite
 
 Make = Callable[[Goal, int, int], Strategy]  #: goal, seed, budget in windows
 

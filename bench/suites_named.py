@@ -6,8 +6,8 @@ from pathlib import Path
 
 from tuner.config.suite import read_suite
 from tuner.core.errors import ConfigError
-from tuner.core.own_suites import OWN_SUITES, own_suite
-from tuner.core.suite import Suite
+from tuner.core.search.own_suites import OWN_SUITES, own_suite
+from tuner.core.search.suite import Suite
 
 
 def suite_named(text: str) -> Suite:

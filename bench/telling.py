@@ -23,17 +23,17 @@ from typing import Any
 
 from prometheus_client import generate_latest
 
-from tuner import bootstrap
-from tuner.adapters.memory import MemoryStore, PlannedStop
 from tuner.adapters.metrics.exposition import MetricsFile, registry_of
 from tuner.adapters.metrics.figures import Known, StudyFigures
-from tuner.adapters.progress_tee import ProgressTee
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.bootstrap.showing import drawn
-from tuner.core.board import Board, board_of
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.terminal.progress_tee import ProgressTee
+from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
+from tuner.bootstrap import model, study_queries
+from tuner.bootstrap.progress_ui import drawn
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.ranking.live_status import Board, board_of
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.reports.page import render_page
 from tuner.study import run_study
 
@@ -112,7 +112,7 @@ def studies(folder: Path, rounds: int) -> None:
     for number, (kind, options) in enumerate(kinds.items()):
         file = simulated(folder / f"{number}.tuner.db", *options)
         began_s = time.process_time()
-        overview, prediction = bootstrap.foretold(file)
+        overview, prediction = model.foretold(file)
         fitted = render_page(overview, prediction)
         fitted_s = time.process_time() - began_s
         anew_s = cpu_s(partial(board_anew, file), rounds)
@@ -125,11 +125,11 @@ def studies(folder: Path, rounds: int) -> None:
 
 
 def board_anew(file: Path) -> Board:
-    return board_of(bootstrap.overview(file))
+    return board_of(study_queries.overview(file))
 
 
 def page_of(file: Path) -> str:
-    return render_page(bootstrap.overview(file), "The model is not fitted while the study runs.")
+    return render_page(study_queries.overview(file), "The model is not fitted while the study runs.")
 
 
 def large(folder: Path, n_windows: int) -> None:

@@ -35,8 +35,8 @@ from truth_memory import MemorySampler
 from truth_services import CHILD, ITEM, KINDS, SERVICES, Service
 from truth_table import Row, print_csv, print_ranges, print_table, read_csv
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.layout import parse_layout
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.core.domain.layout import parse_layout
 
 ROOT = Path(__file__).resolve().parents[1]
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")

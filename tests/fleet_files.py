@@ -8,14 +8,14 @@ from math import exp
 from pathlib import Path
 from random import Random
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.fleet import FLEET, BoxFacts
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Window
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.fleet import FLEET, BoxFacts
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.window import Window
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 A, B, C = Layout(1, 2), Layout(2, 1), Layout(4, 1)

@@ -16,20 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from tuner.core.fleet import (
-    Began,
-    Ended,
-    Lost,
-    News,
-    Order,
-    Place,
-    Refused,
-    Sampled,
-    Took,
-    WarmedUp,
-)
-from tuner.core.layout import Layout
-from tuner.core.strategy import Proposal
+from tuner.core.domain.fleet import Began, Ended, Lost, News, Order, Place, Refused, Sampled, Took, WarmedUp
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Proposal
 from tuner.ports import Fleet
 
 from .conftest import MARKER

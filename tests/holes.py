@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.log_bound import bound
+from tuner.adapters.processes.log_bound import bound
 
 _BYTES = 4 << 20
 

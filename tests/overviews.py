@@ -9,14 +9,14 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tuner import bootstrap
+from tuner.bootstrap import study_queries
 from tuner.bootstrap.collection import collection_paused
-from tuner.core.layout import Layout
-from tuner.core.overview import Overview
-from tuner.core.question import Question
-from tuner.core.ranking import rank
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.ranking import rank
+from tuner.core.ranking.ranking_options import Question
 
 STUDIES = Path(__file__).resolve().parents[1] / "bench" / "studies"
 RECORDED = sorted(path.name for path in STUDIES.glob("*.tuner.db"))
@@ -38,7 +38,7 @@ def recorded(name: str, folder: Path) -> Path:
 
 def overview_of(file: Path) -> Overview:
     """As `tuner report` asks for it."""
-    return bootstrap.overview(file, question=Question(costs=("load", "memory")))
+    return study_queries.overview(file, question=Question(costs=("load", "memory")))
 
 
 @cache

@@ -8,11 +8,11 @@ from typing import Any
 
 from tuner.config.load import canonical_json
 from tuner.config.settings import Settings
-from tuner.core.layout import parse_layout
-from tuner.core.rollout import Rollout
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.rollout import Rollout
 from tuner.services.catalogue import known_services, recognised
+from tuner.services.derived.rollouts import rollout_of
 from tuner.services.expansion import expanded
-from tuner.services.rolling_out import rollout_of
 
 #: what stands in no command of a sane person, and in one of the next
 HOSTILE = (

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from tuner.core.fleet import BoxFacts, News, Order
-from tuner.core.layout import Layout
-from tuner.core.pace import Pace
-from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.requests import Requests
-from tuner.core.tally import Sums
-from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.domain.fleet import BoxFacts, News, Order
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.settings.pace import Pace
+from tuner.core.windows.launch_sums import Sums
 
 
 class Clock(Protocol):
@@ -296,7 +296,7 @@ class Store(LaunchLog, Protocol):
         """Every window, void ones included, in the order they were taken."""
 
     def sums(self) -> Sums:
-        """What the windows of each launch add up to: what `tuner.core.tally.tally` makes of all windows."""
+        """What the windows of each launch add up to: what `launch_sums.tally` makes of all windows."""
 
     def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:
         """The one-second samples of one window, in time order."""

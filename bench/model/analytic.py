@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from tuner.adapters.simulator import simulate_all
-from tuner.core.layout import Layout, divisors_grid, full_grid
+from tuner.adapters.virtual.simulator import simulate_all
+from tuner.core.domain.layout import Layout, divisors_grid, full_grid
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict

@@ -35,8 +35,8 @@ from pathlib import Path
 from convoy_watching import CHILDREN_MS, PYTHON_MS, SETTLING_S, USUAL_MS, Case, Seen, running, watch
 from mix_registry import compiled_child, turns_per_ms
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import TunerError
-from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict

@@ -15,9 +15,9 @@ from random import Random
 
 from mix_registry import HERE
 
-from tuner.adapters.box_times import read_box_times
-from tuner.core.load import mean_active_from_load1
-from tuner.core.window import Sample
+from tuner.adapters.proc.host_times import read_box_times
+from tuner.core.domain.load import mean_active_from_load1
+from tuner.core.domain.window import Sample
 
 PYTHON_MS = 12.0
 CHILDREN_MS = {"light": 2.0, "heavy": 12.0}

@@ -24,15 +24,15 @@ from random import Random
 from statistics import fmean, median, stdev
 from time import perf_counter
 
-from tuner.adapters.worker_processes import each_in_processes
+from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.config.suite import read_suite
-from tuner.core.layout import divisors_grid, full_grid
-from tuner.core.own_suites import own_suite
-from tuner.core.race import Race
-from tuner.core.replay import run
-from tuner.core.strategy import Goal, Guidance, Observed
-from tuner.core.suite import Suite
-from tuner.core.wilson import wilson_interval
+from tuner.core.domain.layout import divisors_grid, full_grid
+from tuner.core.domain.strategy import Goal, Guidance, Observed
+from tuner.core.search.own_suites import own_suite
+from tuner.core.search.race import Race
+from tuner.core.search.replay import run
+from tuner.core.search.suite import Suite
+from tuner.core.stats.wilson import wilson_interval
 
 TIMED = 10  #: studies in which decisions are timed
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from random import Random
 from typing import IO
 
-from tuner.adapters.task_states import ActiveTasks
+from tuner.adapters.proc.task_states import ActiveTasks
+from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
-from tuner.core.window import Reading, Sample, Usage
 from tuner.ports import Launch, Sampler, Watch
 
 LOOKS_PER_S = 10.0

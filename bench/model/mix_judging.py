@@ -10,8 +10,8 @@ from mix_figures import covered, relative_errors
 from mix_peers import Predicted, by_bounds, by_network, by_simulation, by_usl, by_usl_2d, half_of, on_box
 from mix_points import Measured, MixRun
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import TunerError
-from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_alone, calibrate_jointly
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.explanation import machine_of

@@ -17,18 +17,18 @@ import yaml
 from mix_active import DenseSampler
 from mix_registry import PREFIX, Mix, Tools, mix_environment, worker_command
 
-from tuner import bootstrap
-from tuner.adapters.signals import SignalStop, stopping_by_signal
-from tuner.adapters.terminal import LineProgress
+from tuner.adapters.processes.signals import SignalStop, stopping_by_signal
+from tuner.adapters.terminal.progress import LineProgress
+from tuner.bootstrap import boxes, plan_builder, stores
 from tuner.config.load import Given, canonical_json, load_settings
 from tuner.config.settings import Settings
-from tuner.core.changes import changed_settings
-from tuner.core.durations import render_duration, render_rest
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Window
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.text.durations import render_duration, render_rest
+from tuner.core.text.setting_changes import changed_settings
 from tuner.study import run_study
 
 BESIDE_S = 1.5  #: of a launch: its start and stop
@@ -144,8 +144,8 @@ def _measure_block(
     """Measure *mix* up to and with *block*: the same study, asked for so many blocks."""
     file = study_file(plan.folder, mix.name)
     with (
-        bootstrap.this_box(settings, record, str(file), progress.warning) as box,
-        bootstrap.open_store(file) if file.exists() else bootstrap.new_store(file, record) as store,
+        boxes.this_box(settings, record, str(file), progress.warning) as box,
+        stores.open_store(file) if file.exists() else stores.new_store(file, record) as store,
     ):
         dense = replace(box, sampler=DenseSampler(box.sampler, looks_file(plan.folder, mix.name)))
         run_study(dense, store, progress, stop, strategy_of(replace(store.study(), n_blocks=block + 1)))
@@ -205,16 +205,16 @@ def _asked(plan: Plan, mix: Mix, tools: Tools) -> tuple[Settings, StudyRecord]:
         draft.write_text(text, encoding="utf-8")
         settings = load_settings(draft, _given(plan))
     if file.exists():
-        with bootstrap.open_store(file, read_only=True) as store:
+        with stores.open_store(file, read_only=True) as store:
             record = store.study()
         if changes := changed_settings(record.config, canonical_json(settings)):
             raise ConfigError(
                 f"{file} was begun with something else: {'; '.join(changes)}",
                 hint="Give the options it was begun with, or another folder with --into.",
             )
-        bootstrap.check_same_box(record, file, _say)
+        plan_builder.check_same_box(record, file, _say)
     else:
-        record = bootstrap.planned(settings)
+        record = plan_builder.planned(settings)
     (plan.folder / f"{mix.name}.yaml").write_text(text, encoding="utf-8")  # it is what is measured
     return settings, record
 
@@ -223,7 +223,7 @@ def _n_valid(plan: Plan, mix: Mix) -> int:
     file = study_file(plan.folder, mix.name)
     if not file.exists():
         return 0
-    with bootstrap.open_store(file, read_only=True) as store:
+    with stores.open_store(file, read_only=True) as store:
         return sum(not window.void for window in store.windows())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from mix_points import Measured, Point
 from numpy.typing import NDArray
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
@@ -58,7 +58,7 @@ def by_simulation(
     Raises:
         ConfigError: the program is not built.
     """
-    from tuner.adapters.simulator import simulate_all
+    from tuner.adapters.virtual.simulator import simulate_all
     from tuner.core.model.simulation.scenario import scenario_of
 
     scenarios = [

@@ -11,14 +11,14 @@ from mix_active import Looks, mean_active, read_looks
 from mix_measuring import looks_file
 from mix_registry import Mix, mix_of
 
-from tuner import bootstrap
-from tuner.core.layout import Layout
+from tuner.bootstrap import stores
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.window import Sample
 from tuner.core.model.calibration.clocks import Clocks, clocks_of
 from tuner.core.model.calibration.left_out import launch_noise_sd
 from tuner.core.model.profile import ProfileNoise
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.validity import FOREIGN_FLOOR_CORES
-from tuner.core.window import Sample
+from tuner.core.windows.validity import FOREIGN_FLOOR_CORES
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def read_run(file: Path, foreign_limit: float = FOREIGN_FLOOR_CORES) -> MixRun:
     Raises:
         ConfigError: it is no study of a mix, or cannot be read.
     """
-    with bootstrap.open_store(file, read_only=True) as store:
+    with stores.open_store(file, read_only=True) as store:
         record = store.study()
         mix = mix_of(record)
         beside = looks_file(file.parent, mix.name)

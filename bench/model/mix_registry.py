@@ -13,10 +13,10 @@ from typing import Any
 
 import yaml
 
-from tuner.core.durations import parse_duration
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.records import StudyRecord
+from tuner.core.text.durations import parse_duration
 from tuner.probe import counter
 
 HERE = Path(__file__).resolve().parent

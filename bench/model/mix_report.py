@@ -11,7 +11,7 @@ from mix_judging import MODEL, Judged, Peer
 from mix_points import Measured
 from tabulate import tabulate
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 LEAST_POINTS = 200
 

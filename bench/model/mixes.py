@@ -14,10 +14,10 @@ from pathlib import Path
 from mix_measuring import Plan, measure
 from mix_registry import read_registry, tools_in, unregistered
 
-from tuner.core.durations import parse_duration
+from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.layout import parse_layout
-from tuner.core.validity import FOREIGN_FLOOR_CORES
+from tuner.core.text.durations import parse_duration
+from tuner.core.windows.validity import FOREIGN_FLOOR_CORES
 
 
 def _measure(options: argparse.Namespace) -> int:

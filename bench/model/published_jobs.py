@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import differential_evolution, least_squares
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve

@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 
 from simulation_peers import InterruptedCores, PeerRun, VirtualTimeCores, run_ciw, run_simpy
 
-from tuner.adapters.simulator import simulate_all
-from tuner.core.layout import Layout
+from tuner.adapters.virtual.simulator import simulate_all
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of, simulate

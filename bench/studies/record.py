@@ -17,7 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tuner.adapters import sqlite_digests
+from tuner.adapters.sqlite import digests as sqlite_digests
 
 HERE = Path(__file__).parent
 SAMPLES = ("sample_packed", "warmup_sample_packed", "usage", "reading")

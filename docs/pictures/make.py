@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.adapters.live_file import live_path, render_live
-from tuner.core.layout import parse_layout
-from tuner.core.overview import Live
+from tuner.adapters.terminal.live_file import live_path, render_live
+from tuner.core.domain.layout import parse_layout
+from tuner.core.ranking.overview import Live
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

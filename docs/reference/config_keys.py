@@ -16,8 +16,8 @@ from pydantic_core import PydanticUndefined
 from tuner.config import brake, feeders, fields, paths, probes, ready, settings, study, variants
 from tuner.config import service as service_section
 from tuner.config.fields import Section
-from tuner.core import service
-from tuner.core.durations import render_duration
+from tuner.core.domain import service
+from tuner.core.text.durations import render_duration
 
 MODULES = (fields, paths, ready, probes, feeders, brake, service, variants, service_section, study, settings)
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}

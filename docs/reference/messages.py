@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import VoidReason
 from tuner.core.messages import feeders, fleet, host, invalid, launch, probes, service, study
 from tuner.core.messages.catalogue import Entry, Kind, Message, entries
-from tuner.core.window import VoidReason
 
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"

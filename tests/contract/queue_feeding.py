@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.queues.queue import Claim
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 
 def main(url: str, form: str, queue: str, sample: str, folder: str) -> None:

@@ -12,12 +12,12 @@ import pytest
 from tuner.adapters.feeders.http import HttpFeeder, Traffic
 from tuner.adapters.load.order import read_order
 from tuner.adapters.load.totals import read_counts
+from tuner.core.domain.latency import bucket_limits_ns
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.http_request import parse_url
-from tuner.core.latency import bucket_limits_ns
-from tuner.core.layout import Layout
-from tuner.core.pace import Share
-from tuner.core.requests import Requests
+from tuner.core.settings.pace import Share
+from tuner.core.text.http_request import parse_url
 
 from ..ports import free_port
 from ..processes import is_running

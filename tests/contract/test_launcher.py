@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.adapters.virtual_box import VirtualBox, VirtualService
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.adapters.virtual.box import VirtualBox, VirtualService
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.ports import Launcher
 
 pytestmark = pytest.mark.pythons

@@ -20,9 +20,9 @@ from tuner.adapters.load.first_answer import close_at_once, tls_context
 from tuner.adapters.load.listening import Address, listening_at
 from tuner.adapters.load.order import Order, Request, tell_workers
 from tuner.adapters.load.totals import Totals, read_totals
-from tuner.adapters.service_clue import clue_of
-from tuner.core.http_request import parse_url
-from tuner.core.layout import Layout
+from tuner.adapters.supervisord.service_clue import clue_of
+from tuner.core.domain.layout import Layout
+from tuner.core.text.http_request import parse_url
 
 from ..ports import free_port
 from ..wording import wording

@@ -7,8 +7,8 @@ from statistics import fmean
 
 import pytest
 
-from tuner.adapters.simulator import simulate_all
-from tuner.core.layout import divisors_grid
+from tuner.adapters.virtual.simulator import simulate_all
+from tuner.core.domain.layout import divisors_grid
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.simulation.scenario import scenario_of

@@ -33,8 +33,8 @@ from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.adapters.queues.message import BODY
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.ports import Counting, Probe
 from tuner.probe.counter import DIRECTORY_VARIABLE, Slot, open_counter
 

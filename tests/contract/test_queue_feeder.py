@@ -20,10 +20,10 @@ from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_forms import FORMS
-from tuner.core.backlog import FEWEST
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.core.settings.backlog import FEWEST
 from tuner.ports import Counting
 
 from ..processes import is_running

@@ -16,7 +16,6 @@ from pathlib import Path
 import amqp
 import pytest
 
-from tuner import bootstrap
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
@@ -26,10 +25,11 @@ from tuner.adapters.queues.queue import BrokerError, Claim
 from tuner.adapters.queues.rabbitmq_forms import FORMS
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.adapters.queues.sample_file import read_sample
-from tuner.core.backlog import FEWEST
+from tuner.bootstrap.parts import samples
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, SourceAway
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.core.settings.backlog import FEWEST
 from tuner.ports import Counting
 
 from ..processes import is_running
@@ -369,19 +369,19 @@ def test_headers_that_json_cannot_hold_are_left_out(
     )
     wait_for(lambda: n_waiting(channel, name) == 1, "it is there")
     with raises(ConfigError, wording("feeders.cannot-keep-properties")):
-        bootstrap.sampled(server.url, "celery", name, 5, tmp_path / "s.json")
+        samples.sampled(server.url, "celery", name, 5, tmp_path / "s.json")
 
 
 def test_the_form_is_seen_by_what_waits(server: RabbitServer, name: str, form: str, tmp_path: Path) -> None:
     with opened(server, name, form=form) as queue:
         queue.claim()
         queue.push(clones(queue, 3, form))
-        found = bootstrap.sampled(server.url, None, name, 5, tmp_path / "s.json")
+        found = samples.sampled(server.url, None, name, 5, tmp_path / "s.json")
         queue.release()
 
     assert (found.form, found.queue, found.n_messages, dict(found.left_out)) == (form, name, 3, {})
     with raises(ConfigError, wording("feeders.no-messages-wait-in", queue=name)):
-        bootstrap.sampled(server.url, None, name, 5, tmp_path / "t.json")
+        samples.sampled(server.url, None, name, 5, tmp_path / "t.json")
 
 
 def test_a_password_is_not_shown_and_a_broker_that_is_away_is_told() -> None:

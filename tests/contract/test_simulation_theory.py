@@ -13,8 +13,8 @@ from math import factorial, inf, sqrt
 import numpy as np
 import pytest
 
-from tuner.adapters.simulator import simulate_all
-from tuner.core.layout import Layout
+from tuner.adapters.virtual.simulator import simulate_all
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated, simulate

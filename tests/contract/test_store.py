@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryStore
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.fleet import BoxFacts
-from tuner.core.latency import Latencies
-from tuner.core.layout import Layout
-from tuner.core.records import BoxRecord, LaunchRecord, StudyRecord
-from tuner.core.requests import Requests
-from tuner.core.tally import tally
-from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.memory import MemoryStore
+from tuner.core.domain.fleet import BoxFacts
+from tuner.core.domain.latency import Latencies
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.windows.launch_sums import tally
 from tuner.ports import Store
 
 from ..raising import raises

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters import sqlite_digests
-from tuner.bootstrap import new_store, planned
+from tuner.adapters.sqlite import digests as sqlite_digests
+from tuner.bootstrap.plan_builder import planned
+from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given, load_settings
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.redaction import HIDDEN
-from tuner.core.window import Reading, Sample, Usage, Window
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.window import Reading, Sample, Usage, Window
+from tuner.core.text.redaction import HIDDEN
 
 from ..wording import wording
 from .typed import Done, Typed

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 
 from ..wording import wording
 from .sleeping_worker import sleeping_worker

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_clock import VirtualClock
-from tuner.adapters.virtual_profile import profile_box
-from tuner.adapters.virtual_service import VirtualService, virtual_study
-from tuner.core.layout import parse_layouts
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.clock import VirtualClock
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.adapters.virtual.profile import profile_box
+from tuner.adapters.virtual.service import VirtualService, virtual_study
+from tuner.core.domain.layout import parse_layouts
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory
-from tuner.core.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..wording import wording

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.supervisord_config import render_config
-from tuner.bootstrap import open_store
-from tuner.core.service import ServiceSpec
+from tuner.adapters.supervisord.config import render_config
+from tuner.bootstrap.stores import open_store
+from tuner.core.domain.service import ServiceSpec
 
 from ..rollouts import rolled_out
 from ..services.test_numbers import NUMBERED

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.clients import found_in
+from tuner.core.settings.clients import found_in
 
 from ..ports import free_port
 from ..wording import wording

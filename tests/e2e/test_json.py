@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tuner.adapters.live_file import LiveFile
-from tuner.adapters.sqlite import SqliteStore
-from tuner.bootstrap import studies_served
-from tuner.core.address import Address
-from tuner.core.layout import Layout
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.terminal.live_file import LiveFile
+from tuner.bootstrap.serving import studies_served
+from tuner.core.domain.layout import Layout
+from tuner.core.text.address import Address
 
 from ..fleet_files import fleet_file
 from ..printed import parts_of

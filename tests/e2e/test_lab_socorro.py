@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tuner.bootstrap import open_store
+from tuner.bootstrap.stores import open_store
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.lab.socorro_runs import CORES, FAR, HERE, PUBLISHED
-from tuner.core.records import WARMING_BLOCK, WindowRecord
 
 from ..wording import wording
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.layout import parse_layout
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.core.domain.layout import parse_layout
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..wording import wording

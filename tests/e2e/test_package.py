@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from tuner.adapters.simulator import scenario_line
+from tuner.adapters.virtual.simulator import scenario_line
 
 from ..integration.test_simulator import any_scenario
 from ..programs import needed

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 
 from ..redis_server import RedisServer
 from ..wording import wording

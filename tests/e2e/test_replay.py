@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import new_store
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord
-from tuner.core.window import Reading, Sample, Usage, Window
+from tuner.bootstrap.stores import new_store
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.window import Reading, Sample, Usage, Window
 
 from ..processes import is_running
 from ..wording import wording

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.bootstrap import ranked
+from tuner.bootstrap.study_queries import ranked
 from tuner.reports.documents import PAGE_FORMATS
-from tuner.reports.ranking import render_ranking
-from tuner.reports.runbook import marks, updated
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.runbook.runbook import marks, updated
 
 from ..wording import wording
 from .typed import Typed

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import new_store, planned, settings_of
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.plan_builder import planned
+from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given
 from tuner.config.profile import read_profile
-from tuner.core.layout import divisors_grid
+from tuner.core.domain.layout import divisors_grid
 from tuner.core.model.network import predict
 
 from ..wording import wording

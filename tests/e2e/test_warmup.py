@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.summary import items_per_s
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.core.windows.summary import items_per_s
 
 from .sleeping_worker import sleeping_worker
 from .typed import Typed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 
 from ..wording import wording
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner import bootstrap
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.layout import Layout
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.bootstrap import study_queries
+from tuner.core.domain.layout import Layout
 
 from ..bench_modules import loaded
 from ..processes import is_running
@@ -30,7 +30,7 @@ def test_a_study_is_as_large_as_asked_for_and_ranked_like_any_other(tmp_path: Pa
     assert sum(bool(one.void) for one in windows) == 1
     assert len({one.launch_id for one in windows}) == 12
     assert n_samples == 10 * 15
-    _, ranking = bootstrap.ranked(path)
+    _, ranking = study_queries.ranked(path)
     assert [row.layout for row in ranking.rows] == [Layout(2, 2), Layout(1, 1)]
     assert [row.n_windows for row in ranking.rows] == [30, 30]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import tuner
-from tuner.adapters.box_lock import box_held
+from tuner.adapters.host_lock import box_held
 from tuner.core.errors import ConfigError
 
 from ..raising import raises
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 HOLDER = """
 import sys
 from pathlib import Path
-from tuner.adapters.box_lock import box_held
+from tuner.adapters.host_lock import box_held
 with box_held(sys.argv[2], Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

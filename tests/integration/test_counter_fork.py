@@ -15,8 +15,8 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.mmap_counter import CounterProbe
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
 from tuner.probe.counter import Counter, CounterError, open_counter, read_totals
 
 from ..raising import raises

@@ -10,7 +10,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.mmap_counter import CounterProbe
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 from ..wording import wording
 

@@ -14,8 +14,8 @@ import pytest
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.feeders.none import NoFeeder
 from tuner.adapters.feeders.spool import SpoolFeeder
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
 
 from ..processes import is_running
 from ..raising import raises
@@ -174,7 +174,7 @@ def test_a_feeder_that_ignores_term_and_its_children_are_gone_with_the_launch(
 def test_a_feeder_dies_with_a_tuner_that_is_killed(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from tuner.adapters.feeders.command import CommandFeeder;"
-        "from tuner.core.layout import Layout; import time\n"
+        "from tuner.core.domain.layout import Layout; import time\n"
         f"feeder = CommandFeeder([sys.executable, '-c', {FOR_EVER!r}], Path({str(tmp_path)!r}))\n"
         "with feeder.feeding(Layout(1, 1)):\n"
         "    print(*feeder.pids(), flush=True); time.sleep(300)\n"

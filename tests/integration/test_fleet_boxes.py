@@ -20,20 +20,11 @@ from jsonschema import Draft202012Validator
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.looking import Looking
-from tuner.bootstrap import planned, settings_of
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import boxes_there, fleet_of
+from tuner.bootstrap.plan_builder import planned
+from tuner.core.domain.fleet import Began, BoxCame, BoxWent, Ended, Lost, Refused, Sampled, Took, Warned
 from tuner.core.errors import ConfigError
-from tuner.core.fleet import (
-    Began,
-    BoxCame,
-    BoxWent,
-    Ended,
-    Lost,
-    Refused,
-    Sampled,
-    Took,
-    Warned,
-)
 
 from ..e2e.sleeping_worker import sleeping_worker
 from ..e2e.typed import Typed
@@ -248,11 +239,12 @@ from pathlib import Path
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.looking import Looking
-from tuner.bootstrap import planned, settings_of
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
-from tuner.core.fleet import *
-from tuner.core.layout import Layout
-from tuner.core.strategy import Proposal
+from tuner.bootstrap.plan_builder import planned
+from tuner.core.domain.fleet import *
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Proposal
 settings = settings_of(Path(sys.argv[2]), {})
 with fleet_of(sys.argv[1], None, planned(settings), settings, "s.tuner.db") as fleet:
     while True:

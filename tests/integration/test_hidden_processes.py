@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.box_lock import box_held
+from tuner.adapters.host_lock import box_held
 
 from ..permitted import not_permitted, root_needed
 from ..wording import wording
@@ -24,15 +24,15 @@ STRANGER = """
 import json, os, sys
 from pathlib import Path
 from unittest.mock import patch
-from tuner.adapters.box_lock import box_held, holder_of
+from tuner.adapters.host_lock import box_held, holder_of
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.cpu_accounts import BackendAccount
+from tuner.adapters.proc.cpu_accounts import BackendAccount
 from tuner.adapters.doctor.limits import limits_seen
 from tuner.adapters.doctor.neighbours import neighbours_seen
-from tuner.adapters.listeners import listener_at
-from tuner.adapters.process_tree import ProcessTable
-from tuner.adapters.worker_watch import n_threads_of
-from tuner.core.backend_address import BackendAddress
+from tuner.adapters.proc.listeners import listener_at
+from tuner.adapters.proc.process_tree import ProcessTable
+from tuner.adapters.supervisord.worker_watch import n_threads_of
+from tuner.core.text.backend_address import BackendAddress
 from tuner.core.errors import ConfigError
 
 user, lock, holder = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

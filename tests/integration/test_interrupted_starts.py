@@ -14,15 +14,15 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.feeders.spool import SpoolFeeder
-from tuner.adapters.hooks import CommandHooks
 from tuner.adapters.lab.program import run_job
 from tuner.adapters.probes import short_run
 from tuner.adapters.probes.helper import Helper, HelperStart
-from tuner.adapters.ready import CommandSucceeds
-from tuner.adapters.repeated_command import RepeatedCommand
-from tuner.adapters.signals import signals_held, stopping_by_signal
+from tuner.adapters.processes.hooks import CommandHooks
+from tuner.adapters.processes.repeated_command import RepeatedCommand
+from tuner.adapters.processes.signals import signals_held, stopping_by_signal
+from tuner.adapters.supervisord.ready import CommandSucceeds
+from tuner.core.domain.layout import Layout
 from tuner.core.lab.experiment import Job
-from tuner.core.layout import Layout
 
 pytestmark = pytest.mark.integration
 SLEEPS = ("/bin/sleep", "1000")

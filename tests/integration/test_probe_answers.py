@@ -13,9 +13,9 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes import prometheus, uwsgi
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe, parse_stats
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
 from tuner.ports import Counting, Probe
 
 from ..answering_server import Address, Send, dripping, endlessly, page, sending, server

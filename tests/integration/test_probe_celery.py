@@ -20,13 +20,13 @@ import pytest
 from redis import Redis
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.job import Job
 from tuner.adapters.probes.celery import CeleryCounting, CeleryProbe, CeleryQuestion
-from tuner.adapters.worker_jobs import WorkerJobs
+from tuner.adapters.supervisord.job import Job
+from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
-from tuner.core.window import Reading
 
 from ..rabbitmq_server import running_rabbitmq
 from ..raising import raises

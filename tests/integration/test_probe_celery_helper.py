@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.job import Job
 from tuner.adapters.probes.celery import CeleryProbe, CeleryQuestion
-from tuner.adapters.worker_jobs import WorkerJobs
+from tuner.adapters.supervisord.job import Job
+from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 from ..wording import end_of, wording
 

@@ -13,8 +13,8 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.command import CommandProbe
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
 from tuner.ports import Counting
 
 from ..processes import is_running

@@ -18,8 +18,8 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.celery import CeleryCounting
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.probes.polled import polling
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.window import Reading
 
 from ..processes import is_running
 from ..raising import raises

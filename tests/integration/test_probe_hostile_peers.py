@@ -27,9 +27,9 @@ from tuner.adapters.probes.sql import SqlProbe
 from tuner.adapters.probes.sqlite_database import SqliteDatabase
 from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.validity import lost_counts
+from tuner.core.windows.validity import lost_counts
 from tuner.ports import Counting, Probe
 from tuner.probe.counter import open_counter
 

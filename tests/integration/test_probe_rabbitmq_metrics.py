@@ -9,7 +9,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.ports import Counting
 
 from ..rabbitmq_server import running_rabbitmq

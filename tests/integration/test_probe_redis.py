@@ -10,9 +10,9 @@ from redis import Redis, ResponseError
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.redis import RedisProbe, Term
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..raising import raises

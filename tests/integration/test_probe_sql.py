@@ -16,9 +16,9 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
 from tuner.adapters.probes.sql import SqlProbe
 from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
 from tuner.ports import Counting
 
 from ..postgres_server import PASSWORD, PostgresServer

@@ -10,10 +10,10 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import VoidReason
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.validity import lost_counts
-from tuner.core.window import VoidReason
+from tuner.core.windows.validity import lost_counts
 
 from ..raising import raises
 from ..wording import wording

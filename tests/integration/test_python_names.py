@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.worker_imports import missing_import
-from tuner.bootstrap import pythons_asked
+from tuner.bootstrap.parts.pythons import pythons_asked
 from tuner.core.errors import ConfigError
 
 from ..raising import raises

@@ -14,12 +14,12 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
-from tuner.adapters.queues import redis_parts
 from tuner.adapters.queues.brokers import found_queue
+from tuner.adapters.queues.forms import redis_parts
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
 from tuner.ports import Counting
 
 from ..answering_server import Send, endlessly, server

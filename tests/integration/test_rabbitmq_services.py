@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner import bootstrap
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.queues.queue import Claim
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.bootstrap.parts import samples
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.ports import Counting
 
 from ..rabbitmq_server import RabbitServer, running_rabbitmq
@@ -106,7 +106,7 @@ class Box:
         (self.folder / "app.py").write_text(WORK + self.service.source)
         code = "import app\nfor n in range(6): app.send(0.01 + n / 1000)"
         subprocess.run([self.bin / "python", "-c", code], cwd=self.folder, env=self.environment, check=True)
-        bootstrap.sampled(self.server.url, None, self.service.queue, 6, self.folder / "sample.json")
+        samples.sampled(self.server.url, None, self.service.queue, 6, self.folder / "sample.json")
         with self.running():  # it works off what it was sent
             wait = time.monotonic() + PATIENCE_S
             while len(self.finished_s()) < 6:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.brake import read_box
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.log_bound import KEPT_BYTES
-from tuner.adapters.repeated_command import AskedCommand, RepeatedCommand
-from tuner.core.brake import Answer
+from tuner.adapters.processes.log_bound import KEPT_BYTES
+from tuner.adapters.processes.repeated_command import AskedCommand, RepeatedCommand
+from tuner.adapters.safety_limits import read_box
 from tuner.core.errors import ConfigError
+from tuner.core.settings.safety_limits import Answer
 
 from ..holes import need_holes
 from ..processes import is_running

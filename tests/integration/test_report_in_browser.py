@@ -10,9 +10,9 @@ from pathlib import Path
 import axe_core_python
 import pytest
 
-from tuner import bootstrap
-from tuner.core.differences import Difference
-from tuner.core.overview import Overview
+from tuner.bootstrap import comparing, model
+from tuner.core.planning.differences import Difference
+from tuner.core.ranking.overview import Overview
 from tuner.reports.charts import ranking_svg
 from tuner.reports.charts.picture import WIDE
 from tuner.reports.page import render_page
@@ -68,7 +68,7 @@ def serious_faults(browser: Chromium) -> list[str]:
 def test_the_page_asks_for_nothing_complains_of_nothing_and_can_be_read_by_all(
     browser: Chromium, overview: Overview, tmp_path: Path, kind: str
 ) -> None:
-    prediction = bootstrap.calibrated(tmp_path / NAME, variant="gthread")
+    prediction = model.calibrated(tmp_path / NAME, variant="gthread")
     shown = hostile(overview) if kind == "hostile" else overview
     file = opened(browser, tmp_path, render_page(shown, prediction, small=kind == "small"))
 
@@ -192,7 +192,7 @@ def test_pictures_beside_a_runbook_are_drawn_in_a_browser(
 
 @pytest.mark.parametrize("is_hostile", [False, True])
 def test_two_studies_compared_can_be_read_by_all(browser: Chromium, tmp_path: Path, is_hostile: bool) -> None:
-    found = bootstrap.compared(recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path))
+    found = comparing.compared(recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path))
     if is_hostile:
         bad = " ".join(HOSTILE)
         study = replace(found.after.study, service=bad, provenance={"host": bad, bad: bad})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.signals import stopping_by_signal
+from tuner.adapters.processes.signals import stopping_by_signal
 
 pytestmark = [pytest.mark.pythons, pytest.mark.integration]
 
@@ -52,7 +52,7 @@ def test_handlers_are_as_before_afterwards_and_an_ignored_signal_stays_ignored()
 
 def test_a_long_sleep_goes_on_after_one_ctrl_c_and_ends_with_the_second() -> None:
     script = (
-        "import sys; from tuner.adapters.signals import stopping_by_signal\n"
+        "import sys; from tuner.adapters.processes.signals import stopping_by_signal\n"
         "from tuner.adapters.clock import SystemClock\n"
         "clock = SystemClock()\n"
         "with stopping_by_signal():\n"
@@ -84,7 +84,7 @@ def test_a_log_whose_reader_had_the_ctrl_c_too_costs_neither_the_window_nor_the_
     """`tuner grid ... 2>&1 | tee log`: the terminal interrupts both, and tee is gone first."""
     script = (
         "import sys, time\n"
-        "from tuner.adapters.signals import stopping_by_signal\n"
+        "from tuner.adapters.processes.signals import stopping_by_signal\n"
         "with stopping_by_signal() as stop:\n"
         "    print('ready', flush=True)\n"
         "    while not stop.requested(): time.sleep(0.01)\n"
@@ -106,7 +106,7 @@ def test_a_log_whose_reader_had_the_ctrl_c_too_costs_neither_the_window_nor_the_
 def test_nothing_is_written_into_a_file_that_took_the_place_of_a_closed_stderr(tmp_path: Path) -> None:
     script = (
         "import os, sys\n"
-        "from tuner.adapters.signals import stopping_by_signal\n"
+        "from tuner.adapters.processes.signals import stopping_by_signal\n"
         "with stopping_by_signal():\n"
         "    file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
         "    os.kill(os.getpid(), 2)\n"
@@ -125,7 +125,7 @@ def test_a_terminal_that_was_closed_is_no_error_for_what_is_said_afterwards(tmp_
     script = (
         "import fcntl, os, sys, termios, time\n"
         "fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
-        "from tuner.adapters.signals import stopping_by_signal\n"
+        "from tuner.adapters.processes.signals import stopping_by_signal\n"
         "try:\n"
         "    with stopping_by_signal():\n"
         "        os.write(1, b'ready')\n"

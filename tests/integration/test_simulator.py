@@ -13,9 +13,9 @@ from random import Random
 
 import pytest
 
-from tuner.adapters.simulator import count_all, find_simulator, scenario_line, simulate_all
+from tuner.adapters.virtual.simulator import count_all, find_simulator, scenario_line, simulate_all
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.events import run

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.claim import Claim
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.core.ranking.race_result import Claim
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import recalled
 
 pytestmark = pytest.mark.integration

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner import bootstrap
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.study_file import is_held
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.sqlite.study_file import is_held
+from tuner.bootstrap import model, study_queries
 from tuner.core.errors import ConfigError
 
 from ..overviews import recorded
@@ -27,7 +27,7 @@ RACE = "crash-processor-2-cores-busy.tuner.db"
 WRITER = """
 import sys
 from pathlib import Path
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 
 with SqliteStore.open(Path(sys.argv[1]), lasting=False):
     print("open", flush=True)
@@ -68,9 +68,9 @@ def read_again(file: Path) -> object:
 
 LOOKS: list[Callable[[Path], object]] = [
     is_held,
-    bootstrap.live_now,
-    bootstrap.overview,
-    bootstrap.foretold,
+    study_queries.live_now,
+    study_queries.overview,
+    model.foretold,
     read_again,
 ]
 
@@ -172,7 +172,7 @@ def test_a_writer_waits_for_whoever_just_looks(tmp_path: Path, monkeypatch: pyte
         waited.append(seconds)
         fcntl.flock(looker, fcntl.LOCK_UN)
 
-    monkeypatch.setattr("tuner.adapters.study_file.time.sleep", looked)
+    monkeypatch.setattr("tuner.adapters.sqlite.study_file.time.sleep", looked)
     fcntl.flock(looker, fcntl.LOCK_SH)
     with SqliteStore.open(file, lasting=False):
         pass

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.layout import parse_layouts
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.core.domain.layout import parse_layouts
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 SERVICE = VirtualService({layout: 8.0 + layout.threads for layout in parse_layouts("1x8,2x4,4x2,8x1,2x2")})

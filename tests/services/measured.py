@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.layout import Layout
-from tuner.core.window import Window
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Window
 
 from ..conftest import MARKER
 

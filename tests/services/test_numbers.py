@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tuner.core.layout import parse_layout
-from tuner.core.rollout import PROCESS, Rollout
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets import fitting_kinds, snippet
 from tuner.services.catalogue import known_services, recognised
 

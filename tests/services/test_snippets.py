@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tuner.core.domain.rollout import PROCESS
 from tuner.core.errors import ConfigError
-from tuner.core.rollout import PROCESS
 from tuner.reports.snippets import snippet
 from tuner.services.catalogue import known_services
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner.core.board import Board, Place, Stage
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.limits import Finding, Limit, Verdict
-from tuner.core.overview import BoxLive, Live, Phase
-from tuner.core.records import StudyRecord
-from tuner.core.strategy import Answer
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.limits import Finding, Limit, Verdict
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.live_status import Board, Place, Stage
+from tuner.core.ranking.overview import BoxLive, Live, Phase
+from tuner.core.stats.interval import Estimate
 
 NOW_S = 1_790_000_000.0
 

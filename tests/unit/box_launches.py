@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tuner.core.additive import Observation
-from tuner.core.over_boxes import BoxTable, box_table
+from tuner.core.stats.mixed_model import BoxTable, box_table
+from tuner.core.stats.two_way_anova import Observation
 
 
 def whole(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from tuner.adapters.virtual_box import VirtualClock
-from tuner.core.records import WindowRecord
+from tuner.adapters.virtual.box import VirtualClock
+from tuner.core.domain.records import WindowRecord
 from tuner.ports import Store
 
 FIELDS = [field.name for field in fields(WindowRecord) if field.name != "launch_id"]

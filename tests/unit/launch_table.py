@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import log
 
-from tuner.core.additive import AdditiveFit, Observation, fit
-from tuner.core.interval import LaunchMean
+from tuner.core.stats.interval import LaunchMean
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 # items per second: layout -> what its launches gave in blocks 0, 1, 2
 TABLE = {0: (10.0, 12.0, 11.0), 1: (13.0, 16.0, 13.0)}

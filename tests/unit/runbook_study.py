@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from tuner.core.layout import parse_layout
-from tuner.core.limit_text import parse_limits
-from tuner.core.overview import Overview
-from tuner.core.pareto import Cost
-from tuner.core.ranking import rank
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.pareto import Cost
+from tuner.core.ranking.ranking import rank
+from tuner.core.settings.limit_text import parse_limits
 
 BEGAN_S = 1_790_000_000.0
 #: layout -> items in 10 minutes, in blocks 0, 1, 2

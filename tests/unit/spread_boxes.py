@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
 
-from tuner.core.fleet import Done, Place
-from tuner.core.layout import Layout
-from tuner.core.spreading import SpreadingStrategy
-from tuner.core.strategy import Observed
-from tuner.core.suite import SimulatedBox, Suite
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed
+from tuner.core.search.fleet_strategy import SpreadingStrategy
+from tuner.core.search.suite import SimulatedBox, Suite
 
 
 @dataclass

@@ -8,7 +8,7 @@ from math import exp
 
 import numpy as np
 
-from tuner.core.layout import Layout, parse_layout
+from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.demand import NO_TERMS, Demands, Terms, layout_demands
 from tuner.core.model.machine import Machine

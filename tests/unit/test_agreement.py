@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.agreement import disagreement
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
+from tuner.core.windows.probe_agreement import disagreement
 
 from ..wording import wording
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import settings_of
-from tuner.bootstrap.feeders import StudyName
-from tuner.bootstrap.services import service_of
-from tuner.cli.typed import axis_options, service_options
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import service_of
+from tuner.cli.shared.option_parsing import axis_options, service_options
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
-from tuner.core.axes import Change, named, variants_of
+from tuner.core.domain.axes import Change, named, variants_of
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.service import ServiceSpec, Workers
+from tuner.core.domain.worker_facts import fact_of, facts_by_variant, of_variants
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.service import ServiceSpec, Workers
-from tuner.core.worker_facts import fact_of, facts_by_variant, of_variants
-from tuner.services.rolling_out import rollout_of
+from tuner.services.derived.rollouts import rollout_of
 
 from ..raising import raises
 from ..wording import end_of, key_of, wording

@@ -11,23 +11,23 @@ from math import log
 
 import pytest
 
-from tuner.core.axis_bests import AxisBest, axis_bests
-from tuner.core.axis_effects import axis_effects
-from tuner.core.claim import Claim, by_claim
-from tuner.core.interval import Estimate
-from tuner.core.layout import parse_layout
-from tuner.core.limit_text import parse_limits
-from tuner.core.overview import Overview
-from tuner.core.ranking import rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.staleness import Launched
-from tuner.core.strategy import Answer
-from tuner.core.two_studies import PairGaps, Side
-from tuner.reports.axis_bests import axis_bests_told
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.axis_bests import AxisBest, axis_bests
+from tuner.core.ranking.axis_effects import axis_effects
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.race_result import Claim, by_claim
+from tuner.core.ranking.ranking import rank
+from tuner.core.ranking.study_difference import PairGaps, Side
+from tuner.core.search.recheck import Launched
+from tuner.core.settings.limit_text import parse_limits
+from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import render_document
 from tuner.reports.page import render_page
-from tuner.reports.ranking import render_ranking
-from tuner.reports.runbook_page import Starts, runbook_page
+from tuner.reports.ranking.axis_bests import axis_bests_told
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.runbook.document import Starts, runbook_page
 
 from ..wording import wording
 from .test_report_ranking import study_of, window

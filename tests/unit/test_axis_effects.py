@@ -9,16 +9,16 @@ from math import exp, log, sqrt
 
 import pytest
 
-from tuner.core.additive import Observation, fit
-from tuner.core.axis_effects import AxisEffect, axes_of, axis_effects
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.quantiles import student_t_quantile
-from tuner.core.ranking import rank
-from tuner.core.staleness import Launched
-from tuner.core.two_studies import Side
-from tuner.reports.axes import axes_table
-from tuner.reports.formats import table_formats
-from tuner.reports.ranking import render_ranking
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.ranking.axis_effects import AxisEffect, axes_of, axis_effects
+from tuner.core.ranking.ranking import rank
+from tuner.core.ranking.study_difference import Side
+from tuner.core.search.recheck import Launched
+from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.stats.two_way_anova import Observation, fit
+from tuner.reports.ranking.axes import axes_table
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.text.formats import table_formats
 
 from ..wording import wording
 from .test_report_ranking import study_of, window

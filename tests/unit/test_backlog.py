@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.backlog import FEWEST, MOST_BYTES, BestRate, wanted_backlog
+from tuner.core.settings.backlog import FEWEST, MOST_BYTES, BestRate, wanted_backlog
 
 
 def test_twenty_seconds_of_the_best_rate_wait() -> None:

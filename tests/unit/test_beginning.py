@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.virtual_box import VirtualService, virtual_study
-from tuner.bootstrap import beginning, settings_of
-from tuner.core.growth import LOOKS
-from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
-from tuner.core.resuming import HIDDEN
+from tuner.adapters.virtual.box import VirtualService, virtual_study
+from tuner.bootstrap.beginning import beginning
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import HIDDEN
+from tuner.core.search.growth import LOOKS
 
 from ..wording import key_of, wording
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuner.core.window import Reading
+from tuner.core.domain.window import Reading
 
 from ..bench_modules import loaded
 

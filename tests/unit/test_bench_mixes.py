@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout, parse_layout
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
 
 from ..bench_modules import MODEL, loaded
 from ..raising import raises

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuner import bootstrap
+from tuner.bootstrap import plan_builder
+from tuner.bootstrap.configs import configs
 
 from ..bench_modules import loaded
 
@@ -68,7 +69,7 @@ def test_every_service_is_one_that_tuner_reads(bench: SimpleNamespace, tmp_path:
         place.write()
         (tmp_path / "sample.json").write_text("{}")
         for probe in filter(None, (case.probe, case.without)):
-            settings = bootstrap.settings_of(place.config(probe), {})
+            settings = configs.settings_of(place.config(probe), {})
 
-            (layout,) = bootstrap.planned(settings).layouts
+            (layout,) = plan_builder.planned(settings).layouts
             assert str(layout).partition("@")[0] == case.layout

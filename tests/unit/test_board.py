@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.bootstrap import overview
-from tuner.core.board import BoardKeeper, board_of
-from tuner.core.groups import OfBest
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.strategies.followed import Followed
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategy import Answer
-from tuner.reports.live_words import end_told, place_told, standing_told
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.bootstrap.study_queries import overview
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.live_status import BoardKeeper, board_of
+from tuner.core.search.strategies.followed import Followed
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.stats.groups import OfBest
+from tuner.core.stats.interval import Estimate
+from tuner.reports.live.live_words import end_told, place_told, standing_told
 from tuner.study import run_study
 
 from ..wording import wording

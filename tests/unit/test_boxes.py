@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from tuner.core.boxes import Boxes, what_boxes_do
-from tuner.core.comparison import compare
-from tuner.core.layout import Layout
-from tuner.core.over_boxes import BoxTable, box_table
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.host_effects import Boxes, what_boxes_do
+from tuner.core.stats.comparison import compare
+from tuner.core.stats.mixed_model import BoxTable, box_table
 
 from .box_launches import drawn, whole
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.brake import Answer, BoxNow, BrakeLimits, Braking, braked_by
-from tuner.core.load import DECAY
+from tuner.core.domain.load import DECAY
+from tuner.core.settings.safety_limits import Answer, BoxNow, BrakeLimits, Braking, braked_by
 
 from ..wording import start_of, wording
 

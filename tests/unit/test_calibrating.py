@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualClock, VirtualService, virtual_study
-from tuner.adapters.virtual_profile import profile_box
+from tuner.adapters.virtual.box import VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual.profile import profile_box
 from tuner.config.profile import read_profile, render_profile
+from tuner.core.domain.layout import parse_layouts
+from tuner.core.domain.simulated import simulated_told
 from tuner.core.errors import ConfigError
-from tuner.core.interval import Estimate
-from tuner.core.layout import parse_layouts
 from tuner.core.model.calibration.calibrated import Calibrated, of_profile
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
-from tuner.core.simulated import simulated_told
-from tuner.core.strategies.of_study import strategy_of
-from tuner.reports.calibration import calibration_facts, render_calibration
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.stats.interval import Estimate
+from tuner.reports.model.calibration import calibration_facts, render_calibration
 from tuner.study import run_study
-from tuner.study.calibrating import around_their_means, read_calibration
+from tuner.study.calibration_run import around_their_means, read_calibration
 
 from ..raising import raises
 from ..wording import start_of, wording

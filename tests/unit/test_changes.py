@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import open_store
-from tuner.config.filled import filled
+from tuner.bootstrap.stores import open_store
+from tuner.config.legacy_defaults import filled
 from tuner.config.load import canonical_json, load_settings
-from tuner.core.changes import changed_settings
+from tuner.core.text.setting_changes import changed_settings
 
 from ..wording import wording
 

@@ -5,10 +5,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.core.compared import Compared
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.two_studies import Changes, LayoutChange
+from tuner.core.domain.layout import Layout
+from tuner.core.planning.compared import Compared
+from tuner.core.ranking.study_difference import Changes, LayoutChange
+from tuner.core.stats.interval import Estimate
 from tuner.reports.charts.changes import changes_picture
 from tuner.reports.charts.picture import NARROW, WIDE
 

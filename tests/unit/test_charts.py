@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.overview import Overview
-from tuner.core.window import VoidReason
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.overview import Overview
 from tuner.reports.charts import colours, heat_map_svg, ranking_svg, shares_svg, timeline_svg, trade_svg
 from tuner.reports.charts.colours import amount_colour, ink_on, luminance
 from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import NARROW, WIDE
 from tuner.reports.charts.scale import scale_for, tick_texts
 from tuner.reports.charts.time_axis import stretches_of, time_axis
-from tuner.reports.visible import in_markup, visible
+from tuner.reports.text.visible import in_markup, visible
 
 from ..overviews import RECORDED, hostile, recorded_overview
 from ..wording import wording

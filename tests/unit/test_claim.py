@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tuner.core.claim import Claim, Rest, by_claim
-from tuner.core.groups import OfBest
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, parse_layouts
-from tuner.core.noise import Noise
-from tuner.core.ranking import RankedLayout, Ranking, value_beside
-from tuner.core.records import StudyRecord
-from tuner.core.strategy import Answer, Guidance
-from tuner.reports.answer import answer_facts, answer_notes, answer_sentence
-from tuner.reports.formats import table_formats
-from tuner.reports.ranking import render_ranking
+from tuner.core.domain.layout import Layout, parse_layouts
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.strategy import Answer, Guidance
+from tuner.core.ranking.race_result import Claim, Rest, by_claim
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.stats.groups import OfBest
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.noise import Noise
+from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.text.formats import table_formats
 
 from ..printed import printed
 from ..wording import key_of, wording

@@ -15,8 +15,8 @@ import typer
 
 from tuner.cli import COMMANDS, render_help, run
 from tuner.cli.rank import confidence_level
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.spread import well_spread
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.search.spread import well_spread
 
 from ..wording import key_of, start_of, wording
 
@@ -200,7 +200,7 @@ def test_a_config_with_its_whole_path_needs_no_current_folder(tmp_path: Path) ->
     config.write_text("service: {kind: script, name: w, command: [sleep, '9'], directory: .}\n")
 
     code = (
-        "import sys, pathlib; from tuner.bootstrap import settings_of;"
+        "import sys, pathlib; from tuner.bootstrap.configs.configs import settings_of;"
         "print(settings_of(pathlib.Path(sys.argv[1]), {}).service.directory)"
     )
     ended = python_in_a_removed_folder(tmp_path, code, str(config))

@@ -4,12 +4,12 @@ import io
 import re
 from collections.abc import Callable, Mapping
 
-from tuner.adapters.terminal import LineProgress, render_window
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.leading import Leading
-from tuner.core.strategy import Answer
-from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.adapters.terminal.progress import LineProgress, render_window
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.ranking.leading import Leading
+from tuner.core.stats.interval import Estimate
 
 from ..wording import end_of, wording
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.clients import (
+from tuner.core.domain.layout import parse_layout
+from tuner.core.errors import ConfigError
+from tuner.core.settings.clients import (
     FOUND,
     Found,
     Tried,
@@ -17,9 +19,14 @@ from tuner.core.clients import (
     has_risen,
     requests_at_once,
 )
-from tuner.core.connections import EVEN, FRESH, KEPT, Connections, parse_connections, render_connections
-from tuner.core.errors import ConfigError
-from tuner.core.layout import parse_layout
+from tuner.core.settings.connections import (
+    EVEN,
+    FRESH,
+    KEPT,
+    Connections,
+    parse_connections,
+    render_connections,
+)
 
 
 def test_the_search_begins_with_two_clients_a_thread_of_the_largest_layout() -> None:

@@ -8,7 +8,7 @@ from types import EllipsisType
 
 import pytest
 
-from tuner.core.command_words import is_runner, split_command, taken_apart
+from tuner.core.text.command_words import is_runner, split_command, taken_apart
 
 from ..raising import raises
 from ..wording import key_of, wording

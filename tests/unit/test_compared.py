@@ -10,17 +10,17 @@ from random import Random
 
 import pytest
 
-from tuner.core.compared import Compared, Known, compared, slower
-from tuner.core.differences import differences
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.ranking import rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
-from tuner.reports.comparison import render_comparison
-from tuner.reports.comparison_words import comparison_notes, comparison_sentences, slower_told
-from tuner.reports.formats import table_formats
+from tuner.core.planning.compared import Compared, Known, compared, slower
+from tuner.core.planning.differences import differences
+from tuner.core.ranking.ranking import rank
+from tuner.reports.comparison.comparison import render_comparison
+from tuner.reports.comparison.words import comparison_notes, comparison_sentences, slower_told
 from tuner.reports.page.comparison import render_comparison_page
+from tuner.reports.text.formats import table_formats
 
 from ..raising import raises
 from ..wording import key_of, start_of, wording

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.computing_threads import ComputingThreads, pools_of
-from tuner.adapters.item_threads import ItemThreads
-from tuner.adapters.process_tree import ProcessStat
-from tuner.core.computing import Computing, Pool
-from tuner.core.layout import Layout
+from tuner.adapters.proc.computing_threads import ComputingThreads, pools_of
+from tuner.adapters.proc.item_threads import ItemThreads
+from tuner.adapters.proc.process_tree import ProcessStat
+from tuner.core.domain.computing import Computing, Pool
+from tuner.core.domain.layout import Layout
 
 PID, STARTED = 50, 5
 MS = 1_000_000

@@ -7,10 +7,10 @@ import pytest
 from tuner.config.feeders import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
-from tuner.core.connections import EVEN
 from tuner.core.errors import ConfigError
-from tuner.core.pace import Pace, Share, WithinP95, rate_kept
-from tuner.core.redaction import HIDDEN
+from tuner.core.settings.connections import EVEN
+from tuner.core.settings.pace import Pace, Share, WithinP95, rate_kept
+from tuner.core.text.redaction import HIDDEN
 
 from ..raising import raises
 from ..wording import key_of, wording

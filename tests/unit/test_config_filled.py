@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuner.config.filled import filled
+from tuner.config.legacy_defaults import filled
 from tuner.config.load import canonical_json, load_settings
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))

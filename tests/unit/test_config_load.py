@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import planned
+from tuner.bootstrap.plan_builder import planned
 from tuner.config.load import Given, canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 
 from ..raising import raises
 from ..wording import key_of, wording

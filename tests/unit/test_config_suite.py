@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tuner.config.suite import parse_suite, read_suite
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.suite import SuiteNoise
+from tuner.core.search.suite import SuiteNoise
 
 from ..raising import raises
 from ..wording import key_of, start_of, wording

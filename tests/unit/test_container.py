@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.container import container_here
-from tuner.adapters.host import describe_host
-from tuner.adapters.procfs import ProcSampler, ProcWatch
-from tuner.adapters.virtual_box import VirtualClock
-from tuner.core.layout import Layout
-from tuner.core.window import Reading, VoidReason
-from tuner.reports.ranking_words import LOAD_TOLD, OWN_LOAD_TOLD
+from tuner.adapters.proc.container import container_here
+from tuner.adapters.proc.host import describe_host
+from tuner.adapters.proc.procfs import ProcSampler, ProcWatch
+from tuner.adapters.virtual.box import VirtualClock
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading, VoidReason
+from tuner.reports.ranking.ranking_words import LOAD_TOLD, OWN_LOAD_TOLD
 
 from ..wording import key_of, start_of, wording
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.cores import BoxCores, first_cores, usable_cores
-from tuner.adapters.host import describe_host
+from tuner.adapters.proc.cores import BoxCores, first_cores, usable_cores
+from tuner.adapters.proc.host import describe_host
 
 from ..wording import wording
 

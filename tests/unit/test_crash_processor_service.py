@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.services.crash_processor import dumps_in, items_for
 from tuner_workers.crash_processor.fill import find_dumps
 

@@ -16,18 +16,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tuner.adapters import sqlite_digests
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.sqlite import digests as sqlite_digests
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.core.domain.fleet import BoxFacts
+from tuner.core.domain.latency import Latencies
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.fleet import BoxFacts
-from tuner.core.latency import Latencies
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.requests import Requests
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import VoidReason
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..raising import raises

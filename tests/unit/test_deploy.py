@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.supervisord_config import open_files_needed, render_config
-from tuner.core.service import ServiceSpec
+from tuner.adapters.supervisord.config import open_files_needed, render_config
+from tuner.core.domain.service import ServiceSpec
 
 from ..wording import wording
 

@@ -10,11 +10,11 @@ import pytest
 from typer.main import get_command
 
 from tuner.adapters.load.requests_file import read_requests
-from tuner.bootstrap import settings_of
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.cli import COMMANDS
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings
-from tuner.core.http_request import parse_url
+from tuner.core.text.http_request import parse_url
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.container import Container
 from tuner.adapters.doctor.neighbours import neighbours_seen
+from tuner.adapters.proc.container import Container
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.doctor.cores import Neighbours, neighbours_findings
 from tuner.core.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first
@@ -39,7 +39,7 @@ from tuner.core.doctor.service import (
     server_finding,
     tool_finding,
 )
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.reports.doctor import render_findings, render_findings_json
 
 from ..permitted import closed

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.box_lock import holder_of
-from tuner.adapters.container import Container
 from tuner.adapters.doctor.box import cores_seen, kernel_seen
 from tuner.adapters.doctor.limits import folder_seen, limits_seen
+from tuner.adapters.host_lock import holder_of
+from tuner.adapters.proc.container import Container
 from tuner.core.doctor.cores import CoresSeen, cores_findings
 from tuner.core.doctor.finding import UNKNOWN, Finding
 from tuner.core.doctor.kernel import kernel_findings
 from tuner.core.doctor.room import TaskLimit, disk_findings, limits_findings, needed
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 from ..wording import start_of, wording
 

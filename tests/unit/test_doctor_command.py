@@ -10,7 +10,7 @@ from tuner.core.doctor.command import (
     queue_finding,
     threads_finding,
 )
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 COMMAND = ("python3", "my worker.py")
 

@@ -10,14 +10,14 @@ import pytest
 
 from tuner.bootstrap.doctor import box_examined, room_of
 from tuner.bootstrap.doctor_service import servers_seen
-from tuner.bootstrap.feeders import StudyName
-from tuner.bootstrap.services import service_of
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import service_of
 from tuner.config.load import load_settings
 from tuner.config.settings import Settings
 from tuner.core.doctor.room import FolderSeen, disk_findings
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 from ..raising import raises
 from ..wording import wording

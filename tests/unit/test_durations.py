@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.durations import kept_duration, parse_duration, render_duration, render_rest, until
 from tuner.core.errors import ConfigError
+from tuner.core.text.durations import kept_duration, parse_duration, render_duration, render_rest, until
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from tuner.adapters import exec_shim
+from tuner.adapters.supervisord import exec_shim
 
 JOB = {"argv": ["a", "\u00e9"], "limits": [[1, 2, 3]], "user": None, "umask": 18, "own_session": True}
 

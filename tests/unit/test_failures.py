@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.failures import failures_told
-from tuner.core.layout import parse_layout
-from tuner.core.tally import LaunchTally
+from tuner.core.domain.layout import parse_layout
+from tuner.core.windows.failures import failures_told
+from tuner.core.windows.launch_sums import LaunchTally
 
 from ..wording import wording
 

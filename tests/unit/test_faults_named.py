@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
 
 from ..e2e.faults.killed_service import is_named
 

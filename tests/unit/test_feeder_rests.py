@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.adapters.virtual_launch import RunningLayout
-from tuner.core.layout import Layout
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.launch import RunningLayout
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 A = Layout(1, 4)

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.few_items import few_items_warning, mixed_items_warning
-from tuner.core.latency import Latencies, bucket_of
-from tuner.core.layout import Layout
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.latency import Latencies, bucket_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Window
 from tuner.core.messages.launch import several_interpreters
-from tuner.core.requests import Requests
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Window
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.study import run_study
-from tuner.study.launching import Workbench
+from tuner.study.launch.launching import Workbench
 
 from ..wording import wording
 

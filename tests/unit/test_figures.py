@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.figures import busy_cores, counted, first_of, named, percent
+from tuner.core.text.figures import busy_cores, counted, first_of, named, percent
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.bootstrap import overview, ranked
-from tuner.core.board import board_of
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.bootstrap.study_queries import overview, ranked
 from tuner.core.errors import ConfigError
-from tuner.core.question import Question
+from tuner.core.ranking.live_status import board_of
+from tuner.core.ranking.ranking_options import Question
 from tuner.reports.charts.timeline import timeline_picture
 from tuner.reports.page import render_page
-from tuner.reports.ranking import render_ranking
+from tuner.reports.ranking.ranking import render_ranking
 
 from ..fleet_files import ALIKE, BEGAN_S, A, B, C, fleet_file
 from ..wording import key_of, start_of, wording

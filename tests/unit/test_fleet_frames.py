@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.adapters.fleet.frames import Frame, FrameReader, Told, frame_bytes, packed, told_of, unpacked
-from tuner.core.fleet import Lost, WarmedUp
-from tuner.core.window import Sample
+from tuner.core.domain.fleet import Lost, WarmedUp
+from tuner.core.domain.window import Sample
 
 FRAMES = st.lists(st.builds(Frame, st.floats(0, 1e10, allow_nan=False), st.binary(max_size=200)), max_size=20)
 

@@ -8,11 +8,11 @@ from math import log
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.plan import blocks
-from tuner.core.strategies.fleet_grid import MOST_GIVEN_UP, FleetGrid, idle_told
-from tuner.core.strategies.full_grid import FullGrid
-from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.run_order import blocks
+from tuner.core.search.strategies.fleet_grid import MOST_GIVEN_UP, FleetGrid, idle_told
+from tuner.core.search.strategies.full_grid import FullGrid
+from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..wording import key_of, wording
 from .spread_boxes import Boxes

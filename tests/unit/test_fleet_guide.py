@@ -10,19 +10,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from tuner.core.fleet import Done, Place
-from tuner.core.fleet_posterior import LEVELS, FleetPosterior
-from tuner.core.layout import Layout, divisors_grid
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.strategy import Proposal
 from tuner.core.model.demand import Demands
-from tuner.core.model.guide import FIRST_FIT, Guide
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.own_suites import own_suite
-from tuner.core.posterior import smooth_posterior
-from tuner.core.strategies.fleet_race import FleetRace
-from tuner.core.strategies.fleet_reference import GONE_AFTER, References
-from tuner.core.strategy import Proposal
-from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.search.fleet_posterior import LEVELS, FleetPosterior
+from tuner.core.search.guide import FIRST_FIT, Guide
+from tuner.core.search.own_suites import own_suite
+from tuner.core.search.posterior import smooth_posterior
+from tuner.core.search.strategies.fleet_race import FleetRace
+from tuner.core.search.strategies.fleet_reference import GONE_AFTER, References
+from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..arrays import farthest
 from ..luck import at_most

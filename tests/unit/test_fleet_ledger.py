@@ -7,7 +7,7 @@ import pytest
 
 from tuner.adapters.fleet.frames import Frame, Told, packed
 from tuner.adapters.fleet.ledger import Ledger, Seen
-from tuner.core.fleet import (
+from tuner.core.domain.fleet import (
     Began,
     BoxCame,
     BoxFacts,
@@ -21,9 +21,9 @@ from tuner.core.fleet import (
     Sampled,
     Warned,
 )
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.strategy import Proposal
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.strategy import Proposal
 
 from ..wording import wording
 

@@ -10,9 +10,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from tuner.core.fleet_posterior import FleetPosterior
-from tuner.core.layout import Layout
-from tuner.core.posterior import DIFFUSE, LENGTH_REF_S, Array, Posterior, flat_posterior, smooth_posterior
+from tuner.core.domain.layout import Layout
+from tuner.core.search.fleet_posterior import FleetPosterior
+from tuner.core.search.posterior import (
+    DIFFUSE,
+    LENGTH_REF_S,
+    Array,
+    Posterior,
+    flat_posterior,
+    smooth_posterior,
+)
 
 CLOSE = 1e-5
 GRID = [Layout(4, 2), Layout(2, 4), Layout(8, 1), Layout(1, 8)]

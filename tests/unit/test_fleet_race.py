@@ -10,14 +10,14 @@ from random import Random
 
 import pytest
 
-from tuner.core.fleet import Done, Place
-from tuner.core.layout import Layout
-from tuner.core.own_suites import own_suite
-from tuner.core.race import Race
-from tuner.core.strategies import fleet_race
-from tuner.core.strategies.fleet_race import FleetRace
-from tuner.core.strategy import Answer, Goal, Kind, Proposal
-from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Goal, Kind, Proposal
+from tuner.core.search.own_suites import own_suite
+from tuner.core.search.race import Race
+from tuner.core.search.strategies import fleet_race
+from tuner.core.search.strategies.fleet_race import FleetRace
+from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..luck import at_most
 from ..raising import raises

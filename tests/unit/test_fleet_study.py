@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.brake import LimitsBrake
-from tuner.adapters.memory import MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.adapters.virtual_fleet import Absence, VirtualFleet, named_boxes
-from tuner.core.brake import BoxNow, BrakeLimits
+from tuner.adapters.safety_limits import LimitsBrake
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.fleet import Absence, VirtualFleet, named_boxes
+from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
+from tuner.core.domain.fleet import FLEET, BoxFacts
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.fleet import FLEET, BoxFacts
-from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
-from tuner.core.strategies.of_study import spreading_strategy_of
-from tuner.core.window import Sample, Window
+from tuner.core.search.strategies.of_study import spreading_strategy_of
+from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import Box
 from tuner.study import StudyOutcome
-from tuner.study.fleet_blame import note_start
-from tuner.study.fleet_members import Member
-from tuner.study.fleet_recall import recalled_fleet
-from tuner.study.fleet_study import run_fleet
-from tuner.study.ordered import make_order
+from tuner.study.fleet.fault_attribution import note_start
+from tuner.study.fleet.members import Member
+from tuner.study.fleet.recall import recalled_fleet
+from tuner.study.fleet.remote_launch import make_order
+from tuner.study.fleet.study import run_fleet
 
 from ..raising import raises
 from ..wording import wording

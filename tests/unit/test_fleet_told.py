@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tuner.adapters.fleet_told import FleetTold
-from tuner.adapters.memory import MemoryProgress
-from tuner.core.fleet import BoxFacts, Done
-from tuner.core.layout import Layout
-from tuner.core.strategies.fleet_grid import FleetGrid
-from tuner.core.strategies.followed import FollowedOnFleet
-from tuner.core.strategy import Goal, Observed
-from tuner.core.window import Sample
+from tuner.adapters.terminal.fleet_progress import FleetTold
+from tuner.adapters.virtual.memory import MemoryProgress
+from tuner.core.domain.fleet import BoxFacts, Done
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Observed
+from tuner.core.domain.window import Sample
+from tuner.core.search.strategies.fleet_grid import FleetGrid
+from tuner.core.search.strategies.followed import FollowedOnFleet
 
 from ..wording import wording
 from .test_follower import Silent

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from tuner.adapters.fleet.virtual_order import VirtualOrder
-from tuner.core.fleet import Lost
+from tuner.core.domain.fleet import Lost
 
 
 def test_news_come_in_the_order_of_their_time_whoever_was_done_first() -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.log_bound import bound
 from tuner.adapters.probes.lines import LONGEST_LINE_BYTES, FollowedLog
 from tuner.adapters.probes.log import LogProbe, logs_of_user
+from tuner.adapters.processes.log_bound import bound
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
 
 from ..holes import need_holes
 from ..raising import raises

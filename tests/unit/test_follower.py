@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.follower import Follower
-from tuner.adapters.live_file import LiveFile, read_live
-from tuner.core.layout import Layout
-from tuner.core.window import Sample
-from tuner.reports.live_facts import moment_facts
+from tuner.adapters.terminal.follower import Follower
+from tuner.adapters.terminal.live_file import LiveFile, read_live
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Sample
+from tuner.reports.live.live_facts import moment_facts
 
 from .test_live_file import taken
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.probes.generator import GeneratorProbe
-from tuner.adapters.virtual_clock import VirtualClock
+from tuner.adapters.virtual.clock import VirtualClock
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
 
 from ..raising import raises
 from ..wording import wording

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.gil_waits import MOST_LOOKED_AT, GilWaits, GilWatch, InLine
-from tuner.adapters.python_runtime import PythonRuntimes
+from tuner.adapters.proc.gil_waits import MOST_LOOKED_AT, GilWaits, GilWatch, InLine
+from tuner.adapters.proc.python_runtime import PythonRuntimes
 
 pytestmark = pytest.mark.pythons
 

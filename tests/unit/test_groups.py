@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from tuner.core.additive import Observation
-from tuner.core.comparison import compare
-from tuner.core.groups import Beside, far_gap, group_of, launches_to_decide
-from tuner.core.layout import Layout
-from tuner.core.strategies.successive_halving import SuccessiveHalving
-from tuner.core.strategy import Goal, Observed
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Observed
+from tuner.core.search.strategies.successive_halving import SuccessiveHalving
+from tuner.core.stats.comparison import compare
+from tuner.core.stats.groups import Beside, far_gap, group_of, launches_to_decide
+from tuner.core.stats.two_way_anova import Observation
 
 WITHIN, CONFIDENCE = 0.02, 0.95
 NEAR = Beside(n_launches=5, is_told_apart=False, share=0.985, far_doubt=0.01)

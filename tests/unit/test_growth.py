@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.adapters.virtual_box import virtual_study
-from tuner.adapters.virtual_service import VirtualService
-from tuner.core.growth import (
+from tuner.adapters.virtual.box import virtual_study
+from tuner.adapters.virtual.service import VirtualService
+from tuner.core.domain.layout import Layout, divisors_grid, full_grid, grid_of, parse_layout, small_grid
+from tuner.core.model.diagnosis.diagnose import What
+from tuner.core.search.growth import (
     GREW,
     MOST_THREADS,
     Growth,
@@ -25,8 +27,6 @@ from tuner.core.growth import (
     opens_too_many,
     walk,
 )
-from tuner.core.layout import Layout, divisors_grid, full_grid, grid_of, parse_layout, small_grid
-from tuner.core.model.diagnosis.diagnose import What
 
 pytestmark = pytest.mark.pythons
 

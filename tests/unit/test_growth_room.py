@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.feeders.http import HttpFeeder
-from tuner.adapters.free_memory import free_memory_bytes
-from tuner.bootstrap.feeders import StudyName
+from tuner.adapters.proc.free_memory import free_memory_bytes
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import refusing
-from tuner.bootstrap.services import service_of
 from tuner.config.load import load_settings
-from tuner.core.clients import Found, Tried
 from tuner.core.doctor.room import LimitsSeen, TaskLimit, needed, too_large
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.settings.clients import Found, Tried
 
 from ..wording import wording
 

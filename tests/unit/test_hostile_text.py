@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tuner.adapters.probes.lines import FollowedLog
 from tuner.adapters.probes.uwsgi import parse_stats
-from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import MeasurementError
-from tuner.core.json_text import parse_json
-from tuner.core.prometheus_text import MOST_LINES, MOST_SAMPLES, parse_samples
-from tuner.core.statsd import StatsdTally
+from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.json_text import parse_json
+from tuner.core.text.prometheus_text import MOST_LINES, MOST_SAMPLES, parse_samples
+from tuner.core.text.statsd import StatsdTally
 from tuner.probe.counter import SUFFIX, CounterError, open_counter, read_totals
 
 from ..raising import raises

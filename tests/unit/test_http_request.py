@@ -7,7 +7,7 @@ import pytest
 
 from tuner.adapters.load.requests_file import read_requests
 from tuner.core.errors import ConfigError
-from tuner.core.http_request import parse_url, rendered_request
+from tuner.core.text.http_request import parse_url, rendered_request
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.bootstrap import settings_of
-from tuner.bootstrap.on_this_host import Adapted, listen_without_root
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.configs.on_this_host import Adapted, listen_without_root
 from tuner.cli import run
 from tuner.config.settings import ScriptSettings
 from tuner.services.catalogue import recognised
 from tuner.services.celery_multi import node_of_multi
-from tuner.services.numbers import without_numbers, without_refused
+from tuner.services.derived.numbers import without_numbers, without_refused
 
 from ..printed import printed
 from ..wording import wording

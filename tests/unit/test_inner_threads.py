@@ -7,25 +7,19 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.adapters.memory import MemoryStore
-from tuner.core.computing import Computing, LoadedPools, Pool
-from tuner.core.differences import differences
-from tuner.core.inner_threads import (
-    InnerThreads,
-    inner_of,
-    inner_threads_of,
-    inner_told,
-    kept_inner,
-)
-from tuner.core.layout import Layout
+from tuner.adapters.virtual.memory import MemoryStore
+from tuner.core.domain.computing import Computing, LoadedPools, Pool
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.window import VoidReason, Window
 from tuner.core.messages.launch import inner_threads
-from tuner.core.ran import RanLayouts
-from tuner.core.ranking import rank
-from tuner.core.records import StudyRecord
-from tuner.core.window import VoidReason, Window
-from tuner.reports.evidence import inner_threads_told
-from tuner.reports.ranking import render_ranking
-from tuner.study.inner import note_inner
+from tuner.core.planning.differences import differences
+from tuner.core.ranking.ranking import rank
+from tuner.core.windows.inner_threads import InnerThreads, inner_of, inner_threads_of, inner_told, kept_inner
+from tuner.core.windows.layout_check import RanLayouts
+from tuner.reports.ranking.evidence import inner_threads_told
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.study.inner_threads import note_inner
 
 from ..wording import key_of, wording
 from .test_ran import AT_START, usage, window

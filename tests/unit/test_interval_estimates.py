@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from scipy import stats
 
-from tuner.core.interval import LaunchMean, estimate_throughputs
+from tuner.core.stats.interval import LaunchMean, estimate_throughputs
 
 from .launch_table import TABLE, fitted, launches
 

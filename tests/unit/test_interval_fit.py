@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.core.additive import AdditiveFit, Observation, fit
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 from ..raising import raises
 from ..wording import wording

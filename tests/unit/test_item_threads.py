@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.item_threads import ItemThreads, ItemUse, threads_at_work
-from tuner.adapters.process_tree import ProcessStat
-from tuner.core.layout import Layout
+from tuner.adapters.proc.item_threads import ItemThreads, ItemUse, threads_at_work
+from tuner.adapters.proc.process_tree import ProcessStat
+from tuner.core.domain.layout import Layout
 
 MS = 1e6
 #: thread -> ms of CPU, turns on a core, when it was started (ticks since boot)

@@ -14,10 +14,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.cores import usable_cores
 from tuner.adapters.lab.published import published
 from tuner.adapters.lab.results import Results, read_results, write_results
-from tuner.bootstrap import experiment_named
+from tuner.adapters.proc.cores import usable_cores
+from tuner.bootstrap.lab.lab import experiment_named
 from tuner.core.errors import ConfigError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import At, Experiment, Outcome, Run, in_blocks, outcome
@@ -26,8 +26,8 @@ from tuner.core.lab.verdicts import Ratio, over
 from tuner.core.model.pools import PoolCosts
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.documents import render_document
-from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
+from tuner.reports.text.formats import table_formats
 
 from ..e2e.typed import Typed
 from ..raising import raises

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.bootstrap.lab_tools import tools_of
+from tuner.bootstrap.lab.tools import tools_of
 from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome, programs_at, spreads
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.bootstrap.lab_tools import tools_of
+from tuner.bootstrap.lab.tools import tools_of
 from tuner.core.lab.experiment import GO, At, Finding, Job, Outcome, Run, needs_at, outcome, source_of
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
 from tuner.core.model.pools import PoolCosts
 from tuner.reports.charts.lab import lab_picture
-from tuner.reports.formats import table_formats
 from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json
+from tuner.reports.text.formats import table_formats
 
 from ..wording import end_of, start_of, wording
 from .lab_batches import batch_of

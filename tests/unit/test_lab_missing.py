@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner import bootstrap
 from tuner.adapters.lab.results import Results, read_results, write_results
+from tuner.bootstrap.lab import lab
 from tuner.core.errors import ConfigError
 from tuner.core.lab.experiment import At, Experiment, Failure, Outcome, Run, failures_told, outcome
 from tuner.core.lab.gnocchi import Gnocchi
@@ -145,8 +145,8 @@ def test_runs_without_a_figure_that_all_rests_on_are_told_in_a_line(
     for run in facts["runs"]:
         del run["values"][lacking]
     file.write_text(json.dumps(facts), "utf-8")
-    asked = bootstrap.LabAsked(file, None, None, None, None, ())
+    asked = lab.LabAsked(file, None, None, None, None, ())
 
     with pytest.raises(ConfigError, match=f"{len(facts['runs'])} runs without {lacking}, and {name} rests"):
-        bootstrap.lab_run(name, asked, lambda _text: None, lambda *_: 0)
+        lab.lab_run(name, asked, lambda _text: None, lambda *_: 0)
     assert json.loads(file.read_text("utf-8")) == facts

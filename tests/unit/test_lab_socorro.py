@@ -14,9 +14,12 @@ import pytest
 
 from tuner.adapters.lab.published import published
 from tuner.adapters.lab.pythons import pythons_here
-from tuner.adapters.simulator import simulate_all
-from tuner.bootstrap.lab_studies import study_file
+from tuner.adapters.virtual.simulator import simulate_all
+from tuner.bootstrap.lab.studies import study_file
 from tuner.config.settings import Settings
+from tuner.core.domain.layout import Layout, parse_layouts
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
+from tuner.core.domain.window import VoidReason
 from tuner.core.lab import socorro_claims
 from tuner.core.lab.experiment import SIMULATED, Finding, Outcome, Run, outcome
 from tuner.core.lab.socorro import Socorro
@@ -33,12 +36,9 @@ from tuner.core.lab.socorro_runs import (
     point,
 )
 from tuner.core.lab.studied import StudyExperiment
-from tuner.core.layout import Layout, parse_layouts
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.records import WARMING_BLOCK, WindowRecord
-from tuner.core.window import VoidReason
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.lab import render_lab
 

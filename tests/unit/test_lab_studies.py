@@ -12,17 +12,18 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.results import Results, read_results
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService
-from tuner.bootstrap import lab_command, new_store, open_store
-from tuner.bootstrap.lab import LabAsked
-from tuner.bootstrap.lab_studies import run_studies
-from tuner.bootstrap.lab_tools import others_told
+from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.bootstrap.lab.command_line import lab_command
+from tuner.bootstrap.lab.lab import LabAsked
+from tuner.bootstrap.lab.studies import run_studies
+from tuner.bootstrap.lab.tools import others_told
+from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.settings import Settings
+from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab.socorro import Socorro
-from tuner.core.records import StudyRecord
-from tuner.core.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..e2e.typed import Typed

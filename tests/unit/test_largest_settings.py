@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner import bootstrap
-from tuner.bootstrap.configs import settings_of
+from tuner.bootstrap import plan_builder, stores
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.cli import EXIT_INPUT, run
 from tuner.config.load import Given
 from tuner.config.profile import read_profile
@@ -33,10 +33,10 @@ def test_the_largest_settings_make_a_file_that_can_be_read_again(
     tmp_path: Path, asked: dict[str, str]
 ) -> None:
     options = {("study", name): Given(f"--{name}", text) for name, text in asked.items()}
-    record = bootstrap.planned(settings_of(None, options), profile=read_profile(PROFILE))
-    bootstrap.new_store(tmp_path / "a.tuner.db", record, lasting=False).close()
+    record = plan_builder.planned(settings_of(None, options), profile=read_profile(PROFILE))
+    stores.new_store(tmp_path / "a.tuner.db", record, lasting=False).close()
 
-    with bootstrap.open_store(tmp_path / "a.tuner.db", read_only=True) as store:
+    with stores.open_store(tmp_path / "a.tuner.db", read_only=True) as store:
         assert store.study() == record
 
 

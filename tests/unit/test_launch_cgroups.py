@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters import launch_cgroup
-from tuner.adapters.cgroup import LaunchCgroups, launch_cgroups, own_cgroup
-from tuner.adapters.cpu_accounts import ServiceAccount, ServiceUse
-from tuner.adapters.process_tree import TICKS_PER_S
-from tuner.core.layout import Layout
-from tuner.core.window import VoidReason
+from tuner.adapters.proc import launch_cgroup
+from tuner.adapters.proc.cgroup import LaunchCgroups, launch_cgroups, own_cgroup
+from tuner.adapters.proc.cpu_accounts import ServiceAccount, ServiceUse
+from tuner.adapters.proc.process_tree import TICKS_PER_S
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import VoidReason
 
 from ..wording import wording
 

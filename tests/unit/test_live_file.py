@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.live_file import LiveFile, live_path, read_live, render_live
-from tuner.adapters.sqlite import SqliteStore
-from tuner.bootstrap import live_now, overview
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.terminal.live_file import LiveFile, live_path, read_live, render_live
+from tuner.bootstrap.study_queries import live_now, overview
 from tuner.cli.watch import _Look
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 
 from ..wording import end_of, wording
 from . import boards

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from tuner.adapters.live_view import LiveView
-from tuner.adapters.screen import Screen, is_screen
-from tuner.adapters.signals import FINISHING
-from tuner.core.board import Board
-from tuner.core.layout import Layout
-from tuner.core.race import Race
-from tuner.core.strategies.followed import Followed
-from tuner.core.strategies.of_study import goal_of
-from tuner.core.strategy import Observed
-from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
-from tuner.reports.cells import painted
-from tuner.reports.live import Look, live_lines
+from tuner.adapters.processes.signals import FINISHING
+from tuner.adapters.terminal.live_view import LiveView
+from tuner.adapters.terminal.screen import Screen, is_screen
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.ranking.live_status import Board
+from tuner.core.search.race import Race
+from tuner.core.search.strategies.followed import Followed
+from tuner.core.search.strategies.of_study import goal_of
+from tuner.reports.live.live import Look, live_lines
+from tuner.reports.text.cells import painted
 
 from ..terminal_emulator import Emulator
 from ..wording import wording

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.core.interval import Estimate
-from tuner.core.load import STEP_S, active_at_looks, mean_active_from_load1
-from tuner.core.window import Sample
+from tuner.core.domain.load import STEP_S, active_at_looks, mean_active_from_load1
+from tuner.core.domain.window import Sample
+from tuner.core.stats.interval import Estimate
 
 FSHIFT = 11
 FIXED_1 = 1 << FSHIFT

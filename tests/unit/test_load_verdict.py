@@ -7,26 +7,26 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.clients import FOUND, Found, Tried, found_text
-from tuner.core.connection_spread import ConnectionSpread
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.connection_spread import ConnectionSpread
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.load_facts import load_facts
 from tuner.core.model.diagnosis.diagnose import diagnose_one
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
 from tuner.core.model.diagnosis.explanation import explain
 from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
-from tuner.core.ranking import rank
-from tuner.core.records import StudyRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.tally import summed_window
-from tuner.reports.ranking import render_ranking
-from tuner.reports.ranking_words import reservations, verdict
+from tuner.core.ranking.ranking import rank
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.settings.clients import FOUND, Found, Tried, found_text
+from tuner.core.windows.launch_sums import summed_window
+from tuner.core.windows.load_facts import load_facts
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.ranking.ranking_words import reservations, verdict
 from tuner.study import run_study
-from tuner.study.calibrating import read_calibration
+from tuner.study.calibration_run import read_calibration
 
 from ..raising import raises
 from ..wording import wording

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.log_bound import bound
-from tuner.adapters.log_tail import last_lines
+from tuner.adapters.processes.log_bound import bound
+from tuner.adapters.processes.log_tail import last_lines
 
 from ..holes import need_holes
 

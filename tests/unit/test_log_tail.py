@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.log_tail import last_lines
+from tuner.adapters.processes.log_tail import last_lines
 
 from ..wording import wording
 

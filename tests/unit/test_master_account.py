@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.adapters.cpu_accounts import MasterAccount
-from tuner.adapters.process_tree import ProcessStat
+from tuner.adapters.proc.cpu_accounts import MasterAccount
+from tuner.adapters.proc.process_tree import ProcessStat
 
 MASTER = 40
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tuner.core.layout import parse_layout
-from tuner.core.masters import has_master
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.masters import has_master
 
 
 @pytest.mark.parametrize(

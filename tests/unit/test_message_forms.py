@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.queues.huey import _told
+from tuner.adapters.queues.forms.huey import _told
 from tuner.adapters.queues.ids import Ids, study_tag
 from tuner.adapters.queues.message import BODY, Message, UnclonableError, spread
 from tuner.adapters.queues.rabbitmq_forms import FORMS as RABBITMQ_FORMS

@@ -14,19 +14,19 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from tuner.adapters.memory import MemoryStore, PlannedStop
 from tuner.adapters.metrics.exposition import MetricsFile, registry_of
 from tuner.adapters.metrics.figures import Known, StudyFigures
-from tuner.adapters.progress_tee import ProgressTee
-from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.bootstrap import metrics_asked
+from tuner.adapters.terminal.progress_tee import ProgressTee
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
+from tuner.bootstrap.parts.metrics import metrics_asked
+from tuner.core.domain.latency import Latencies, bucket_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import ConfigError
-from tuner.core.latency import Latencies, bucket_of
-from tuner.core.layout import Layout
-from tuner.core.prometheus_text import parse_samples
-from tuner.core.requests import Requests
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.text.prometheus_text import parse_samples
 from tuner.study import run_study
 
 A, B = Layout(1, 4), Layout(2, 2)

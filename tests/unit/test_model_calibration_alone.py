@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.core.model.calibration.alone import told_by_1x1
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_alone
 from tuner.core.model.calibration.clocks import Clocks
@@ -20,7 +20,7 @@ from tuner.core.model.calibration.sampling import Sampling
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.quantiles import student_t_quantile
+from tuner.core.stats.quantiles import student_t_quantile
 
 from ..raising import raises
 from ..wording import wording

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.core.model.calibration.calibrate import (
     ASSUMED_MISFIT_SD,
     calibrate_alone,

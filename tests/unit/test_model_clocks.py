@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Sample, VoidReason
 from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.calibration.clocks import (
     clocks_of,
@@ -24,10 +27,7 @@ from tuner.core.model.calibration.clocks import (
 from tuner.core.model.calibration.looks import looks_in_d
 from tuner.core.model.calibration.per_item import PerItem, by_layout, log_throughputs, per_item
 from tuner.core.model.demand import Demands
-from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
-from tuner.core.requests import Requests
-from tuner.core.tally import tally
-from tuner.core.window import Sample, VoidReason
+from tuner.core.windows.launch_sums import tally
 
 from .synthetic_clocks import BOX, GRID, SMALL, study_of
 

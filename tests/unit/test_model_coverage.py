@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.trust import trusted

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tuner.core.defaults import NO_GAIN_RATIO
-from tuner.core.layout import Layout, parse_layout
+from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.diagnose import (
     BUSY,

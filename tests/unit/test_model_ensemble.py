@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout, divisors_grid
+from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.model.demand import Demands, LayoutDemands
 from tuner.core.model.ensemble import EXPECTED, N_PARAMETERS, Normal, Surfaces
 from tuner.core.model.machine import Machine

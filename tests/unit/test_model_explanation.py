@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.limits import Finding, Limit, Verdict
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.limits import Finding, Limit, Verdict
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import VoidReason
 from tuner.core.model.calibration.clocks import clocks_of_counted
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import (
@@ -18,22 +21,13 @@ from tuner.core.model.diagnosis.evidence import (
     evidence_of,
     why_unknown,
 )
-from tuner.core.model.diagnosis.explanation import (
-    GIL_ASSUMED,
-    explain,
-    gils_of,
-    has_gil,
-    machine_of,
-)
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gils_of, has_gil, machine_of
 from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
 from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import Seen
-from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
-from tuner.core.requests import Requests
-from tuner.core.window import VoidReason
-from tuner.reports.explain import explanation_table, render_explanation_json
+from tuner.reports.model.explain import explanation_table, render_explanation_json
 
 from ..wording import start_of, wording
 

@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.extrapolation import (
-    Seen,
-    core_doublings,
-    doublings_outside,
-    reasons,
-)
+from tuner.core.model.prediction.extrapolation import Seen, core_doublings, doublings_outside, reasons
 
 from ..wording import wording
 

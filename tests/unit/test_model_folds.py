@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration import folds as of_folds
 from tuner.core.model.calibration.folds import gains_of_terms, log_errors
 from tuner.core.model.calibration.joint_fit import Fit, Problem

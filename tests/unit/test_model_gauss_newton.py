@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration import joint_fit
 from tuner.core.model.calibration.folds import gains_of_terms, nearly_without
 from tuner.core.model.calibration.gauss_newton import bounded_step, least_squares_near

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout, divisors_grid
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.strategy import Answer, Goal, Proposal
 from tuner.core.model.demand import Array, Demands
 from tuner.core.model.ensemble import EXPECTED, Surfaces
-from tuner.core.model.guide import FIRST_FIT, Guide, may_guide
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.posterior import (
+from tuner.core.search.guide import FIRST_FIT, Guide, may_guide
+from tuner.core.search.posterior import (
     LENGTH_REF_S,
     LEVEL,
     USUAL_DF,
@@ -26,9 +27,8 @@ from tuner.core.posterior import (
     alike,
     smooth_posterior,
 )
-from tuner.core.race import Race
-from tuner.core.strategy import Answer, Goal, Proposal
-from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.search.race import Race
+from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..arrays import farthest
 

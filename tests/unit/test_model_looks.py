@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.looks import Looks, Spawning, told_by_looks, told_others_s, told_spawning
 

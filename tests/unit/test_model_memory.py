@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tuner.core.layout import Layout, parse_layouts
+from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 
 from ..luck import of_studies

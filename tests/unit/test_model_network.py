@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.core.layout import Layout, full_grid
+from tuner.core.domain.layout import Layout, full_grid
 from tuner.core.model import network
 from tuner.core.model.demand import Demands, LayoutDemands, Terms, layout_demands, stacked_demands
 from tuner.core.model.machine import Machine

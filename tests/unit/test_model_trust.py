@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, full_grid, parse_layout, parse_layouts
+from tuner.core.domain.layout import Layout, full_grid, parse_layout, parse_layouts
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
@@ -16,6 +15,7 @@ from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.trust import Trusted, trusted
 from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileNoise
+from tuner.core.stats.interval import Estimate
 
 from ..luck import of_studies
 from ..wording import wording

@@ -11,24 +11,24 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from tuner.adapters.virtual_service import VirtualService, virtual_study
+from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.cli import COMMANDS
-from tuner.core.claim import Claim, Rest
-from tuner.core.fleet import FLEET
-from tuner.core.groups import Group
-from tuner.core.interval import Estimate
-from tuner.core.layout import parse_layout, parse_layouts
-from tuner.core.limits import Finding, Limit, Verdict
-from tuner.core.next_step import RULES, SLUGS, Facts, NextStep, next_step
-from tuner.core.noise import Noise
-from tuner.core.others import Others
-from tuner.core.ranking import LatencySeen, RankedLayout, Ranking
-from tuner.core.records import StudyRecord
-from tuner.core.resuming import CONFIG_FILE, HIDDEN, TYPED
-from tuner.core.simulated import SIMULATED
-from tuner.core.strategy import Answer
-from tuner.core.wider import Wider
-from tuner.reports.next_step import command, remarks_on
+from tuner.core.domain.fleet import FLEET
+from tuner.core.domain.layout import parse_layout, parse_layouts
+from tuner.core.domain.limits import Finding, Limit, Verdict
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import CONFIG_FILE, HIDDEN, TYPED
+from tuner.core.domain.simulated import SIMULATED
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, next_step
+from tuner.core.ranking.race_result import Claim, Rest
+from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.ranking.wider import Wider
+from tuner.core.stats.groups import Group
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.noise import Noise
+from tuner.core.windows.other_processes import Others
+from tuner.reports.ranking.next_step import command, remarks_on
 
 pytestmark = pytest.mark.pythons
 LAYOUTS = "4x2,2x2,1x8"

@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from scipy import stats
 
-from tuner.core.interval import Estimate
-from tuner.core.noise import estimate_noise
-from tuner.core.variance import MeanSquare, estimate_sd, estimate_sd_beyond
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.noise import estimate_noise
+from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
 
 from .launch_table import TABLE, fitted, launches
 

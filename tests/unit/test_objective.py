@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner.core.layout import Layout
-from tuner.core.objective import value_of
-from tuner.core.records import WindowRecord
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.objective import value_of
+from tuner.core.domain.records import WindowRecord
 
 from ..raising import raises
 from ..wording import wording

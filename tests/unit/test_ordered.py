@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.fleet import Began, Ended, News, Order, Place, Refused, Sampled, Took, WarmedUp, Warned
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
-from tuner.core.fleet import Began, Ended, News, Order, Place, Refused, Sampled, Took, WarmedUp, Warned
-from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, StudyRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategy import Proposal
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
-from tuner.study.ordered import make_order, telling_interval_s
+from tuner.study.fleet.remote_launch import make_order, telling_interval_s
 
 from ..wording import wording
 

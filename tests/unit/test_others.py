@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.others import others_of
-from tuner.core.ranking import rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.tally import LaunchTally
-from tuner.core.weakened import weakened_by
-from tuner.reports.evidence import no_evidence_told
-from tuner.reports.ranking import render_ranking
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.ranking.ranking import rank
+from tuner.core.ranking.weakened import weakened_by
+from tuner.core.windows.launch_sums import LaunchTally
+from tuner.core.windows.other_processes import others_of
+from tuner.reports.ranking.evidence import no_evidence_told
+from tuner.reports.ranking.ranking import render_ranking
 
 from ..wording import key_of, wording
 from .test_ranking_limits import TRUTH, WHOLE, study, taken

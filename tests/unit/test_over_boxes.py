@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.additive import Observation
-from tuner.core.comparison import compare
-from tuner.core.layout import Layout
-from tuner.core.over_boxes import box_table, comparable
-from tuner.core.quantiles import studentized_range_quantile
-from tuner.core.standings import Standings, standings
-from tuner.core.tally import LaunchTally
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.anova import Standings, standings
+from tuner.core.stats.comparison import compare
+from tuner.core.stats.mixed_model import box_table, comparable
+from tuner.core.stats.quantiles import studentized_range_quantile
+from tuner.core.stats.two_way_anova import Observation
+from tuner.core.windows.launch_sums import LaunchTally
 
 from ..wording import wording
 from .box_launches import drawn, whole

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.own_noise import own_changes
-from tuner.core.staleness import Launched
-from tuner.core.two_studies import Side
+from tuner.core.domain.layout import Layout
+from tuner.core.planning.heteroscedastic_change import own_changes
+from tuner.core.ranking.study_difference import Side
+from tuner.core.search.recheck import Launched
+from tuner.core.stats.interval import Estimate
 
 from ..bench_modules import loaded
 from ..luck import at_most

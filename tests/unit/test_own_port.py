@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.probes.own_port import own_port
-from tuner.bootstrap import settings_of
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 from ..raising import raises
 from ..wording import wording

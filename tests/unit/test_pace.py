@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.core.pace import (
+from tuner.core.settings.pace import (
     N_TRIED,
     Pace,
     Share,

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.pareto import Front, Place, Traded, pareto_front
-from tuner.reports.pareto import front_table
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.ranking.pareto import Front, Place, Traded, pareto_front
+from tuner.reports.ranking.pareto import front_table
 
 
 def launches(

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from tuner.core.layout import Layout, divisors_grid, full_grid, parse_layouts
-from tuner.core.plan import blocks
+from tuner.core.domain.layout import Layout, divisors_grid, full_grid, parse_layouts
+from tuner.core.domain.run_order import blocks
 
 from ..raising import raises
 from ..wording import wording

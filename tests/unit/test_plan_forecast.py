@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.errors import ConfigError
-from tuner.core.forecast import (
+from tuner.core.planning.forecast import (
     CAP_WINDOWS,
     Basis,
     Question,
@@ -24,14 +25,13 @@ from tuner.core.forecast import (
     savings,
     simulate,
 )
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.pilot import Level
-from tuner.core.replay import ReplayJob, replay
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.suite import Suite, SuiteNoise
-from tuner.core.surfaces import drawn_surfaces
+from tuner.core.planning.pilot import Level
+from tuner.core.planning.surfaces import drawn_surfaces
+from tuner.core.search.replay import ReplayJob, replay
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.study import run_study
-from tuner.study.piloting import pilot_study, read_pilot
+from tuner.study.pilot_run import pilot_study, read_pilot
 
 from ..raising import raises
 from ..wording import wording

@@ -18,8 +18,8 @@ from tuner.adapters.probes.polled import (
     PolledCounting,
     polling,
 )
+from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.window import Reading
 
 from ..wording import end_of, key_of, start_of, wording
 

@@ -9,8 +9,15 @@ from random import Random
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.posterior import LENGTH_REF_S, Array, Filters, Posterior, flat_posterior, smooth_posterior
+from tuner.core.domain.layout import Layout
+from tuner.core.search.posterior import (
+    LENGTH_REF_S,
+    Array,
+    Filters,
+    Posterior,
+    flat_posterior,
+    smooth_posterior,
+)
 
 pytestmark = pytest.mark.pythons
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.box_times import read_box_times
-from tuner.adapters.process_tree import ProcessStat, ProcessTable, parse_stat
-from tuner.adapters.procfs import ProcSampler, ProcWatch
-from tuner.adapters.pss import PssReader, PssSeen
-from tuner.adapters.virtual_box import VirtualClock
+from tuner.adapters.proc.host_times import read_box_times
+from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat
+from tuner.adapters.proc.procfs import ProcSampler, ProcWatch
+from tuner.adapters.proc.pss import PssReader, PssSeen
+from tuner.adapters.virtual.box import VirtualClock
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading, VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.window import Reading, VoidReason
 
 from ..permitted import closed
 from ..raising import raises

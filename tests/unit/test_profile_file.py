@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tuner.config.document import parse_document
 from tuner.config.profile import parse_profile, profile_texts, read_profile, render_profile
 from tuner.config.profile_sections import DEMANDS, ProfileFile
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Profile, ProfileMemory, ProfileNoise
+from tuner.core.stats.interval import Estimate
 
 from ..raising import raises
 from ..wording import key_of, start_of, wording

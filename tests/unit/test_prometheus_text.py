@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from tuner.core.prometheus_text import parse_samples, similar_names
+from tuner.core.text.prometheus_text import parse_samples, similar_names
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.memory import MemoryStore
-from tuner.adapters.python_gil import GilSeen, gil_seen
-from tuner.adapters.python_runtime import AddressRange
-from tuner.adapters.virtual_box import VirtualService, virtual_study
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.worker_facts import GIL, GIL_SEEN, has_gil, key_of
-from tuner.reports.evidence import gil_told
+from tuner.adapters.proc.python_gil import GilSeen, gil_seen
+from tuner.adapters.proc.python_runtime import AddressRange
+from tuner.adapters.virtual.box import VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryStore
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.worker_facts import GIL, GIL_SEEN, has_gil, key_of
+from tuner.reports.ranking.evidence import gil_told
 from tuner.study.gil import keep_gil
 
 from ..wording import wording

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.core.quantiles import (
+from tuner.core.stats.quantiles import (
     student_t_quantile,
     student_t_tail,
     studentized_range_cdf,

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.adapters.virtual.box import VirtualService, virtual_study
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Limit
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.limits import Limit
-from tuner.core.question import Question, boxes_asked_for, parse_question
+from tuner.core.ranking.ranking_options import Question, boxes_asked_for, parse_question
 
 from ..wording import key_of, wording
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import settings_of
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.config.load import Given
 from tuner.config.settings import Settings
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.services.catalogue import known_services
-from tuner.services.rolling_out import rollout_of
+from tuner.services.derived.rollouts import rollout_of
 
 from ..raising import raises
 from ..wording import wording

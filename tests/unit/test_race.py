@@ -12,13 +12,13 @@ from statistics import fmean, median
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.limits import limits_from, verdicts
-from tuner.core.posterior import smooth_posterior
-from tuner.core.race import Race
-from tuner.core.replay import ReplayJob, Run, replay
-from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
-from tuner.core.suite import SimulatedBox, Suite, SuiteNoise
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import limits_from, verdicts
+from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
+from tuner.core.search.posterior import smooth_posterior
+from tuner.core.search.race import Race
+from tuner.core.search.replay import ReplayJob, Run, replay
+from tuner.core.search.suite import SimulatedBox, Suite, SuiteNoise
 
 from ..luck import at_most
 from ..raising import raises

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.window import Reading, Usage, Window
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.ran import RanLayouts, refuse_alike
-from tuner.core.window import Reading, Usage, Window
+from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.services.catalogue import known_services
 
 from ..raising import raises

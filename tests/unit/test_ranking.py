@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.core.layout import Layout, parse_layout, parse_layouts
-from tuner.core.ranking import RankedLayout, Ranking, rank
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
+from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.ranking import RankedLayout, Ranking, rank
 
 from ..raising import raises
 from ..wording import wording

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.limits import Limit
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout, parse_layouts
-from tuner.core.limits import Limit
-from tuner.core.ranking import Ranking, rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
+from tuner.core.ranking.ranking import Ranking, rank
 
 from ..raising import raises
 from ..wording import start_of, wording

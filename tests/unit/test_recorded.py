@@ -10,15 +10,15 @@ from statistics import fmean, variance
 
 import pytest
 
-from tuner.core.additive import Observation, fit
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.run_order import blocks
+from tuner.core.domain.strategy import Proposal
+from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.plan import blocks
-from tuner.core.recorded import RecordedStudy, recorded_study
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.replay import ReplayJob, replay
-from tuner.core.strategy import Proposal
-from tuner.core.window import VoidReason
+from tuner.core.search.recorded import RecordedStudy, recorded_study
+from tuner.core.search.replay import ReplayJob, replay
+from tuner.core.stats.two_way_anova import Observation, fit
 
 from ..raising import raises
 from ..wording import key_of, wording

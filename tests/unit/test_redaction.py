@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.redaction import hidden_in, redacted
-from tuner.core.resuming import HIDDEN
-from tuner.core.secret_names import looks_secret
+from tuner.core.domain.resuming import HIDDEN
+from tuner.core.text.redaction import hidden_in, redacted
+from tuner.core.text.secret_names import looks_secret
 
 pytestmark = pytest.mark.pythons
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from tuner.cli import COMMANDS
-from tuner.cli.exit_codes import EXIT_CODES
+from tuner.cli.shared.exit_codes import EXIT_CODES
 from tuner.core.errors import ConfigError, MeasurementError, StaleReport, TunerError
 from tuner.services.record import Command, Service, Told
-from tuner.study import outcome
+from tuner.study.launch import outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 

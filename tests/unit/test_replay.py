@@ -8,13 +8,13 @@ from statistics import fmean
 
 import pytest
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.own_suites import OWN_SUITES, SUITE_OPTIONS, own_suite
-from tuner.core.replay import ReplayJob, Run, replay, run, summary
-from tuner.core.strategies import STRATEGIES, make_strategy
-from tuner.core.strategy import Answer, Goal, Kind, Observed, Proposal
-from tuner.core.suite import SimulatedBox, Suite, SuiteNoise
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
+from tuner.core.search.own_suites import OWN_SUITES, SUITE_OPTIONS, own_suite
+from tuner.core.search.replay import ReplayJob, Run, replay, run, summary
+from tuner.core.search.strategies import STRATEGIES, make_strategy
+from tuner.core.search.suite import SimulatedBox, Suite, SuiteNoise
+from tuner.core.stats.interval import Estimate
 
 GOOD, BAD = Layout(4, 6), Layout(24, 1)
 SUITE = Suite("test", (GOOD, BAD), ((1000.0, 900.0),), SuiteNoise(), launch_s=120.0)

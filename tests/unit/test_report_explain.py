@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.layout import Layout, parse_layout
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import NO_CLOCKS, Evidence
 from tuner.core.model.diagnosis.explanation import Explanation, explain
 from tuner.core.model.diagnosis.sizing import Rule, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.ranking import Ranking, rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.reports.explain import explanation_notes, render_explanation, render_explanation_json
-from tuner.reports.formats import table_formats
-from tuner.reports.ranking import render_ranking
+from tuner.core.ranking.ranking import Ranking, rank
+from tuner.reports.model.explain import explanation_notes, render_explanation, render_explanation_json
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.text.formats import table_formats
 
 from ..printed import printed
 from ..wording import key_of, wording

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.reports.folding import folded
-from tuner.reports.formats import Table, render_table
+from tuner.reports.text.folding import folded
+from tuner.reports.text.formats import Table, render_table
 
 from ..wording import wording
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tuner.reports.formats import Table, escape, render_paragraph, render_table, table_formats
-from tuner.reports.visible import told_hidden
+from tuner.reports.text.formats import Table, escape, render_paragraph, render_table, table_formats
+from tuner.reports.text.visible import told_hidden
 
 pytestmark = pytest.mark.pythons
 

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.latency import Latencies, bucket_of
-from tuner.core.layout import parse_layout
-from tuner.core.limits import Limit
-from tuner.core.ranking import Ranking, rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.requests import Requests
-from tuner.reports.formats import table_formats
-from tuner.reports.latency import AT_SATURATION
-from tuner.reports.ranking import render_ranking
+from tuner.core.domain.latency import Latencies, bucket_of
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.limits import Limit
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.ranking.ranking import Ranking, rank
+from tuner.reports.ranking.latency import AT_SATURATION
+from tuner.reports.ranking.ranking import render_ranking
+from tuner.reports.text.formats import table_formats
 
 from ..printed import printed
 from ..wording import wording

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.layout import parse_layout
-from tuner.core.limits import Limit
-from tuner.core.ranking import Ranking, rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.reports.formats import table_formats
-from tuner.reports.ranking import render_ranking, verdict
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.limits import Limit
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.ranking.ranking import Ranking, rank
+from tuner.reports.ranking.ranking import render_ranking, verdict
+from tuner.reports.text.formats import table_formats
 
 from ..printed import printed
 from ..wording import start_of, wording

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.board import Board
-from tuner.core.limits import Verdict
-from tuner.core.strategy import Answer
-from tuner.reports.cells import cut, painted, plain, printable, width
-from tuner.reports.live import Look, live_lines
-from tuner.reports.live_words import place_told, standing_told
+from tuner.core.domain.limits import Verdict
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.live_status import Board
+from tuner.reports.live.live import Look, live_lines
+from tuner.reports.live.live_words import place_told, standing_told
+from tuner.reports.text.cells import cut, painted, plain, printable, width
 
 from ..printed import printed
 from ..wording import wording

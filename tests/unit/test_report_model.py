@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.model.calibration.calibrate import Calibration
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured, of_profile
 from tuner.core.model.demand import Demands, Terms
@@ -20,9 +19,10 @@ from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout
 from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileMemory
-from tuner.reports.calibration import calibration_facts, render_calibration
-from tuner.reports.model import seconds
-from tuner.reports.prediction import Predicted, prediction_facts, render_prediction
+from tuner.core.stats.interval import Estimate
+from tuner.reports.model.calibration import calibration_facts, render_calibration
+from tuner.reports.model.model import seconds
+from tuner.reports.model.prediction import Predicted, prediction_facts, render_prediction
 
 from ..printed import printed
 from ..wording import start_of, wording

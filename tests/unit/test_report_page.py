@@ -12,18 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from tuner import bootstrap
+from tuner.bootstrap import model, production
+from tuner.bootstrap.configs import configs
 from tuner.cli import run
-from tuner.core.layout import Layout
-from tuner.core.limit_text import OPTIONS, parse_limits
-from tuner.core.overview import Live, Overview
-from tuner.core.ranking import rank
-from tuner.core.window import VoidReason
-from tuner.reports.first_screen import Starts, gains
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.overview import Live, Overview
+from tuner.core.ranking.ranking import rank
+from tuner.core.settings.limit_text import OPTIONS, parse_limits
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
-from tuner.reports.ties import among_ties
+from tuner.reports.ranking.first_screen import Starts, gains
+from tuner.reports.ranking.ties import among_ties
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
 from ..wording import start_of, wording
@@ -280,7 +281,7 @@ def first_screen(page: Overview | str, starts: Starts | None = None) -> list[str
 
 def test_the_first_screen_says_what_to_run_how_sure_that_is_what_it_gains_and_what_to_do() -> None:
     seen = runbook_study.overview()
-    lines = first_screen(seen, bootstrap.starts_of(seen))
+    lines = first_screen(seen, production.starts_of(seen))
 
     assert lines[1:3] == [wording("report.run-this"), wording("report.start-it")]
     assert "--workers=4 --threads=6 --worker-class=gthread' gunicorn app:app" in lines[3]
@@ -298,7 +299,7 @@ def test_a_layout_in_use_that_is_as_good_is_kept_and_no_command_starts_another(
     current: str, kept: str
 ) -> None:
     seen = runbook_study.overview(current=current)
-    lines = first_screen(seen, bootstrap.starts_of(seen))
+    lines = first_screen(seen, production.starts_of(seen))
 
     assert lines[1].startswith(f"Keep {kept} x ")
     assert not any("GUNICORN_CMD_ARGS" in line for line in lines)
@@ -335,7 +336,7 @@ def test_a_gain_in_items_per_cpu_second_says_so() -> None:
 )
 def test_what_nobody_should_act_on_is_no_recommendation(changes: dict[str, object], said: str) -> None:
     seen = runbook_study.overview(runbook_study.study(**changes))
-    lines = first_screen(seen, bootstrap.starts_of(seen))
+    lines = first_screen(seen, production.starts_of(seen))
 
     assert lines[1].startswith(said)
     assert not any("GUNICORN_CMD_ARGS" in line for line in lines)
@@ -412,7 +413,7 @@ def test_the_config_on_the_page_asks_for_the_same_layouts(name: str, tmp_path: P
     (tmp_path / "sample.json").touch()  # of the queue that one of them is fed with
     (tmp_path / "study.yaml").write_text(config, encoding="utf-8")
 
-    settings = bootstrap.settings_of(tmp_path / "study.yaml", {})
+    settings = configs.settings_of(tmp_path / "study.yaml", {})
 
     assert settings.study.layouts == study.layouts
     assert (settings.study.cores, settings.study.seed) == (study.cores, study.seed)
@@ -491,7 +492,7 @@ def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_pat
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("INSERT OR IGNORE INTO void_reason SELECT id, 0, 'disturbed', 'others' FROM window")
 
-    _, why = bootstrap.foretold(file)
+    _, why = model.foretold(file)
 
     assert isinstance(why, str)
     assert RACE in why

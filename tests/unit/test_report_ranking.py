@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.ranking import Ranking, rank
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.window import VoidReason
-from tuner.reports.formats import table_formats
-from tuner.reports.ranking import notes, render_ranking, verdict
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.window import VoidReason
+from tuner.core.ranking.ranking import Ranking, rank
+from tuner.reports.ranking.ranking import notes, render_ranking, verdict
+from tuner.reports.text.formats import table_formats
 
 from ..printed import printed
 from ..wording import start_of, wording

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.reports.runbook import COMMENTS, MadeWith, format_of, made_with, marks, updated
+from tuner.reports.runbook.runbook import COMMENTS, MadeWith, format_of, made_with, marks, updated
 
 from ..raising import raises
 from ..wording import start_of, wording

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.adapters.latencies_packed import packed, unpacked
-from tuner.core.latency import LONGEST_NS, N_BUCKETS, Latencies, bucket_of
-from tuner.core.requests import LONGEST_S, Requests
+from tuner.adapters.sqlite.latencies_packed import packed, unpacked
+from tuner.core.domain.latency import LONGEST_NS, N_BUCKETS, Latencies, bucket_of
+from tuner.core.domain.requests import LONGEST_S, Requests
 
 counts = st.dictionaries(st.integers(0, N_BUCKETS - 1), st.integers(1, 10**9), max_size=50)
 

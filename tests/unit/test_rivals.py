@@ -8,11 +8,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.posterior import Array, Posterior, flat_posterior, smooth_posterior
-from tuner.core.quantiles import student_t_tail
-from tuner.core.rivals import Standing, _upper_tail, spread_out, standing
-from tuner.core.strategy import Kind
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Kind
+from tuner.core.search.challengers import Standing, _upper_tail, spread_out, standing
+from tuner.core.search.posterior import Array, Posterior, flat_posterior, smooth_posterior
+from tuner.core.stats.quantiles import student_t_tail
 
 MARGIN = -log(0.98)
 

@@ -7,19 +7,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.bootstrap import in_production
+from tuner.bootstrap.production import in_production
 from tuner.cli import run
-from tuner.core.claim import Claim, by_claim
-from tuner.core.interval import Estimate
-from tuner.core.layout import parse_layout
-from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout, rank
-from tuner.core.strategy import Answer
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.race_result import Claim, by_claim
+from tuner.core.ranking.ranking import RankedLayout, rank
+from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
 from tuner.reports.documents.blocks import Block
-from tuner.reports.first_screen import Starts, layout_words
-from tuner.reports.formats import Table
-from tuner.reports.runbook_page import chosen, runbook_page
+from tuner.reports.ranking.first_screen import Starts, layout_words
+from tuner.reports.runbook.document import chosen, runbook_page
+from tuner.reports.text.formats import Table
 
 from ..printed import printed
 from ..wording import end_of, start_of, wording

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.segments import Fall, Segments, joined
+from tuner.core.text.counter_segments import Fall, Segments, joined
 
 
 def after(*looks: dict[str, float]) -> Segments:

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.additive import Observation
-from tuner.core.binomial import exact_interval
-from tuner.core.comparison import compare
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.self_test import Pair, detectable, race_alarm, ranking_alarm, self_test, welch_alarm
-from tuner.core.strategies.launches import launch_value
-from tuner.core.strategy import Observed
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed
+from tuner.core.planning.aa_test import Pair, detectable, race_alarm, ranking_alarm, self_test, welch_alarm
+from tuner.core.search.strategies.launches import launch_value
+from tuner.core.stats.binomial import exact_interval
+from tuner.core.stats.comparison import compare
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.two_way_anova import Observation
 from tuner.study import run_study
 from tuner.study.pairing import pairs_strategy, read_self_test
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import settings_of
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.config.load import Given, canonical_json
 from tuner.config.settings import Settings
+from tuner.core.domain.pooled import pooled_variants
 from tuner.core.errors import ConfigError
-from tuner.core.pooled import pooled_variants
 
 from ..wording import key_of, wording
 

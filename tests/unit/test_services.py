@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.bootstrap import settings_of, written_config
-from tuner.bootstrap.feeders import StudyName
-from tuner.bootstrap.services import service_of
+from tuner.bootstrap.configs.configs import settings_of, written_config
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import service_of
 from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
-from tuner.core.changes import changed_settings
+from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import parse_layout
-from tuner.core.pace import Share
+from tuner.core.settings.pace import Share
+from tuner.core.text.setting_changes import changed_settings
 from tuner.services.catalogue import known_services, recognised
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service

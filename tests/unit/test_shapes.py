@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, parse_layout
+from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.sizing import large_enough, sizing_rules
 from tuner.core.model.machine import Machine
@@ -16,8 +15,9 @@ from tuner.core.model.network import Prediction
 from tuner.core.model.prediction.extrapolation import Seen
 from tuner.core.model.prediction.shapes import shape_bests, shape_of
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout
-from tuner.reports.prediction import Predicted
-from tuner.reports.shapes import render_shapes, shapes_facts
+from tuner.core.stats.interval import Estimate
+from tuner.reports.model.prediction import Predicted
+from tuner.reports.model.shapes import render_shapes, shapes_facts
 
 from .test_report_model import JOINT
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tuner.core.shell_text import ObscureError, last_command, plain_words
+from tuner.core.text.shell_text import ObscureError, last_command, plain_words
 
 from ..raising import raises
 from ..wording import key_of, wording

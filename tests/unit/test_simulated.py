@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.adapters.virtual_box import VirtualService, virtual_study
+from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.config.profile import profile_texts
-from tuner.core.layout import parse_layouts
+from tuner.core.domain.layout import parse_layouts
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.simulated import memory_assumed
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory
-from tuner.core.ranking import rank
-from tuner.core.records import StudyRecord
-from tuner.core.simulated import memory_assumed
-from tuner.reports.ranking_words import notes
+from tuner.core.ranking.ranking import rank
+from tuner.reports.ranking.ranking_words import notes
 
 from ..wording import key_of, wording
 

@@ -8,8 +8,8 @@ import pytest
 
 from tuner.config.document import parse_document
 from tuner.config.profile import parse_profile
+from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layouts
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.events import run

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.core.domain.limits import Limit, Quantity
+from tuner.core.domain.objective import OBJECTIVES, parse_objective
 from tuner.core.errors import ConfigError
-from tuner.core.limit_text import parse_limit, parse_limits, render_amount, render_limit
-from tuner.core.limits import Limit, Quantity
-from tuner.core.objective import OBJECTIVES, parse_objective
-from tuner.core.sizes import parse_size, render_size
+from tuner.core.settings.limit_text import parse_limit, parse_limits, render_amount, render_limit
+from tuner.core.text.sizes import parse_size, render_size
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 from random import Random
 
-from tuner.core.layout import Layout
-from tuner.core.slow_drift import drifts_on
-from tuner.core.staleness import Launched
-from tuner.core.suite import Drift
+from tuner.core.domain.layout import Layout
+from tuner.core.planning.slow_drift import drifts_on
+from tuner.core.search.recheck import Launched
+from tuner.core.search.suite import Drift
 
 from ..luck import at_most
 

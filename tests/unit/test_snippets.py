@@ -16,14 +16,14 @@ import pytest
 import yaml
 
 from tuner import __version__
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 from tuner.cli import run
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import parse_layout
-from tuner.core.rollout import Rollout
 from tuner.reports.snippets import KINDS, fitting_kinds, snippet
 from tuner.services.catalogue import known_services
-from tuner.services.rolling_out import rollout_of
+from tuner.services.derived.rollouts import rollout_of
 
 from ..raising import raises
 from ..rollouts import HOSTILE, rolled_out, script

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import SourceAway
-from tuner.core.layout import Layout
-from tuner.core.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Feeder
 from tuner.study import StudyOutcome, run_study
-from tuner.study.source_away import AWAY, LONGEST_WAIT_S, MOST_LOST
+from tuner.study.launch.source_away import AWAY, LONGEST_WAIT_S, MOST_LOST
 
 from ..wording import wording
 

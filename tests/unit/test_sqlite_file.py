@@ -21,19 +21,19 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tuner.adapters import study_file
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.study_file import SCHEMA_VERSION
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.connection_spread import ConnectionSpread
+from tuner.adapters.sqlite import study_file
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.core.domain.connection_spread import ConnectionSpread
+from tuner.core.domain.latency import N_BUCKETS, Latencies, bucket_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError
-from tuner.core.latency import N_BUCKETS, Latencies, bucket_of
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord, StudyRecord
-from tuner.core.requests import Requests
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.tally import tally
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.windows.launch_sums import tally
 from tuner.study import run_study
 
 from ..raising import raises
@@ -634,13 +634,13 @@ def test_a_failed_creation_leaves_no_file(tmp_path: Path) -> None:
     code = """
 import resource, sys
 from pathlib import Path
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.virtual_box import VirtualService, virtual_study
-from tuner.core.connection_spread import ConnectionSpread
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.virtual.box import VirtualService, virtual_study
+from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.tally import tally
+from tuner.core.domain.layout import Layout
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.windows.launch_sums import tally
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 try:
     SqliteStore.create(Path(sys.argv[1]), virtual_study(VirtualService({Layout(1, 1): 1.0})))

@@ -10,7 +10,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from tuner import __version__
-from tuner.adapters.study_file import SCHEMA_VERSION
+from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
 from tuner.probe.counter import SUFFIX, VERSION, Totals, read_totals
 
 ROOT = Path(__file__).resolve().parents[2]

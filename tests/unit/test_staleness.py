@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.staleness import Asked, Check, Checked, Launched, Past, check_answer
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategies.recheck import Recheck
-from tuner.core.strategy import Observed
-from tuner.core.variance import MeanSquare
+from tuner.core.search.recheck import Asked, Check, Checked, Launched, Past, check_answer
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.strategies.recheck import Recheck
+from tuner.core.stats.variance import MeanSquare
 from tuner.reports.check import check_sentence, render_check
 from tuner.study import run_study
-from tuner.study.checking import asked_of, check_study, read_check, read_past, recheck_of
+from tuner.study.recheck_plan import asked_of, check_study, read_check, read_past, recheck_of
 
 from ..raising import raises
 from ..wording import start_of, wording

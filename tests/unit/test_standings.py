@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from tuner.core.layout import Layout
-from tuner.core.standings import blocks_of
-from tuner.core.tally import LaunchTally
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.anova import blocks_of
+from tuner.core.windows.launch_sums import LaunchTally
 
 A, B = Layout(1, 4), Layout(4, 1)
 

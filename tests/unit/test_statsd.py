@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.statsd import StatsdTally
+from tuner.core.text.statsd import StatsdTally
 
 pytestmark = pytest.mark.pythons
 

@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.plan import blocks
-from tuner.core.strategies.full_grid import FullGrid
-from tuner.core.strategies.grid_fit import GridFit
-from tuner.core.strategy import Goal, Observed, Proposal
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.run_order import blocks
+from tuner.core.domain.strategy import Goal, Observed, Proposal
+from tuner.core.search.strategies.full_grid import FullGrid
+from tuner.core.search.strategies.grid_fit import GridFit
 
 LAYOUTS = tuple(Layout(1, threads) for threads in range(1, 6))
 GOAL = Goal(LAYOUTS)

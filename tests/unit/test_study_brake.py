@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.brake import LimitsBrake
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.repeated_command import RepeatedCommand
-from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.adapters.virtual_launch import RunningLayout
-from tuner.core.brake import BoxNow, BrakeLimits
+from tuner.adapters.processes.repeated_command import RepeatedCommand
+from tuner.adapters.safety_limits import LimitsBrake
+from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.launch import RunningLayout
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.ranking import rank
-from tuner.core.records import WARMING_BLOCK
-from tuner.core.strategies.of_study import strategy_of
+from tuner.core.ranking.ranking import rank
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import BrakeWatch
 from tuner.study import StudyOutcome, recalled, run_study
 

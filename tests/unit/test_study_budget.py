@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, StudyRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategy import Proposal
-from tuner.core.warmup.told import settling_told
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.warmup.report import settling_told
 from tuner.study import StudyOutcome, check_budget, run_study
 from tuner.study.timetable import Timetable
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Reading
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Counting, CrossCheck, Probe
 from tuner.study import run_study
 

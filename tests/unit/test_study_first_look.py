@@ -7,17 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.bootstrap import first_look_shown, new_store, open_store
-from tuner.core.growth import LOOKS
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.bootstrap.beginning import first_look_shown
+from tuner.bootstrap.stores import new_store, open_store
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.search.growth import LOOKS
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Store
-from tuner.reports.first_look import render_first_look
+from tuner.reports.ranking.first_look import render_first_look
 from tuner.study import StudyOutcome, run_study
-from tuner.study.before import before
+from tuner.study.first_estimate import before
 from tuner.study.first_look import layouts_of
 
 from ..wording import wording

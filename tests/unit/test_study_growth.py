@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, virtual_study
-from tuner.adapters.virtual_service import Truth, VirtualService
-from tuner.core.growth import GREW, GROWS, growth_of
-from tuner.core.layout import Layout, divisors_grid, parse_layout
-from tuner.core.records import WARMING_BLOCK, StudyRecord
-from tuner.core.strategies.followed import Followed
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.tally import tally
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual.service import Truth, VirtualService
+from tuner.core.domain.layout import Layout, divisors_grid, parse_layout
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.search.growth import GREW, GROWS, growth_of
+from tuner.core.search.strategies.followed import Followed
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.windows.launch_sums import tally
 from tuner.ports import Box
 from tuner.study import StudyOutcome, recalled, run_study
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Trouble, VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Window
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import StudyOutcome, run_study
 
 from ..raising import raises

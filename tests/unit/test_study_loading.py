@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.clients import Tried
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.core.domain.latency import Latencies
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.latency import Latencies
-from tuner.core.layout import Layout
-from tuner.core.requests import Requests
-from tuner.study.loading import LONGEST_LOOK_S, find_clients, told
+from tuner.core.settings.clients import Tried
+from tuner.study.launch.client_search import LONGEST_LOOK_S, find_clients, told
 
 from ..wording import wording
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, PlannedStop
-from tuner.adapters.sqlite import SqliteStore
-from tuner.adapters.study_file import SCHEMA_VERSION
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
 
 from ..raising import raises

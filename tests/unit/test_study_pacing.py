@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.core.domain.latency import Latencies, bucket_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.latency import Latencies, bucket_of
-from tuner.core.layout import Layout
-from tuner.core.pace import Pace, Share, WithinP95
-from tuner.core.requests import Requests
-from tuner.study.pacing import find_rate
-from tuner.study.watching import RunningLayout
+from tuner.core.settings.pace import Pace, Share, WithinP95
+from tuner.study.launch.rate_search import find_rate
+from tuner.study.launch.watching import RunningLayout
 
 from ..raising import raises
 from ..wording import wording

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, divisors_grid
-from tuner.core.plan import blocks
-from tuner.core.records import WARMING_BLOCK
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategy import Answer, Observed, Proposal, Strategy
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.records import WARMING_BLOCK
+from tuner.core.domain.run_order import blocks
+from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.stats.interval import Estimate
 from tuner.study import StudyOutcome, recalled, run_study
 
 from ..wording import wording

@@ -10,20 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import (
-    Kind,
-    Noise,
-    Trouble,
-    VirtualBox,
-    VirtualService,
-    virtual_study,
-)
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.records import WindowRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategy import Answer, Observed, Proposal, Strategy
+from tuner.adapters.virtual.box import Kind, Noise, Trouble, VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.stats.interval import Estimate
 from tuner.study import StudyOutcome, recalled, run_study
 
 from ..wording import wording

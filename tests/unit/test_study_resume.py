@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Kind, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, WindowRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.window import Window
+from tuner.adapters.virtual.box import Kind, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.domain.window import Window
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Clock, Store
 from tuner.study import StudyOutcome, run_study
 

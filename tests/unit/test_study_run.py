@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout, divisors_grid, parse_layout
+from tuner.core.domain.records import WARMING_BLOCK
+from tuner.core.domain.run_order import blocks
+from tuner.core.domain.strategy import Proposal
+from tuner.core.domain.window import Reading, VoidReason, Window
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, divisors_grid, parse_layout
-from tuner.core.plan import blocks
-from tuner.core.records import WARMING_BLOCK
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategy import Proposal
-from tuner.core.window import Reading, VoidReason, Window
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import StudyOutcome, check_budget, run_study
-from tuner.study.cells import spoils_launch
+from tuner.study.launch.plan_cells import spoils_launch
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualBox, VirtualService, virtual_study
-from tuner.core.connection_spread import ConnectionSpread
-from tuner.core.layout import Layout
-from tuner.core.requests import Requests
-from tuner.core.strategies.of_study import strategy_of
+from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.connection_spread import ConnectionSpread
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
+from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study import run_study
-from tuner.study.launching import Workbench
+from tuner.study.launch.launching import Workbench
 
 SERVICE = VirtualService({Layout(2, 2): 20.0})
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.core.latency import Latencies
-from tuner.core.layout import Layout
-from tuner.core.records import LaunchRecord
-from tuner.core.requests import Requests
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.summary import items_per_s
-from tuner.core.window import Reading, Sample
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.latency import Latencies
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.windows.summary import items_per_s
 from tuner.study import run_study
 
 from ..wording import start_of, wording

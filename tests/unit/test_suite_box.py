@@ -10,9 +10,9 @@ from statistics import fmean, variance
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.strategy import Observed, Proposal
-from tuner.core.suite import Drift, SimulatedBox, Suite, SuiteNoise
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.search.suite import Drift, SimulatedBox, Suite, SuiteNoise
 
 ONE, TWO = Layout(1, 24), Layout(24, 1)
 SUITE = Suite("test", (ONE, TWO), ((1000.0, 900.0), (500.0, 600.0)), SuiteNoise())

@@ -6,9 +6,9 @@ import configparser
 
 import pytest
 
-from tuner.adapters.supervisord_config import open_files_needed, render_config
+from tuner.adapters.supervisord.config import open_files_needed, render_config
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.service import ServiceSpec
 
 from ..raising import raises
 from ..wording import wording

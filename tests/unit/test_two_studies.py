@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.staleness import Launched
-from tuner.core.two_studies import Changes, LayoutChange, Side, changes, ratio_within
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.study_difference import Changes, LayoutChange, Side, changes, ratio_within
+from tuner.core.search.recheck import Launched
+from tuner.core.stats.interval import Estimate
 
 from ..bench_modules import loaded
 from ..luck import at_most

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.command_files import mentions
-from tuner.bootstrap import settings_of
-from tuner.bootstrap.commands import check_told_threads, counter_seen
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.doctor import _spec
+from tuner.bootstrap.parts.commands import check_told_threads, counter_seen
 from tuner.config.load import Given
+from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout
 
 from ..wording import wording
 

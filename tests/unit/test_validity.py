@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.summary import items_per_s, record_of, window_from
-from tuner.core.validity import foreign_limit_cores, missing_threads, void_reasons
-from tuner.core.window import Reading, Sample, Usage, VoidReason
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason
+from tuner.core.windows.summary import items_per_s, record_of, window_from
+from tuner.core.windows.validity import foreign_limit_cores, missing_threads, void_reasons
 
 from ..raising import raises
 from ..wording import wording

@@ -8,18 +8,18 @@ from statistics import fmean, stdev
 
 import pytest
 
-from tuner.adapters.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.adapters.virtual_box import VirtualClock, VirtualService, virtual_study
-from tuner.adapters.virtual_profile import ProfileService, profile_box
+from tuner.adapters.virtual.box import VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.adapters.virtual.profile import ProfileService, profile_box
 from tuner.config.profile import read_profile
-from tuner.core.layout import Layout, parse_layouts
+from tuner.core.domain.layout import Layout, parse_layouts
+from tuner.core.domain.records import WindowRecord
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
-from tuner.core.records import WindowRecord
-from tuner.core.strategies.of_study import strategy_of
-from tuner.core.strategies.unforeseen import Unforeseen
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.strategies.unforeseen import Unforeseen
 from tuner.study import run_study
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"

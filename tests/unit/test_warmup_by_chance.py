@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.binomial import most_by_chance
-from tuner.core.layout import Layout
-from tuner.core.ranking import rank
-from tuner.core.records import LaunchRecord, StudyRecord
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.ranking.ranking import rank
+from tuner.core.stats.binomial import most_by_chance
 from tuner.core.warmup.by_chance import ALARM_LEVEL, FALSE_ALARM_RATIO, SettlingCount, alarm_of
-from tuner.core.warmup.told import settling_told
-from tuner.reports.ranking_data import render_ranking_json
-from tuner.reports.ranking_words import notes
+from tuner.core.warmup.report import settling_told
+from tuner.reports.ranking.ranking_data import render_ranking_json
+from tuner.reports.ranking.ranking_words import notes
 
 from ..wording import wording
 

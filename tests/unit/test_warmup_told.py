@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.layout import Layout
-from tuner.core.ranking import rank
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord
-from tuner.core.warmup.told import settling_told
-from tuner.reports.ranking_words import notes
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.ranking.ranking import rank
+from tuner.core.warmup.report import settling_told
+from tuner.reports.ranking.ranking_words import notes
 
 from ..wording import start_of, wording
 

@@ -14,8 +14,8 @@ import pytest
 
 from tuner.adapters.web import server
 from tuner.adapters.web.server import MOST_AT_A_TIME, Request, Response, plain, serving
-from tuner.core.address import LOOPBACK, Address
 from tuner.core.errors import ConfigError
+from tuner.core.text.address import LOOPBACK, Address
 
 from ..raising import raises
 from ..wording import wording

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.virtual_service import VirtualService, virtual_study
-from tuner.core.growth import GREW, Ended, Growth, Way, kept_growth
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout, parse_layout, parse_layouts
+from tuner.adapters.virtual.service import VirtualService, virtual_study
+from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.records import StudyRecord
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, What
-from tuner.core.noise import Noise
-from tuner.core.ranking import RankedLayout, Ranking
-from tuner.core.records import StudyRecord
-from tuner.core.wider import Wider, wider_than
-from tuner.reports.wider import wider_told
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.wider import Wider, wider_than
+from tuner.core.search.growth import GREW, Ended, Growth, Way, kept_growth
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.noise import Noise
+from tuner.reports.ranking.wider import wider_told
 
 from ..wording import wording
 

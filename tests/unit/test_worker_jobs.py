@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.worker_jobs import WorkerJobs
+from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 from ..wording import key_of, start_of, wording
 

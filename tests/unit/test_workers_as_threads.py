@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tuner.bootstrap.configs import described_service
+from tuner.bootstrap.configs.configs import described_service
 from tuner.config.settings import Settings
-from tuner.core.growth import Scout, walk
-from tuner.core.layout import Layout
-from tuner.core.pooled import one_process_variants
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.pooled import one_process_variants
+from tuner.core.search.growth import Scout, walk
 from tuner.reports.services import render_service
+from tuner.services.derived.rollouts import rollout_of
 from tuner.services.expansion import expanded
 from tuner.services.granian import SERVICE
-from tuner.services.rolling_out import rollout_of
 
 from ..wording import wording
 

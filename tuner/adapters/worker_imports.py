@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from tuner.adapters.worker_interpreter import interpreter_of
-from tuner.core.command_words import taken_apart
+from tuner.core.text.command_words import taken_apart
 
 _WAIT_S = 20.0
 # Of a module its package; of a script what it imports at its top level, up to the first module that may

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.core.command_words import is_python, taken_apart
-from tuner.core.computing import VARIABLES
 from tuner.core.doctor.service import InterpreterSeen
+from tuner.core.domain.computing import VARIABLES
+from tuner.core.text.command_words import is_python, taken_apart
 
 _WAIT_S = 20.0
 _LONGEST_SHEBANG = 256  #: as the kernel has it

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def beginning(settings: Settings, record: StudyRecord, *, is_new: bool) -> Sequence[str]:
     """What is measured, for how long and what is started, in lines."""
     from tuner.reports.beginning import beginning_told
-    from tuner.study.before import before
+    from tuner.study.first_estimate import before
 
     times = before(record)
     return beginning_told(
@@ -35,14 +35,14 @@ def beginning(settings: Settings, record: StudyRecord, *, is_new: bool) -> Seque
 def beginning_grown(record: StudyRecord) -> str:
     """How long the study takes whose grid has grown."""
     from tuner.reports.beginning import times_told
-    from tuner.study.before import before
+    from tuner.study.first_estimate import before
 
     times = before(record)
     return times_told(record, times.n_first, times.first_s, (times.quickest_s, times.longest_s))
 
 
 def _starts(settings: Settings, record: StudyRecord) -> str:
-    from tuner.core.redaction import redacted
+    from tuner.core.text.redaction import redacted
 
     layout = record.layouts[0]
     service = settings.service_in(layout.variant)
@@ -69,7 +69,7 @@ def _filled(texts: Iterable[str], layout: Layout) -> Sequence[str]:
 
 
 def _feeds(settings: Settings) -> str:
-    from tuner.core.redaction import redacted
+    from tuner.core.text.redaction import redacted
 
     service = settings.service
     if service.kind == "crash-processor":
@@ -92,7 +92,7 @@ def _feeds(settings: Settings) -> str:
 def first_look_shown(file: Path) -> str:
     """The provisional ranking of the study in *file*; empty: it has none, or better is known by now."""
     from tuner.bootstrap.stores import open_store
-    from tuner.reports.first_look import render_first_look
+    from tuner.reports.ranking.first_look import render_first_look
     from tuner.study.first_look import windows_of
 
     with open_store(file, read_only=True) as store:

@@ -11,20 +11,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.asked import SIMULATED_HOST, STREAM, profile_kept
-from tuner.bootstrap.backends import backends_found
-from tuner.bootstrap.brake import brake_of
-from tuner.bootstrap.feeders import study_name, tell_of_saturation
-from tuner.bootstrap.probes import Surroundings, cross_check_of, probe_of
-from tuner.bootstrap.ready import ready_of
-from tuner.bootstrap.services import owner, prepare_service, service_of
-from tuner.core.clients import found_in
-from tuner.core.growth import layouts_asked_of
-from tuner.core.records import StudyRecord
+from tuner.bootstrap.parts.backends import backends_found
+from tuner.bootstrap.parts.feeders import study_name, tell_of_saturation
+from tuner.bootstrap.parts.probes import Surroundings, cross_check_of, probe_of
+from tuner.bootstrap.parts.ready import ready_of
+from tuner.bootstrap.parts.safety_limits import brake_of
+from tuner.bootstrap.parts.services import owner, prepare_service, service_of
+from tuner.bootstrap.plan_builder import SIMULATED_HOST, STREAM, profile_kept
+from tuner.core.domain.records import StudyRecord
+from tuner.core.search.growth import layouts_asked_of
+from tuner.core.settings.clients import found_in
 from tuner.ports import Box, Feeder, Hooks, Store, WhileStarting
 
 if TYPE_CHECKING:
-    from tuner.adapters.virtual_clock import VirtualClock
+    from tuner.adapters.virtual.clock import VirtualClock
     from tuner.config.settings import Settings
     from tuner.core.model.profile import Profile
 
@@ -49,20 +49,20 @@ def this_box(
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
     """
-    from tuner.adapters.box_lock import box_held
-    from tuner.adapters.cgroup import launch_cgroups
     from tuner.adapters.clock import SystemClock
-    from tuner.adapters.cores import first_cores
-    from tuner.adapters.free_memory import free_memory_bytes
-    from tuner.adapters.gil_waits import LOOKS_PER_S
-    from tuner.adapters.guardian import children_marked
-    from tuner.adapters.procfs import ProcSampler
-    from tuner.adapters.run_folder import new_scratch_path, scratch_folder
-    from tuner.adapters.supervisord import SupervisordLauncher
-    from tuner.bootstrap.commands import check_told_threads
+    from tuner.adapters.host_lock import box_held
+    from tuner.adapters.proc.cgroup import launch_cgroups
+    from tuner.adapters.proc.cores import first_cores
+    from tuner.adapters.proc.free_memory import free_memory_bytes
+    from tuner.adapters.proc.gil_waits import LOOKS_PER_S
+    from tuner.adapters.proc.procfs import ProcSampler
+    from tuner.adapters.supervisord.guardian import children_marked
+    from tuner.adapters.supervisord.launcher import SupervisordLauncher
+    from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
+    from tuner.bootstrap.configs.seen_through import known_service_of
     from tuner.bootstrap.doctor import tell_what_blocks
+    from tuner.bootstrap.parts.commands import check_told_threads
     from tuner.bootstrap.room import refusing
-    from tuner.bootstrap.seen_through import known_service_of
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -147,7 +147,7 @@ def _use_found_clients(feeder: Feeder, record: StudyRecord) -> None:
 
 def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:
     """The user's commands; not *runs*: none of them, as of a simulated study."""
-    from tuner.adapters.hooks import CommandHooks
+    from tuner.adapters.processes.hooks import CommandHooks
 
     asked = settings.hooks
     commands = asked.model_dump(exclude={"timeout"}) if runs else {}
@@ -160,7 +160,7 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
     The same study meets the same windows whenever it goes on: what they give follows from its seed, from
     which command made it, and from the profile that its *file* keeps.
     """
-    from tuner.adapters.virtual_clock import VirtualClock
+    from tuner.adapters.virtual.clock import VirtualClock
 
     profile = profile_kept(record, file)
     clock = VirtualClock.resumed(store, profile.stop_s)
@@ -173,13 +173,13 @@ def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
 
     It gives the same windows for the same places, whenever and wherever they are asked for.
     """
-    from tuner.adapters.virtual_clock import VirtualClock
+    from tuner.adapters.virtual.clock import VirtualClock
 
     return _virtual(record, profile_kept(record, Path(name)), name, VirtualClock(wall_s))
 
 
 def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClock) -> Box:
-    from tuner.adapters.virtual_profile import profile_box
+    from tuner.adapters.virtual.profile import profile_box
 
     provenance = record.provenance
     stream = (str(record.seed), provenance.get("made_by", ""), provenance.get(STREAM, ""))

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.answers import ranked
 from tuner.bootstrap.stores import open_store
+from tuner.bootstrap.study_queries import ranked
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.core.compared import Compared, Known
+    from tuner.core.planning.compared import Compared, Known
 
 
 def compared(before: Path, after: Path, confidence: float | None = None) -> Compared:
@@ -20,7 +20,7 @@ def compared(before: Path, after: Path, confidence: float | None = None) -> Comp
     Raises:
         ConfigError: they are one file, or no layout was measured in both.
     """
-    from tuner.core.compared import compared as compare
+    from tuner.core.planning.compared import compared as compare
 
     if before.exists() and after.exists() and before.samefile(after):
         raise ConfigError(f"{after} is the same study twice", hint="Name two: tuner compare BEFORE AFTER")
@@ -30,9 +30,9 @@ def compared(before: Path, after: Path, confidence: float | None = None) -> Comp
 
 
 def _known(file: Path) -> Known:
-    from tuner.config.filled import filled
-    from tuner.core.compared import Known
-    from tuner.reports.visible import visible
+    from tuner.config.legacy_defaults import filled
+    from tuner.core.planning.compared import Known
+    from tuner.reports.text.visible import visible
 
     record, ranking = ranked(file)
     record = replace(record, config=filled(record.config))

@@ -8,22 +8,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.asked import REPEATS, layouts_asked
-from tuner.bootstrap.backends import backends_found
 from tuner.bootstrap.boxes import shared_memory
-from tuner.bootstrap.commands import counter_seen, threads_seen
 from tuner.bootstrap.doctor_queue import queue_seen
 from tuner.bootstrap.doctor_service import interpreters_seen, ports_seen, servers_seen, tools_seen
-from tuner.bootstrap.feeders import StudyName
-from tuner.bootstrap.services import owner, service_of
+from tuner.bootstrap.parts.backends import backends_found
+from tuner.bootstrap.parts.commands import counter_seen, threads_seen
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import owner, service_of
+from tuner.bootstrap.plan_builder import REPEATS, layouts_asked
 from tuner.core.doctor.examined import BoxSeen, Room, examined, room_findings
 from tuner.core.doctor.finding import Finding, blockers
 from tuner.core.doctor.room import FolderSeen, Planned, needed, study_bytes
 from tuner.core.doctor.service import LockSeen
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.host import unfit
-from tuner.core.service import ServiceSpec
-from tuner.core.validity import foreign_limit_cores
+from tuner.core.windows.validity import foreign_limit_cores
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
@@ -43,11 +43,11 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     Raises:
         ConfigError: the settings ask for nothing that could be measured.
     """
-    from tuner.adapters.box_lock import holder_of, usual_path
     from tuner.adapters.clock import SystemClock
-    from tuner.adapters.container import container_here
     from tuner.adapters.doctor.box import cores_seen, kernel_seen
     from tuner.adapters.doctor.neighbours import neighbours_seen
+    from tuner.adapters.host_lock import holder_of, usual_path
+    from tuner.adapters.proc.container import container_here
 
     cores, layouts = layouts_asked(settings, cores_seen(1).offered)
     seen = cores_seen(cores)
@@ -88,7 +88,7 @@ def tell_what_blocks(
 def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
     """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
     from tuner.adapters.doctor.limits import limits_seen
-    from tuner.adapters.supervisord_config import supervisord_files
+    from tuner.adapters.supervisord.config import supervisord_files
 
     service = settings.service
     shapes = [spec.of(layout).shape(layout) for layout in layouts]
@@ -121,7 +121,7 @@ def connections_of_generator(
     if service.kind != "script" or service.feeder.kind != "http":
         return 0
     from tuner.adapters.feeders.http import MOST_OUTSTANDING
-    from tuner.core.clients import first_clients
+    from tuner.core.settings.clients import first_clients
 
     fed = service.feeder
     if fed.rate is not None:

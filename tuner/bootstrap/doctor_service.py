@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.doctor.service import InterpreterSeen, PortSeen, ServerSeen, ToolSeen
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
+from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings
@@ -87,7 +87,7 @@ def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[To
     """What every launch starts: supervisord, the service's program, the crash processor's stackwalker."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from tuner.adapters.worker_jobs import WorkerJobs
+    from tuner.adapters.supervisord.worker_jobs import WorkerJobs
 
     try:
         yield ToolSeen("supervisord", f"supervisor {version('supervisor')}", "", "")
@@ -137,7 +137,7 @@ def _dumps(folder: Path) -> ToolSeen:
 def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     """Each server once: first those that tuner itself asks, then those that only the service is told of."""
     from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
-    from tuner.core.backend_address import server_urls
+    from tuner.core.text.backend_address import server_urls
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
     alike: dict[Hashable, list[_Asked]] = {}
@@ -192,7 +192,7 @@ def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
 
 def _places_of(url: str) -> set[tuple[str, int]]:
     """Host and port, where it has them."""
-    from tuner.core.backend_address import server_urls
+    from tuner.core.text.backend_address import server_urls
 
     return {(one.host, one.port) for one in server_urls([url])}
 

@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tuner.core.domain.fleet import BoxFacts, Order
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import ConfigError, MissingToolError, TunerError
-from tuner.core.fleet import BoxFacts, Order
-from tuner.core.records import StudyRecord
-from tuner.core.scheduler_address import SchedulerAddress, check_open, parse_scheduler
-from tuner.core.simulated import is_simulated
+from tuner.core.text.scheduler_address import SchedulerAddress, check_open, parse_scheduler
 
 if TYPE_CHECKING:
     from tuner.adapters.fleet.dask_fleet import DaskFleet
@@ -49,10 +49,10 @@ def be_box(address: str, name: str | None, certs: Path | None, say: Say, *, is_f
         ConfigError: the address or the certificates cannot be used, or this box is in a fleet already.
     """
     where = _scheduler(address, certs, is_forced=is_forced)
-    from tuner.adapters.box_lock import box_held, in_fleet, usual_path
     from tuner.adapters.fleet.box_plugin import BoxPlugin
     from tuner.adapters.fleet.box_worker import run_box
     from tuner.adapters.fleet.quiet import keep_quiet, security_of
+    from tuner.adapters.host_lock import box_held, in_fleet, usual_path
     from tuner.bootstrap.fleet_order import making_of, provenance_of
 
     name = name or platform.node()
@@ -70,7 +70,7 @@ def be_scheduler(host: str, port: int, certs: Path | None, say: Say, *, is_force
     Raises:
         ConfigError: nobody can listen there, or anybody could reach it.
     """
-    from tuner.core.address import listening_at
+    from tuner.core.text.address import listening_at
 
     _needs_dask()
     address = listening_at(host, port)
@@ -150,7 +150,7 @@ def first_box(
         return BoxFacts(one.name, one.cores, {"host": one.host, "tuner": one.tuner}), len(found)
     from tuner.adapters.fleet.dask_fleet import asked_of
     from tuner.adapters.fleet.quiet import security_of
-    from tuner.bootstrap.asked import whole_cores
+    from tuner.bootstrap.plan_builder import whole_cores
 
     cores = settings.study.cores or whole_cores(usual)
     where = str(_scheduler(address, certs, is_forced=is_forced))
@@ -192,7 +192,7 @@ def fleet_of(
     from tuner.adapters.fleet.dask_fleet import DaskFleet, VirtualDaskFleet
     from tuner.adapters.fleet.quiet import keep_quiet, security_of
     from tuner.bootstrap.fleet_order import FleetOrder
-    from tuner.study.ordered import telling_interval_s
+    from tuner.study.fleet.remote_launch import telling_interval_s
 
     keep_quiet()
     security, simulated = security_of(certs), is_simulated(record)
@@ -256,7 +256,7 @@ def _check_certs(certs: Path | None) -> None:
 
 
 def _facts(name: str, lock: Path) -> dict[str, Any]:
-    from tuner.adapters.cores import usable_cores
+    from tuner.adapters.proc.cores import usable_cores
     from tuner.adapters.provenance import provenance
 
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

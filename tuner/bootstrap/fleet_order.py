@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tuner.core.domain.fleet import Ended, Lost, News, Order, Refused, Warned
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import TunerError
-from tuner.core.fleet import Ended, Lost, News, Order, Refused, Warned
-from tuner.core.records import StudyRecord
-from tuner.core.simulated import is_simulated
 
 if TYPE_CHECKING:
     from tuner.adapters.fleet.box_plugin import Making
@@ -47,7 +47,7 @@ def making_of(asked: bytes) -> Making:
 
 def provenance_of(asked: bytes) -> dict[str, str]:
     """Of this box, and of what workers are run by there: *asked* holds settings, and for how many cores."""
-    from tuner.bootstrap.asked import provenance_here
+    from tuner.bootstrap.plan_builder import provenance_here
 
     settings, cores = pickle.loads(asked)
     return provenance_here(settings, settings.layouts_for(cores))
@@ -56,7 +56,7 @@ def provenance_of(asked: bytes) -> dict[str, str]:
 def main() -> None:
     """Make the launch that standard input has; see `Lifeline` for what ends it."""
     from tuner.adapters.fleet.lifeline import Lifeline
-    from tuner.adapters.signals import stopping_by_signal
+    from tuner.adapters.processes.signals import stopping_by_signal
 
     line = Lifeline()
     with stopping_by_signal(at_once=True):
@@ -73,7 +73,7 @@ def main() -> None:
 def _make(asked: FleetOrder, line: Lifeline) -> None:
     from tuner.adapters.clock import SystemClock
     from tuner.bootstrap.boxes import this_box
-    from tuner.study.ordered import make_order
+    from tuner.study.fleet.remote_launch import make_order
 
     order, clock = asked.order, SystemClock()
     last: list[Ended] = []
@@ -117,7 +117,7 @@ class _Simulated:
         """All that comes of it, with the times of the simulation."""
         from tuner.adapters.fleet.frames import Frame, packed
         from tuner.bootstrap.boxes import virtual_box_of
-        from tuner.study.ordered import make_order
+        from tuner.study.fleet.remote_launch import make_order
 
         asked, found = self._asked, list[Frame]()
         box = virtual_box_of(asked.study, asked.order.place.box, asked.at_wall_s)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.core.records import StudyRecord
-from tuner.core.stored_config import stored_config
+from tuner.core.domain.records import StudyRecord
+from tuner.core.text.stored_config import stored_config
 
 if TYPE_CHECKING:
     from tuner.ports import Box
@@ -24,10 +24,10 @@ def with_clients_found(
     Where it cannot be found, the record and the feeder stay with the least that gives each thread a request.
     """
     from tuner.adapters.feeders.http import HttpFeeder
-    from tuner.core.clients import FOUND, first_clients, found_text
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.feeders import clients_not_found
-    from tuner.study.loading import find_clients, told
+    from tuner.core.settings.clients import FOUND, first_clients, found_text
+    from tuner.study.launch.client_search import find_clients, told
 
     feeder = box.feeder
     if not isinstance(feeder, HttpFeeder) or not feeder.lacks_clients:

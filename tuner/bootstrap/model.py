@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.answers import overview_of
 from tuner.bootstrap.collection import collection_paused
 from tuner.bootstrap.stores import open_store
+from tuner.bootstrap.study_queries import overview_of
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.ports import Store
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.core.model.profile import Profile
     from tuner.core.model.simulation.layouts import SimulatedLayouts
-    from tuner.core.overview import Overview
-    from tuner.core.question import Question
-    from tuner.core.tally import Sums
+    from tuner.core.ranking.overview import Overview
+    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.windows.launch_sums import Sums
 
 
 @collection_paused()
@@ -45,7 +45,7 @@ def foretold(
 def _prediction_of(store: Store, seen: Overview, sums: Sums) -> Calibrated | str:
     variants = {layout.variant for layout in seen.study.layouts}
     variant = seen.ranking.rows[0].layout.variant if len(variants) > 1 else None
-    from tuner.study.calibrating import read_calibration
+    from tuner.study.calibration_run import read_calibration
 
     try:
         # by its name alone, as pages tell no folders of ours
@@ -73,7 +73,7 @@ def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
         from tuner.core.model.calibration.calibrated import of_profile
 
         return of_profile(read_profile(file))
-    from tuner.study.calibrating import read_calibration
+    from tuner.study.calibration_run import read_calibration
 
     with open_store(file, read_only=True) as store:
         return read_calibration(store, str(file), variant=variant)
@@ -87,7 +87,7 @@ def calibrated_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
     """
     if file.suffix.lower() in (".yaml", ".yml"):
         return [calibrated(file)], {}
-    from tuner.study.calibrating import read_calibration
+    from tuner.study.calibration_run import read_calibration
 
     found, missing = [], {}
     with open_store(file, read_only=True) as store:
@@ -120,7 +120,7 @@ def simulated_layouts(
     Raises:
         ConfigError: there is no program that simulates, or one of *layouts* cannot be simulated.
     """
-    from tuner.adapters.simulator import simulate_all
+    from tuner.adapters.virtual.simulator import simulate_all
     from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
 
     asked = scenarios(profile, machine, layouts, what_if)

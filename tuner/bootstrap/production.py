@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
-from tuner.core.rollout import Rollout
-from tuner.core.stored_config import stored_service
+from tuner.core.text.stored_config import stored_service
 
 if TYPE_CHECKING:
-    from tuner.core.overview import Overview
-    from tuner.reports.first_screen import Starts
+    from tuner.core.ranking.overview import Overview
+    from tuner.reports.ranking.first_screen import Starts
 
 
 def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
     """What puts *layout* into production, by what the study *record* kept; else why that is not known."""
     from tuner.services.catalogue import known_services
-    from tuner.services.rolling_out import rollout_of
+    from tuner.services.derived.rollouts import rollout_of
 
     section = stored_service(record.config)
     if not section:
@@ -31,7 +31,7 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
 
 def starts_of(overview: Overview) -> Starts:
     """How the best layout of a study is started in production, and the one in use."""
-    from tuner.reports.first_screen import Starts
+    from tuner.reports.ranking.first_screen import Starts
 
     study, best, current = overview.study, overview.ranking.best, overview.ranking.current
     return Starts(

@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.answers import measured_layout, ranked
+from tuner.bootstrap.study_queries import measured_layout, ranked
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.records import StudyRecord
-from tuner.core.simulated import is_simulated
-from tuner.core.stored_config import stored_service
+from tuner.core.text.stored_config import stored_service
 
 if TYPE_CHECKING:
-    from tuner.core.question import Question
-    from tuner.core.ranking import Ranking
-    from tuner.core.rollout import Rollout
+    from tuner.core.domain.rollout import Rollout
+    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranking_options import Question
 
 
 def rollout(
@@ -34,10 +34,10 @@ def rollout(
         ConfigError: the study was simulated, or has no such layout, or its service is not known here.
         MeasurementError: no layout was asked for, and nothing was measured.
     """
-    from tuner.core.leader import is_answer
+    from tuner.core.ranking.leader import is_answer
     from tuner.reports.snippets.provenance import provenance
     from tuner.services.catalogue import known_services
-    from tuner.services.rolling_out import rollout_of
+    from tuner.services.derived.rollouts import rollout_of
 
     record, ranking = ranked(file, confidence=confidence, question=question)
     section = stored_service(record.config)
@@ -53,7 +53,7 @@ def rollout(
 
 
 def _leader(ranking: Ranking, file: Path) -> Layout:
-    from tuner.core.leader import leader
+    from tuner.core.ranking.leader import leader
 
     found = leader(ranking)
     if found is None:

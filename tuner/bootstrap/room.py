@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.core.doctor.room import needed, too_large
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
@@ -25,9 +25,9 @@ def refusing(
     """
     from tuner.adapters.doctor.limits import limits_seen
     from tuner.adapters.feeders.http import HttpFeeder
-    from tuner.adapters.supervisord_config import supervisord_files
+    from tuner.adapters.supervisord.config import supervisord_files
     from tuner.bootstrap.doctor import connections_of_generator
-    from tuner.bootstrap.services import owner
+    from tuner.bootstrap.parts.services import owner
 
     service, user = settings.service, owner(settings)
     seen = limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0])
@@ -50,7 +50,7 @@ def refusing(
 
 def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: Feeder) -> str | None:
     from tuner.adapters.feeders.http import HttpFeeder
-    from tuner.core.clients import MOST_CLIENTS, first_clients
+    from tuner.core.settings.clients import MOST_CLIENTS, first_clients
 
     service = settings.service
     if service.kind == "crash-processor":

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tuner.bootstrap.answers import live_now, overview, study_stamp
 from tuner.bootstrap.production import starts_of
 from tuner.bootstrap.stores import open_store
-from tuner.core.address import Address
+from tuner.bootstrap.study_queries import live_now, overview, study_stamp
 from tuner.core.errors import ConfigError
+from tuner.core.text.address import Address
 
 if TYPE_CHECKING:
     from tuner.adapters.web.site import Shown
@@ -108,7 +108,7 @@ def _without_folder(make: Callable[[Path], T], file: Path) -> T:
 
 def _page(file: Path) -> bytes:
     from tuner.bootstrap.model import foretold
-    from tuner.core.question import parse_question
+    from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.page import render_page
 
     question = parse_question(costs="load,memory")
@@ -122,8 +122,8 @@ def _page(file: Path) -> bytes:
 
 def _facts(file: Path) -> dict[str, Any]:
     """Those of `tuner rank --json`."""
-    from tuner.bootstrap.answers import ranked
-    from tuner.reports.ranking_data import render_ranking_json
+    from tuner.bootstrap.study_queries import ranked
+    from tuner.reports.ranking.ranking_data import render_ranking_json
 
     facts: dict[str, Any] = json.loads(render_ranking_json(*ranked(file)))
     return facts
@@ -131,10 +131,10 @@ def _facts(file: Path) -> dict[str, Any]:
 
 def _now(file: Path) -> dict[str, Any]:
     """What runs, as figures and in words."""
-    from tuner.reports.live_facts import moment_facts
+    from tuner.reports.live.live_facts import moment_facts
     from tuner.reports.page.blocks import Facts, Text
     from tuner.reports.page.now import now_section
-    from tuner.reports.visible import visible
+    from tuner.reports.text.visible import visible
 
     live, is_held = live_now(file)
     blocks = now_section(live).blocks
@@ -150,7 +150,7 @@ def _now(file: Path) -> dict[str, Any]:
 
 def _summary(file: Path) -> dict[str, Any]:
     """Of the list of studies."""
-    from tuner.core.simulated import is_simulated
+    from tuner.core.domain.simulated import is_simulated
 
     with open_store(file, read_only=True) as store:
         study, windows = store.study(), store.windows()

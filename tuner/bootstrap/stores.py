@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.records import StudyRecord
+from tuner.core.domain.records import StudyRecord
 
 if TYPE_CHECKING:
-    from tuner.adapters.sqlite import SqliteStore
+    from tuner.adapters.sqlite.store import SqliteStore
 
 
 def open_store(
@@ -23,13 +23,13 @@ def open_store(
 
     *told* hears where an older file is kept as it was, when it had to be upgraded to be written.
     """
-    from tuner.adapters.sqlite import SqliteStore
+    from tuner.adapters.sqlite.store import SqliteStore
 
     return SqliteStore.open(file, read_only=read_only, lasting=lasting, told=told)
 
 
 def new_store(file: Path, record: StudyRecord, *, lasting: bool = True) -> SqliteStore:
     """A new study in *file*, which must not exist; *lasting* as above."""
-    from tuner.adapters.sqlite import SqliteStore
+    from tuner.adapters.sqlite.store import SqliteStore
 
     return SqliteStore.create(file, record, lasting=lasting)

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tuner import __version__
-from tuner.cli.exit_codes import (
+from tuner.cli.shared.exit_codes import (
     CUT_OFF,
     EXIT_BRAKED,
     EXIT_INPUT,
@@ -23,8 +23,8 @@ from tuner.cli.exit_codes import (
     EXIT_NOTHING,
     EXIT_WEAKER,
 )
+from tuner.core.domain.shortage import shortage
 from tuner.core.errors import TunerError
-from tuner.core.shortage import shortage
 
 if TYPE_CHECKING:
     import typer
@@ -129,7 +129,7 @@ ALONE = ("--help", "--version", "--install-completion", "--show-completion")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit unless the exit code is 0."""
-    from tuner.adapters.signals import fill_closed_streams
+    from tuner.adapters.processes.signals import fill_closed_streams
 
     fill_closed_streams()
     code = run(list(sys.argv[1:] if arguments is None else arguments))
@@ -228,7 +228,7 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     if "--" in arguments:
         arguments = _with_service_command(runner, command, arguments)
     else:
-        from tuner.cli.missing_dashes import check_dashes
+        from tuner.cli.shared.missing_dashes import check_dashes
 
         check_dashes(command.name, runner.params, arguments)
     try:

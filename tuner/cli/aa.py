@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_WEAKER
-from tuner.cli.options import (
+from tuner.cli.shared.options import (
     FILE,
     ORDER,
     TIME,
@@ -28,12 +28,12 @@ from tuner.cli.options import (
     Warmup,
     WarmupCap,
 )
+from tuner.core.domain.run_order import MOST_TIMES
 from tuner.core.errors import ConfigError
-from tuner.core.plan import MOST_TIMES
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Session
-    from tuner.cli.typed import Options
+    from tuner.cli.shared.option_parsing import Options
+    from tuner.cli.shared.session import Session
 
 _REPEATS = 10  #: pairs
 _WINDOWS = 3  #: of each launch
@@ -133,9 +133,15 @@ def aa(
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
-    from tuner.bootstrap import metrics_asked
-    from tuner.cli.session import kept, measured, resumed_session
-    from tuner.cli.typed import check_as_it_is, check_nothing_asked, given, is_study, service_options
+    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.cli.shared.option_parsing import (
+        check_as_it_is,
+        check_nothing_asked,
+        given,
+        is_study,
+        service_options,
+    )
+    from tuner.cli.shared.session import kept, measured, resumed_session
     from tuner.study.pairing import pairs_strategy
 
     options = given(
@@ -183,11 +189,11 @@ def _new(
     study: Path | None,
     simulate: Path | None,
 ) -> Session:
-    from tuner.cli.session import new_session, planned
-    from tuner.cli.typed import asked_for, told_of
+    from tuner.cli.shared.option_parsing import asked_for, told_of
+    from tuner.cli.shared.session import new_session, planned
     from tuner.config.load import Given
-    from tuner.core.layout import parse_layout
-    from tuner.core.strategy import Proposal
+    from tuner.core.domain.layout import parse_layout
+    from tuner.core.domain.strategy import Proposal
     from tuner.study import check_budget
 
     if layout is None:
@@ -222,13 +228,13 @@ def _new(
 
 def _shown(file: Path, *, as_json: bool) -> int:
     """Print what the pairs in *file* show."""
-    from tuner import bootstrap
-    from tuner.cli.telling import echo
+    from tuner.bootstrap import stores
+    from tuner.cli.shared.output import echo
     from tuner.reports.self_test import render_self_test, self_test_facts
     from tuner.study.pairing import read_self_test
     from tuner.study.timetable import Timetable
 
-    with bootstrap.open_store(file, read_only=True) as store:
+    with stores.open_store(file, read_only=True) as store:
         record = store.study()
         if record.strategy != "aa":
             raise ConfigError(

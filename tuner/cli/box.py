@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import Certs, Force
+from tuner.cli.shared.options import Certs, Force
 
 
 def box(
@@ -31,7 +31,7 @@ def box(
     Example: tuner box tls://staging-1:8786 --certs fleet-certs
     """
     from tuner.bootstrap.fleet import be_box
-    from tuner.cli.telling import say
+    from tuner.cli.shared.output import say
 
     be_box(scheduler, name, certs, say, is_forced=force)
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF
-from tuner.cli.options import (
+from tuner.cli.shared.options import (
     FILE,
     MOST_CORES,
     TIME,
@@ -26,12 +26,12 @@ from tuner.cli.options import (
     WarmupCap,
     variant_option,
 )
+from tuner.core.domain.run_order import MOST_TIMES
 from tuner.core.errors import ConfigError
-from tuner.core.plan import MOST_TIMES
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Session
-    from tuner.cli.typed import Options
+    from tuner.cli.shared.option_parsing import Options
+    from tuner.cli.shared.session import Session
 
 
 def calibrate(
@@ -99,7 +99,13 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.cli.typed import check_as_it_is, check_nothing_asked, given, is_study, service_options
+    from tuner.cli.shared.option_parsing import (
+        check_as_it_is,
+        check_nothing_asked,
+        given,
+        is_study,
+        service_options,
+    )
     from tuner.config.load import Given
 
     options = given(
@@ -146,10 +152,10 @@ def _session(
     resume: Path | None,
     simulate: Path | None,
 ) -> Session:
-    from tuner.cli.session import new_session, planned, resumed_session
-    from tuner.cli.typed import asked_for
+    from tuner.cli.shared.option_parsing import asked_for
+    from tuner.cli.shared.session import new_session, planned, resumed_session
     from tuner.config.load import Given
-    from tuner.study.calibrating import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
+    from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
     if resume is not None:
         return resumed_session(resume, config, options, made_by=MADE_BY, simulate=simulate)
@@ -171,8 +177,8 @@ def _session(
 
 
 def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_json: bool) -> int:
-    from tuner.cli.session import kept, measured
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.cli.shared.session import kept, measured
+    from tuner.core.search.strategies.of_study import strategy_of
 
     code, _ = outcome = measured(session, strategy_of(session.record))
     if not kept(session, outcome, "tuner calibrate", simulate):
@@ -184,9 +190,9 @@ def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_
 
 
 def _has_windows(file: Path) -> bool:
-    from tuner import bootstrap
+    from tuner.bootstrap import stores
 
-    with bootstrap.open_store(file, read_only=True) as store:
+    with stores.open_store(file, read_only=True) as store:
         return any(not window.void for window in store.windows())
 
 
@@ -194,17 +200,17 @@ def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool)
     """Print what *file* says of an item, and write the profile that was asked for."""
     import json
 
-    from tuner import bootstrap
-    from tuner.cli.telling import say, show
-    from tuner.reports.calibration import calibration_facts, render_calibration
+    from tuner.bootstrap import model
+    from tuner.cli.shared.output import say, show
+    from tuner.reports.model.calibration import calibration_facts, render_calibration
 
-    calibrated = bootstrap.calibrated(file, variant=variant)
+    calibrated = model.calibrated(file, variant=variant)
     if as_json:
         typer.echo(json.dumps(calibration_facts(calibrated)))
     else:
         show(render_calibration(calibrated))
     if into is not None:
-        bootstrap.write_profile(into, calibrated)
+        model.write_profile(into, calibrated)
         more = f"--cores {min(2 * calibrated.seen.machine.cores, MOST_CORES):g}"
         say(f"The profile is in {into}; tuner predict {into} {more} predicts more cores.")
     return 0

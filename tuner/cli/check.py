@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.candidates import layouts_of_study, one_of
-from tuner.cli.options import (
+from tuner.cli.shared.completions import layouts_of_study, one_of
+from tuner.cli.shared.options import (
     FILE,
     TIME,
     AsJson,
@@ -23,10 +23,10 @@ from tuner.cli.options import (
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Session
-    from tuner.cli.typed import Options
-    from tuner.core.staleness import Checked
-    from tuner.core.strategy import Kind
+    from tuner.cli.shared.option_parsing import Options
+    from tuner.cli.shared.session import Session
+    from tuner.core.domain.strategy import Kind
+    from tuner.core.search.recheck import Checked
 
 _BUDGET = "2h"
 _KINDS: dict[str, Kind] = {"calibrated": "calibrated", "strict": "strict"}
@@ -112,12 +112,13 @@ def check(
 
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """
-    from tuner import bootstrap
-    from tuner.cli.session import go_on, measured
-    from tuner.cli.telling import say
-    from tuner.cli.typed import check_as_it_is
+    from tuner.bootstrap import stores
+    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.cli.shared.option_parsing import check_as_it_is
+    from tuner.cli.shared.output import say
+    from tuner.cli.shared.session import go_on, measured
     from tuner.config.fields import LARGEST_FIGURE
-    from tuner.study.checking import asked_of, read_past, recheck_of
+    from tuner.study.recheck_plan import asked_of, read_past, recheck_of
 
     if kind is not None and kind not in _KINDS:
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
@@ -126,7 +127,7 @@ def check(
             f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0, at most"
             f" {LARGEST_FIGURE:g}"
         )
-    told = bootstrap.metrics_asked(metrics, metrics_file, is_open=metrics_open)
+    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         of_new = {
             "current": current,
@@ -152,7 +153,7 @@ def check(
             to=to,
             simulate=simulate,
         )
-    with bootstrap.open_store(study, read_only=True) as parent:
+    with stores.open_store(study, read_only=True) as parent:
         past = read_past(parent, asked_of(session.record))
     code, _ = measured(session, recheck_of(session.record, past), told)
     if not session.file.exists() or code == EXIT_NOTHING:
@@ -182,26 +183,26 @@ def _new(
 ) -> Session:
     from dataclasses import replace
 
-    from tuner import bootstrap
-    from tuner.bootstrap.asked import check_simulated
-    from tuner.cli.session import begun_by, check_same_kind, new_session, planned
-    from tuner.cli.telling import say
-    from tuner.cli.typed import asked_for, told_of
+    from tuner.bootstrap import plan_builder, stores, study_queries
+    from tuner.bootstrap.plan_builder import check_simulated
+    from tuner.cli.shared.option_parsing import asked_for, told_of
+    from tuner.cli.shared.output import say
+    from tuner.cli.shared.session import begun_by, check_same_kind, new_session, planned
     from tuner.config.load import Given
-    from tuner.core.layout import parse_layout
-    from tuner.core.simulated import is_simulated
-    from tuner.core.strategy import Proposal
-    from tuner.reports.visible import visible
+    from tuner.core.domain.layout import parse_layout
+    from tuner.core.domain.simulated import is_simulated
+    from tuner.core.domain.strategy import Proposal
+    from tuner.reports.text.visible import visible
     from tuner.study import check_budget
-    from tuner.study.checking import check_study
+    from tuner.study.recheck_plan import check_study
 
     layout = None
     if current is not None:
         with told_of("--current"):
             layout = parse_layout(current)
-    parent, ranking = bootstrap.ranked(study)
+    parent, ranking = study_queries.ranked(study)
     check_same_kind(parent, study, simulate)
-    own_profile = bootstrap.profile_kept(parent, study) if is_simulated(parent) else None
+    own_profile = plan_builder.profile_kept(parent, study) if is_simulated(parent) else None
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
     if not ranked:
         raise ConfigError(
@@ -214,15 +215,15 @@ def _new(
     options = cores if own_profile is not None else {}
     settings, profile = asked_for(config, options, simulate, profile=own_profile)
     if profile is None:
-        bootstrap.check_same_box(parent, study, say)
+        plan_builder.check_same_box(parent, study, say)
     if config is None:
-        settings = bootstrap.settings_kept(parent, study, f"tuner check {study} CONFIG")
+        settings = plan_builder.settings_kept(parent, study, f"tuner check {study} CONFIG")
     now = planned(settings, profile, options if config is not None else begun_by(parent))
     if foreign_limit is not None:
         now = replace(now, foreign_limit_cores=foreign_limit)
     if warmup_cap_s is not None:
         now = replace(now, warmup_cap_s=warmup_cap_s)
-    with bootstrap.open_store(study, read_only=True) as store:
+    with stores.open_store(study, read_only=True) as store:
         windows = store.windows()
     record = check_study(
         parent,
@@ -239,15 +240,15 @@ def _new(
         check_simulated(record.layouts)  # --current may name any
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
     file = _free_name(study) if to is None else to
-    return new_session(settings, bootstrap.another_stream(record, visible(file.name)), file, option="--to")
+    return new_session(settings, plan_builder.another_stream(record, visible(file.name)), file, option="--to")
 
 
 def _resumed(study: Path, config: Path | None, file: Path, simulate: Path | None) -> Session:
-    from tuner import bootstrap
-    from tuner.cli.session import resumed_session
+    from tuner.bootstrap import stores
+    from tuner.cli.shared.session import resumed_session
 
     session = resumed_session(file, config, {}, made_by="tuner check", simulate=simulate)
-    with bootstrap.open_store(study, read_only=True) as store:
+    with stores.open_store(study, read_only=True) as store:
         created = repr(store.study().created_wall_s)
     provenance = session.record.provenance
     if provenance.get("check_of_created") != created:
@@ -260,14 +261,14 @@ def _resumed(study: Path, config: Path | None, file: Path, simulate: Path | None
 
 def _shown(study: Path, file: Path, *, as_json: bool) -> Checked:
     """Print what the check in *file* has found."""
-    from tuner import bootstrap
-    from tuner.cli.telling import echo
+    from tuner.bootstrap import stores
+    from tuner.cli.shared.output import echo
     from tuner.reports.check import check_facts, render_check
-    from tuner.study.checking import read_check
+    from tuner.study.recheck_plan import read_check
 
     with (
-        bootstrap.open_store(study, read_only=True) as parent,
-        bootstrap.open_store(file, read_only=True) as store,
+        stores.open_store(study, read_only=True) as parent,
+        stores.open_store(file, read_only=True) as store,
     ):
         record, checked = store.study(), read_check(parent, store)
     echo(record, render_check(checked), check_facts(checked), as_json=as_json)
@@ -284,8 +285,8 @@ def _free_name(study: Path) -> Path:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    from tuner.cli.typed import told_of
-    from tuner.core.durations import parse_duration
+    from tuner.cli.shared.option_parsing import told_of
+    from tuner.core.text.durations import parse_duration
 
     if text is None:
         return None

@@ -9,9 +9,9 @@ import typer
 
 from tuner.cli import EXIT_WEAKER
 from tuner.cli.export import Format, checked_format
-from tuner.cli.options import STDOUT
 from tuner.cli.rank import confidence_level
 from tuner.cli.report import check_ours
+from tuner.cli.shared.options import STDOUT
 from tuner.core.errors import ConfigError, StaleReport
 
 
@@ -62,12 +62,12 @@ def compare(
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """
-    from tuner import bootstrap
-    from tuner.cli.telling import show
-    from tuner.core.compared import slower
-    from tuner.reports.comparison import render_comparison
-    from tuner.reports.comparison_words import slower_told
-    from tuner.reports.visible import visible
+    from tuner.bootstrap import comparing
+    from tuner.cli.shared.output import show
+    from tuner.core.planning.compared import slower
+    from tuner.reports.comparison.comparison import render_comparison
+    from tuner.reports.comparison.words import slower_told
+    from tuner.reports.text.visible import visible
 
     named = checked_format(format_, as_json=as_json)
     by = None if fail_if_slower is None else _share(fail_if_slower)
@@ -79,7 +79,7 @@ def compare(
         )
     if output is not None:
         check_ours(output, force=force)
-    found = bootstrap.compared(before, after, confidence)
+    found = comparing.compared(before, after, confidence)
     if output is None:
         show(render_comparison(found, named or "simple"))
     else:
@@ -107,7 +107,7 @@ def _share(text: str) -> float:
     Raises:
         ConfigError: it is no share from 0 to 1.
     """
-    from tuner.core.question import parse_share
+    from tuner.core.ranking.ranking_options import parse_share
 
     share = parse_share(text)
     if share is None or not 0 <= share < 1:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.options import FILE, AsJson
+from tuner.cli.shared.options import FILE, AsJson
 from tuner.core.errors import MeasurementError
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Session
-    from tuner.cli.typed import Options
+    from tuner.cli.shared.option_parsing import Options
+    from tuner.cli.shared.session import Session
 
 DISTRIBUTION = "proctuner"  #: what pip installs
 WINDOW = "2s"
@@ -56,9 +56,9 @@ def demo(
 
     Example: tuner demo
     """
-    from tuner.cli.session import check_new, measured
-    from tuner.cli.telling import say
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.cli.shared.output import say
+    from tuner.cli.shared.session import check_new, measured
+    from tuner.core.search.strategies.of_study import strategy_of
 
     if study is not None:
         check_new(study)
@@ -94,8 +94,8 @@ def _file(kept: Path | None) -> Iterator[Path]:
 
 
 def _session(file: Path) -> Session:
-    from tuner.cli.session import new_session, planned
-    from tuner.cli.typed import asked_for
+    from tuner.cli.shared.option_parsing import asked_for
+    from tuner.cli.shared.session import new_session, planned
     from tuner.config.load import Given
 
     n_cpus = os.cpu_count() or 1
@@ -111,7 +111,7 @@ def _session(file: Path) -> Session:
 
 def _cores() -> int:
     """The cores to plan layouts for: those of this host, but enough of them for five layouts."""
-    from tuner.adapters.cores import usable_cores
+    from tuner.adapters.proc.cores import usable_cores
 
     return max(2, min(MOST_CORES, int(usable_cores().count)))
 
@@ -124,11 +124,11 @@ def _without_file(error: MeasurementError, file: Path, *, is_kept: bool) -> Meas
 
 
 def _print_ranking(file: Path, *, as_json: bool) -> None:
-    from tuner import bootstrap
-    from tuner.cli.telling import show
-    from tuner.reports.ranking import render_ranking
+    from tuner.bootstrap import study_queries
+    from tuner.cli.shared.output import show
+    from tuner.reports.ranking.ranking import render_ranking
 
-    record, ranking = bootstrap.ranked(file)
+    record, ranking = study_queries.ranked(file)
     ranking = replace(ranking, next_step=None)  # a demonstration names several, see `_next_steps`
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_INPUT
-from tuner.cli.options import (
+from tuner.cli.shared.options import (
     FILE,
     PLACE,
     AsJson,
@@ -83,8 +83,8 @@ def doctor(
     Example: tuner doctor study.yaml --seconds 2
     """
     from tuner.bootstrap.doctor import box_examined
-    from tuner.cli.telling import say
-    from tuner.cli.typed import asked_for, given, service_options
+    from tuner.cli.shared.option_parsing import asked_for, given, service_options
+    from tuner.cli.shared.output import say
     from tuner.core.doctor.finding import blockers
     from tuner.reports.doctor import render_findings, render_findings_json
 
@@ -111,15 +111,15 @@ def doctor(
 
 def _check_asked(settings: Settings, study: Path | None) -> None:
     """What `tuner grid` would refuse to begin, in its words; a *study* is looked for where it was named."""
-    from tuner import bootstrap
-    from tuner.cli.session import check_new
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.bootstrap import plan_builder
+    from tuner.cli.shared.session import check_new
+    from tuner.core.search.strategies.of_study import strategy_of
     from tuner.study import check_budget
 
     if study is not None:
         check_new(study)
     if settings.study.budget is not None:
-        record = bootstrap.planned(settings)
+        record = plan_builder.planned(settings)
         check_budget(record, strategy_of(record).propose())
 
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.options import MOST_CORES
 from tuner.cli.rank import MaxMemory, StudyFile, confidence_level
+from tuner.cli.shared.options import MOST_CORES
 
 
 def explain(
@@ -38,13 +38,15 @@ def explain(
 
     Example: tuner explain crash-processor.tuner.db
     """
-    from tuner import bootstrap
-    from tuner.cli.telling import show
-    from tuner.core.question import parse_question
-    from tuner.reports.explain import render_explanation, render_explanation_json
+    from tuner.bootstrap import study_queries
+    from tuner.cli.shared.output import show
+    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.reports.model.explain import render_explanation, render_explanation_json
 
     question = parse_question(max_memory=max_memory)
-    record, found, rules = bootstrap.explained(study, question=question, confidence=confidence, cores=cores)
+    record, found, rules = study_queries.explained(
+        study, question=question, confidence=confidence, cores=cores
+    )
     render = render_explanation_json if as_json else render_explanation
     show(render(record, found, rules))
     return EXIT_NOTHING if isinstance(found, str) else 0

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.candidates import formats
 from tuner.cli.rank import (
     DEFAULT_COSTS,
     Confidence,
@@ -22,18 +21,19 @@ from tuner.cli.rank import (
     StudyFile,
     Within,
 )
-from tuner.cli.snippet import SnippetKind, SnippetLayout, print_snippet
+from tuner.cli.shared.completions import formats
+from tuner.cli.shared.snippet import SnippetKind, SnippetLayout, print_snippet
 from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tuner.core.overview import Overview
-    from tuner.core.question import Question
-    from tuner.core.ranking import Ranking
-    from tuner.core.records import StudyRecord
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.ranking.overview import Overview
+    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranking_options import Question
     from tuner.reports.documents import Block, Picture
-    from tuner.reports.runbook import MadeWith
+    from tuner.reports.runbook.runbook import MadeWith
 
 _RUNBOOK = "Runbook"
 
@@ -128,8 +128,8 @@ def export(
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """
-    from tuner.reports.ranking import render_ranking
-    from tuner.reports.runbook import MadeWith
+    from tuner.reports.ranking.ranking import render_ranking
+    from tuner.reports.runbook.runbook import MadeWith
 
     fmt = checked_format(format_, as_json=as_json)
     costs = costs or (DEFAULT_COSTS if pareto else None)
@@ -191,13 +191,13 @@ def _check_alone(others: Mapping[str, object]) -> None:
 
 
 def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
-    from tuner import bootstrap
     from tuner.adapters.text_file import read_text, replace_text
-    from tuner.reports.runbook import MadeWith, check_format, format_of, made_with, updated
+    from tuner.bootstrap import stores
+    from tuner.reports.runbook.runbook import MadeWith, check_format, format_of, made_with, updated
 
     named, fmt = fmt, fmt or format_of(runbook)
     before = read_text(runbook)
-    with bootstrap.open_store(study, read_only=True) as store:
+    with stores.open_store(study, read_only=True) as store:
         service = store.study().service
     check_format(before or "", service=service, fmt=fmt, name=str(runbook))
     if check and options == MadeWith():
@@ -223,8 +223,8 @@ def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, che
 def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[str, dict[Path, str]]:
     """The page, and the pictures beside it; in a format that has none, the ranking."""
     from tuner.reports.documents import PAGE_FORMATS, render_document
-    from tuner.reports.ranking import render_ranking
-    from tuner.reports.runbook_pictures import Pictures, runbook_pictures
+    from tuner.reports.ranking.ranking import render_ranking
+    from tuner.reports.runbook.pictures import Pictures, runbook_pictures
 
     if fmt not in PAGE_FORMATS:
         if options.pictures:
@@ -242,7 +242,7 @@ def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[s
 def _printed(study: Path, fmt: str, options: MadeWith) -> str:
     """The page below its title."""
     from tuner.reports.documents import PAGE_FORMATS, Heading, render_document
-    from tuner.reports.runbook_page import runbook_title
+    from tuner.reports.runbook.document import runbook_title
 
     if fmt not in PAGE_FORMATS:
         raise ConfigError(f"--page has no {fmt}", hint=f"Its formats are {', '.join(PAGE_FORMATS)}.")
@@ -252,9 +252,9 @@ def _printed(study: Path, fmt: str, options: MadeWith) -> str:
 
 def _overview(study: Path, options: MadeWith) -> Overview:
     """The study, which has to be one that proposes a layout."""
-    from tuner import bootstrap
+    from tuner.bootstrap import study_queries
 
-    overview = bootstrap.overview(
+    overview = study_queries.overview(
         study, current=options.current, confidence=options.confidence, question=_asked(options)
     )
     strategy = overview.study.strategy
@@ -265,16 +265,16 @@ def _overview(study: Path, options: MadeWith) -> Overview:
 
 
 def _page(overview: Overview, options: MadeWith, pictures: Sequence[Picture]) -> Sequence[Block]:
-    from tuner import bootstrap
-    from tuner.reports.runbook_page import REPEAT_AFTER_S, runbook_page
+    from tuner.bootstrap import production
+    from tuner.reports.runbook.document import REPEAT_AFTER_S, runbook_page
 
     repeat_after_s = _repeat_after_s(options.repeat_after) or REPEAT_AFTER_S
-    starts = bootstrap.starts_of(overview)
+    starts = production.starts_of(overview)
     return runbook_page(overview, starts, repeat_after_s=repeat_after_s, pictures=pictures)
 
 
 def _repeat_after_s(text: str | None) -> float | None:
-    from tuner.core.durations import parse_duration
+    from tuner.core.text.durations import parse_duration
 
     if text is None:
         return None
@@ -288,15 +288,15 @@ def _repeat_after_s(text: str | None) -> float | None:
 
 
 def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
-    from tuner import bootstrap
+    from tuner.bootstrap import study_queries
 
-    return bootstrap.ranked(
+    return study_queries.ranked(
         study, current=options.current, confidence=options.confidence, question=_asked(options)
     )
 
 
 def _asked(options: MadeWith) -> Question:
-    from tuner.core.question import parse_question
+    from tuner.core.ranking.ranking_options import parse_question
 
     return parse_question(
         objective=options.objective,
@@ -309,7 +309,7 @@ def _asked(options: MadeWith) -> Question:
 
 
 def _formats() -> list[str]:
-    from tuner.reports.formats import table_formats
+    from tuner.reports.text.formats import table_formats
 
     return sorted(["json", *table_formats()])
 

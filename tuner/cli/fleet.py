@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.candidates import one_of
-from tuner.cli.options import AsJson, Certs, Force
-from tuner.core.address import LOOPBACK
+from tuner.cli.shared.completions import one_of
+from tuner.cli.shared.options import AsJson, Certs, Force
 from tuner.core.errors import ConfigError
-from tuner.core.scheduler_address import PORT
+from tuner.core.text.address import LOOPBACK
+from tuner.core.text.scheduler_address import PORT
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 _EXAMPLES = {
@@ -93,7 +93,7 @@ def fleet(
 
 def _scheduler(hosts: list[str], port: int, certs: Path | None, *, force: bool) -> int:
     from tuner.bootstrap.fleet import be_scheduler
-    from tuner.cli.telling import say
+    from tuner.cli.shared.output import say
 
     if len(hosts) > 1:
         raise ConfigError(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.candidates import one_of
-from tuner.cli.exit_codes import CUT_OFF
-from tuner.cli.options import (
+from tuner.cli.shared.completions import one_of
+from tuner.cli.shared.exit_codes import CUT_OFF
+from tuner.cli.shared.options import (
     BOXES,
     FILE,
     ORDER,
@@ -33,10 +33,10 @@ from tuner.cli.options import (
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.bootstrap import MetricsAsked
-    from tuner.cli.on_fleet import OnFleet
-    from tuner.cli.session import Session
-    from tuner.cli.typed import Options
+    from tuner.bootstrap.parts.metrics import MetricsAsked
+    from tuner.cli.shared.fleet_run import OnFleet
+    from tuner.cli.shared.option_parsing import Options
+    from tuner.cli.shared.session import Session
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
 _QUICK = {
@@ -348,11 +348,11 @@ def grid(
 
     Example: tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}
     """
-    from tuner.bootstrap import metrics_asked
-    from tuner.cli.on_fleet import check_same_place, fleet_asked
-    from tuner.cli.pythons import python_options
-    from tuner.cli.session import resumed_session
-    from tuner.cli.typed import axis_options, check_as_it_is, given, service_options
+    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.cli.shared.fleet_run import check_same_place, fleet_asked
+    from tuner.cli.shared.option_parsing import axis_options, check_as_it_is, given, service_options
+    from tuner.cli.shared.pythons import python_options
+    from tuner.cli.shared.session import resumed_session
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
@@ -414,15 +414,15 @@ def _begun(
     *,
     quick: bool,
 ) -> Session:
-    from tuner.cli.like import free_name, settings_like
-    from tuner.cli.on_fleet import box_of, say_who_is_idle
-    from tuner.cli.session import new_session, planned
-    from tuner.cli.telling import say
-    from tuner.cli.typed import asked_for
+    from tuner.cli.shared.fleet_run import box_of, say_who_is_idle
+    from tuner.cli.shared.like import free_name, settings_like
+    from tuner.cli.shared.option_parsing import asked_for
+    from tuner.cli.shared.output import say
+    from tuner.cli.shared.session import new_session, planned
     from tuner.config.load import Given, names_service
-    from tuner.core.fleet import FLEET
-    from tuner.core.resuming import CONFIG_FILE
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.core.domain.fleet import FLEET
+    from tuner.core.domain.resuming import CONFIG_FILE
+    from tuner.core.search.strategies.of_study import strategy_of
     from tuner.study import check_budget
 
     if quick:
@@ -465,11 +465,11 @@ def _measured(
     as_json: bool,
 ) -> int:
     """Measure, then print what is known by then; the exit code says how good it is."""
-    from tuner import bootstrap
-    from tuner.cli.on_fleet import measured_on, told_of
-    from tuner.cli.session import go_on, measured
-    from tuner.cli.telling import say, show
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.bootstrap import beginning
+    from tuner.cli.shared.fleet_run import measured_on, told_of
+    from tuner.cli.shared.output import say, show
+    from tuner.cli.shared.session import go_on, measured
+    from tuner.core.search.strategies.of_study import strategy_of
 
     file = session.file
     if on is None:
@@ -480,7 +480,7 @@ def _measured(
         say(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # how to go on, as the next step
     if file.exists() and (code != EXIT_NOTHING or as_json):
-        if not as_json and (provisional := bootstrap.first_look_shown(file)):
+        if not as_json and (provisional := beginning.first_look_shown(file)):
             show(provisional)
         else:
             goes_on = _print_ranking(file, as_json=as_json)
@@ -493,10 +493,10 @@ def _measured(
 
 def _print_ranking(file: Path, *, as_json: bool) -> bool:
     """Print what is known; whether the next step below it is to go on with the study."""
-    from tuner import bootstrap
-    from tuner.cli.telling import show
-    from tuner.reports.ranking import render_ranking
+    from tuner.bootstrap import study_queries
+    from tuner.cli.shared.output import show
+    from tuner.reports.ranking.ranking import render_ranking
 
-    record, ranking = bootstrap.ranked(file)
+    record, ranking = study_queries.ranked(file)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
     return ranking.next_step is not None and ranking.next_step.slug in ("go-on", "begin")

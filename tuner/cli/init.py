@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import FILE, SERVICE, STDOUT, Service, ServiceCommand, ServiceSettings
-from tuner.cli.telling import say
+from tuner.cli.shared.options import FILE, SERVICE, STDOUT, Service, ServiceCommand, ServiceSettings
+from tuner.cli.shared.output import say
 from tuner.core.errors import ConfigError
-from tuner.core.redaction import redacted
+from tuner.core.text.redaction import redacted
 
 
 def init(
@@ -43,8 +43,8 @@ def init(
 
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """
-    from tuner import bootstrap
-    from tuner.cli.typed import command_words, service_options
+    from tuner.bootstrap.configs import configs, start_files
+    from tuner.cli.shared.option_parsing import command_words, service_options
 
     if command is None and from_file is None:
         raise ConfigError(
@@ -59,13 +59,13 @@ def init(
     is_secret = redacted(given) != given
     if from_file is not None:
         folder = Path.cwd() if output in (None, STDOUT) else output.absolute().parent
-        written = bootstrap.config_from_file(from_file, service, given, folder)
+        written = start_files.config_from_file(from_file, service, given, folder)
         say("\n".join([f"From {written.origin}:", *(f"- {note}" for note in written.notes)]))
         text, is_secret = written.text, is_secret or written.is_secret
     else:
         words = command_words(command or "")
         text, is_secret = (
-            bootstrap.written_config(words, service, given),
+            configs.written_config(words, service, given),
             is_secret or redacted(words) != words,
         )
     if output in (None, STDOUT):

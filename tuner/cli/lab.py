@@ -17,10 +17,10 @@ from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
-    from tuner.bootstrap import LabAsked
+    from tuner.bootstrap.lab.lab import LabAsked
     from tuner.config.settings import Settings
+    from tuner.core.domain.records import StudyRecord
     from tuner.core.lab.experiment import Outcome
-    from tuner.core.records import StudyRecord
 
 
 def lab(
@@ -76,9 +76,9 @@ def lab(
 
     Example: tuner lab nornir --quick
     """
-    from tuner import bootstrap
-    from tuner.adapters.signals import stopping_by_signal
-    from tuner.cli.telling import say, show
+    from tuner.adapters.processes.signals import stopping_by_signal
+    from tuner.bootstrap.lab import lab
+    from tuner.cli.shared.output import say, show
 
     fmt = checked_format(format_, as_json=as_json) or "simple"
     if name is None and not every:
@@ -97,7 +97,7 @@ def lab(
         raise ConfigError("--page is of one experiment", hint="Name it: tuner lab NAME --page FILE.md")
     if page is not None:
         _check_page(page)
-    names = [one.name for one, _ in bootstrap.experiments()] if every else [str(name)]
+    names = [one.name for one, _ in lab.experiments()] if every else [str(name)]
     first, *others = python or [""]
     stamp = time.strftime("%Y%m%d-%H%M%S")
     found: list[tuple[Outcome, Results]] = []
@@ -106,10 +106,10 @@ def lab(
     try:
         for one in names:
             file = results or Path(f"{one}-{stamp}.lab.json")
-            asked = bootstrap.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
+            asked = lab.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
             try:
                 with stopping_by_signal(at_once=True):
-                    outcome, made = bootstrap.lab_run(one, asked, say, _measured)
+                    outcome, made = lab.lab_run(one, asked, say, _measured)
             except KeyboardInterrupt:
                 _say_how_to_go_on(one, asked, say)
                 return EXIT_INTERRUPTED
@@ -145,19 +145,19 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
 
 def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
     """Make a study as `tuner grid` does; gives its exit code."""
-    from tuner.cli.session import Session, measured
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.cli.shared.session import Session, measured
+    from tuner.core.search.strategies.of_study import strategy_of
 
     code, _ = measured(Session(settings, record, file, is_new), strategy_of(record))
     return code
 
 
 def _listed(fmt: str) -> int:
-    from tuner import bootstrap
-    from tuner.cli.telling import show
+    from tuner.bootstrap.lab import lab
+    from tuner.cli.shared.output import show
     from tuner.reports.lab import render_list
 
-    show(render_list(bootstrap.experiments(), fmt))
+    show(render_list(lab.experiments(), fmt))
     return 0
 
 
@@ -175,7 +175,7 @@ def _check_page(page: Path) -> None:
 
 def _write_page(page: Path, outcome: Outcome, made: Results) -> None:
     from tuner.adapters.text_file import replace_text
-    from tuner.bootstrap import lab_command
+    from tuner.bootstrap.lab.command_line import lab_command
     from tuner.reports.charts.lab import lab_picture
     from tuner.reports.documents import render_document
     from tuner.reports.lab import lab_figures, lab_page
@@ -212,7 +212,7 @@ def _box_told(outcome: Outcome, made: Results) -> str:
 
 def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> str:
     """What was run, and beside it what gave nothing, each with why."""
-    from tuner import bootstrap
+    from tuner.bootstrap.lab import lab
     from tuner.reports.lab import render_lab_json
 
     told: list[tuple[Outcome, dict[str, Any]]] = [
@@ -237,7 +237,5 @@ def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> 
         )
         for outcome, made in found
     ]
-    gave_nothing = [
-        (one, source, lost[one.name]) for one, source in bootstrap.experiments() if one.name in lost
-    ]
+    gave_nothing = [(one, source, lost[one.name]) for one, source in lab.experiments() if one.name in lost]
     return render_lab_json(told, gave_nothing)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_WEAKER
-from tuner.cli.candidates import one_of
-from tuner.cli.options import (
+from tuner.cli.shared.completions import one_of
+from tuner.cli.shared.options import (
     FILE,
     ORDER,
     TIME,
@@ -31,14 +31,14 @@ from tuner.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tuner.cli.session import Session
-    from tuner.cli.typed import Options
+    from tuner.cli.shared.option_parsing import Options
+    from tuner.cli.shared.session import Session
     from tuner.config.study import StudySettings
-    from tuner.core.forecast import Basis, Question, SimulatedStudy
-    from tuner.core.layout import Layout
-    from tuner.core.pilot import Pilot
-    from tuner.core.records import StudyRecord
-    from tuner.core.strategy import Kind
+    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.domain.strategy import Kind
+    from tuner.core.planning.forecast import Basis, Question, SimulatedStudy
+    from tuner.core.planning.pilot import Pilot
 
 COMPUTES_S = 20.0  #: then what was simulated by then is what there is
 N_SURFACES = 100  #: at most
@@ -148,10 +148,16 @@ def plan(
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
-    from tuner.bootstrap import metrics_asked
-    from tuner.cli.session import kept, measured, resumed_session
-    from tuner.cli.typed import check_as_it_is, check_nothing_asked, given, is_study, service_options
-    from tuner.core.strategies.of_study import strategy_of
+    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.cli.shared.option_parsing import (
+        check_as_it_is,
+        check_nothing_asked,
+        given,
+        is_study,
+        service_options,
+    )
+    from tuner.cli.shared.session import kept, measured, resumed_session
+    from tuner.core.search.strategies.of_study import strategy_of
 
     options = given(
         {
@@ -195,11 +201,11 @@ def plan(
 def _new(
     config: Path | None, options: Options, pilot: str | None, study: Path | None, simulate: Path | None
 ) -> Session:
-    from tuner.cli.session import new_session, planned
-    from tuner.cli.typed import asked_for, told_of
+    from tuner.cli.shared.option_parsing import asked_for, told_of
+    from tuner.cli.shared.session import new_session, planned
     from tuner.config.load import Given
-    from tuner.core.durations import parse_duration
-    from tuner.study.piloting import pilot_study
+    from tuner.core.text.durations import parse_duration
+    from tuner.study.pilot_run import pilot_study
 
     with told_of("--pilot"):
         lasts_s = _PILOT if pilot is None else parse_duration(pilot)
@@ -212,14 +218,14 @@ def _new(
 
 def _forecast(file: Path, *, as_json: bool) -> int:
     """Simulate what the study of *file* would take, and print it."""
-    from tuner import bootstrap
-    from tuner.cli.telling import echo, say
+    from tuner.bootstrap import stores
+    from tuner.cli.shared.output import echo, say
     from tuner.core.defaults import WITHIN
-    from tuner.core.forecast import CAUSES, Question, cost_of, questions, savings
+    from tuner.core.planning.forecast import CAUSES, Question, cost_of, questions, savings
     from tuner.reports.plan import Order, Plan, plan_facts, render_plan, unknown_facts
-    from tuner.study.piloting import read_pilot
+    from tuner.study.pilot_run import read_pilot
 
-    with bootstrap.open_store(file, read_only=True) as store:
+    with stores.open_store(file, read_only=True) as store:
         record, pilot = store.study(), read_pilot(store)
     asked = _asked(record)
     kind: Kind = asked.kind or "strict"
@@ -255,13 +261,13 @@ def _forecast(file: Path, *, as_json: bool) -> int:
 
 def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str | None:
     """That the study's grid may grow, a sentence; None: its layouts were typed, or have grown already."""
-    from tuner import bootstrap
-    from tuner.core.growth import GREW, GROWS, corner_of
+    from tuner.bootstrap import study_queries
+    from tuner.core.search.growth import GREW, GROWS, corner_of
     from tuner.reports.plan import growth_sentence
 
     if record.provenance.get(GROWS) != "yes" or GREW in record.provenance:
         return None
-    _, found, _ = bootstrap.explained(file)
+    _, found, _ = study_queries.explained(file)
     if isinstance(found, str):
         return growth_sentence(layouts, None, ())
     most = corner_of([one.layout for one in found.diagnoses])
@@ -271,15 +277,15 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
 def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
     from tuner.config.study import StudySettings
-    from tuner.core.stored_config import stored_config
+    from tuner.core.text.stored_config import stored_config
 
     return StudySettings.model_validate(stored_config(record.config).get("study", {}))
 
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     """Those of the study that is foretold: a pilot launches some of them."""
-    from tuner.core.pooled import one_process_variants, pooled_variants
-    from tuner.core.stored_config import stored_service
+    from tuner.core.domain.pooled import one_process_variants, pooled_variants
+    from tuner.core.text.stored_config import stored_service
 
     if record.provenance.get("made_by") != "tuner plan":
         return record.layouts
@@ -293,8 +299,8 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
 
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     from tuner.config.study import SHORTEST_WINDOW_S
-    from tuner.core.forecast import Basis
-    from tuner.core.surfaces import drawn_surfaces
+    from tuner.core.planning.forecast import Basis
+    from tuner.core.planning.surfaces import drawn_surfaces
 
     layouts = _layouts(record, asked)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
@@ -313,8 +319,8 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
 
 def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, SimulatedStudy]]:
     """Surface after surface, all questions of each, until the time is over; at least the one asked for."""
-    from tuner.adapters.cores import usable_cores
-    from tuner.adapters.worker_processes import each_in_processes
+    from tuner.adapters.proc.cores import usable_cores
+    from tuner.adapters.processes.worker_processes import each_in_processes
 
     found: dict[Question, dict[int, SimulatedStudy]] = {question: {} for question in asked}
     tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
@@ -330,6 +336,6 @@ def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, 
 
 
 def _course(basis: Basis, task: tuple[Question, int]) -> SimulatedStudy:
-    from tuner.core.forecast import simulate
+    from tuner.core.planning.forecast import simulate
 
     return simulate(basis, *task)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.candidates import one_of
-from tuner.cli.options import MOST_CORES, variant_option
+from tuner.cli.shared.completions import one_of
+from tuner.cli.shared.options import MOST_CORES, variant_option
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted
+from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
-    from tuner.core.layout import Layout
+    from tuner.core.domain.layout import Layout
     from tuner.core.model.calibration.calibrated import Calibrated
     from tuner.core.model.machine import Machine
     from tuner.core.model.prediction.whatif import WhatIf
-    from tuner.reports.prediction import Predicted
+    from tuner.reports.model.prediction import Predicted
 
 _WAYS = ("network", "simulation")
 _WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the demand of an item", "Output"
@@ -126,12 +126,12 @@ def predict(
     """
     import json
 
-    from tuner import bootstrap
-    from tuner.bootstrap.asked import check_modelled
-    from tuner.cli.telling import show
+    from tuner.bootstrap import model
+    from tuner.bootstrap.plan_builder import check_modelled
+    from tuner.cli.shared.output import show
     from tuner.core.model.prediction.whatif import parse_what_if
-    from tuner.reports.prediction import MOST_ROWS, prediction_facts, render_prediction
-    from tuner.reports.shapes import render_shapes, shapes_facts
+    from tuner.reports.model.prediction import MOST_ROWS, prediction_facts, render_prediction
+    from tuner.reports.model.shapes import render_shapes, shapes_facts
 
     if by not in _WAYS:
         raise ConfigError(f"--by {by}: should be {' or '.join(_WAYS)}")
@@ -149,9 +149,9 @@ def predict(
     asked = _asked_layouts(layouts, grid_name)
     missing: dict[str, str] = {}
     if variant is None and asked is None:
-        services, missing = bootstrap.calibrated_variants(file)
+        services, missing = model.calibrated_variants(file)
     else:
-        services = [bootstrap.calibrated(file, variant=variant)]
+        services = [model.calibrated(file, variant=variant)]
     predictions = []
     for calibrated in services:
         machine = _machine(calibrated, cores, physical_cores)
@@ -192,17 +192,17 @@ def _predicted(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
-    from tuner import bootstrap
+    from tuner.bootstrap import model
     from tuner.core.model.prediction.trust import trusted
     from tuner.core.model.prediction.whatif import WhatIf
-    from tuner.reports.prediction import Predicted
+    from tuner.reports.model.prediction import Predicted
 
     calibration, found, p95 = calibrated.calibration, [], None
     profile = calibration.profile
     for change in (WhatIf(), what_if) if what_if else (what_if,):
         middle = None
         if by == "simulation":
-            simulated = bootstrap.simulated_layouts(profile, machine, layouts, change)
+            simulated = model.simulated_layouts(profile, machine, layouts, change)
             middle, p95 = simulated.prediction, simulated.residence_p95_s
         found.append(
             trusted(
@@ -229,7 +229,7 @@ def _predicted(
 
 
 def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] | None:
-    from tuner.core.layout import GRIDS, parse_layouts
+    from tuner.core.domain.layout import GRIDS, parse_layouts
 
     if layouts is not None and grid_name is not None:
         raise ConfigError("--layouts and --grid are two choices", hint="Name a grid or layouts, not both.")
@@ -246,7 +246,7 @@ def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] |
 def _layouts(calibrated: Calibrated, cores: int | None, grid_name: str | None) -> list[Layout]:
     from dataclasses import replace
 
-    from tuner.core.layout import grid_of
+    from tuner.core.domain.layout import grid_of
 
     if grid_name is None and cores is None and len(calibrated.measured) > 1:
         return [one.layout for one in calibrated.measured]

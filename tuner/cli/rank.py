@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.candidates import boxes_of_study, layouts_of_study, one_of
+from tuner.cli.shared.completions import boxes_of_study, layouts_of_study, one_of
 
 DEFAULT_COSTS = "load,memory"  #: of --pareto
 
@@ -30,7 +30,7 @@ def confidence_level(text: str) -> float:
     Raises:
         typer.BadParameter: it is no share, or not from 50 % to 99.9 %.
     """
-    from tuner.core.question import parse_share
+    from tuner.core.ranking.ranking_options import parse_share
 
     share = parse_share(text)
     if share is None:
@@ -162,10 +162,10 @@ def rank(
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """
-    from tuner import bootstrap
-    from tuner.cli.telling import show
-    from tuner.core.question import parse_question
-    from tuner.reports.ranking import render_ranking
+    from tuner.bootstrap import study_queries
+    from tuner.cli.shared.output import show
+    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.reports.ranking.ranking import render_ranking
 
     question = parse_question(
         objective=objective,
@@ -177,7 +177,7 @@ def rank(
         boxes=box or (),
         without_boxes=without_box or (),
     )
-    record, ranking = bootstrap.ranked(study, current=current, confidence=confidence, question=question)
+    record, ranking = study_queries.ranked(study, current=current, confidence=confidence, question=question)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
     if any(row.rank is not None for row in ranking.rows):
         return 0

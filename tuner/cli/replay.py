@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted, percent
+from tuner.core.text.figures import counted, percent
 
 if TYPE_CHECKING:
-    from tuner.core.recorded import RecordedStudy
-    from tuner.core.replay import ReplayJob, ReplaySummary, Run
-    from tuner.core.suite import Suite
+    from tuner.core.search.recorded import RecordedStudy
+    from tuner.core.search.replay import ReplayJob, ReplaySummary, Run
+    from tuner.core.search.suite import Suite
 
 _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 
@@ -91,8 +91,8 @@ def replay(
     import dataclasses
     import json
 
-    from tuner.cli.telling import show
-    from tuner.core.replay import summary
+    from tuner.cli.shared.output import show
+    from tuner.core.search.replay import summary
     from tuner.reports.replay import render_replay
 
     job = _job(suite, strategy, kind, seed, windows)
@@ -125,8 +125,8 @@ def replay(
 def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None) -> ReplayJob:
     from difflib import get_close_matches
 
-    from tuner.core.replay import ReplayJob
-    from tuner.core.strategies import STRATEGIES, promises
+    from tuner.core.search.replay import ReplayJob
+    from tuner.core.search.strategies import STRATEGIES, promises
 
     if strategy not in STRATEGIES:
         near = get_close_matches(strategy, STRATEGIES, n=1)
@@ -150,9 +150,9 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
 
 
 def _suite(text: str) -> Suite | RecordedStudy:
-    from tuner.cli.typed import is_study
+    from tuner.cli.shared.option_parsing import is_study
     from tuner.config.suite import read_suite
-    from tuner.core.own_suites import OWN_SUITES, own_suite
+    from tuner.core.search.own_suites import OWN_SUITES, own_suite
 
     path = Path(text)
     if path.suffix == "" and not path.exists():
@@ -167,10 +167,10 @@ def _suite(text: str) -> Suite | RecordedStudy:
 
 
 def _recorded(file: Path) -> RecordedStudy:
-    from tuner import bootstrap
-    from tuner.core.recorded import recorded_study
+    from tuner.bootstrap import stores
+    from tuner.core.search.recorded import recorded_study
 
-    with bootstrap.open_store(file, read_only=True) as store:
+    with stores.open_store(file, read_only=True) as store:
         launches = dict(store.launches())
         return recorded_study(file.name.split(".")[0], store.study(), launches, store.windows())
 
@@ -191,8 +191,8 @@ def _share(option: str, text: str, *, low: float, high: float, example: str) -> 
 
 
 def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[Run]:
-    from tuner.adapters.cores import usable_cores
-    from tuner.adapters.worker_processes import each_in_processes
+    from tuner.adapters.proc.cores import usable_cores
+    from tuner.adapters.processes.worker_processes import each_in_processes
 
     n_processes = processes if processes is not None else max(1, int(usable_cores().count))
     total = n_surfaces * repeats
@@ -206,7 +206,7 @@ def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) 
 
 def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[Run]:
     """The runs from one number to another, surface by surface."""
-    from tuner.core.replay import replay as replay_one
+    from tuner.core.search.replay import replay as replay_one
 
     first, end, repeats = part
     return [replay_one(job, *divmod(number, repeats)) for number in range(first, end)]
@@ -214,7 +214,7 @@ def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[Run]:
 
 def _with_progress(parts: Iterator[list[Run]], total: int) -> Iterator[list[Run]]:
     """*parts*, with a line on a terminal that says how far it is."""
-    from tuner.core.durations import render_rest
+    from tuner.core.text.durations import render_rest
 
     if not sys.stderr.isatty():
         yield from parts

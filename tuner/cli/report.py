@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.options import STDOUT
 from tuner.cli.rank import (
     Confidence,
     Costs,
@@ -19,6 +18,7 @@ from tuner.cli.rank import (
     StudyFile,
     Within,
 )
+from tuner.cli.shared.options import STDOUT
 from tuner.core.errors import ConfigError
 
 _COSTS = "load,memory"
@@ -61,10 +61,10 @@ def report(
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """
-    from tuner import bootstrap
     from tuner.adapters.text_file import replace_text
+    from tuner.bootstrap import model, production
     from tuner.bootstrap.collection import collection_paused
-    from tuner.core.question import parse_question
+    from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.page import render_page
 
     question = parse_question(
@@ -78,10 +78,8 @@ def report(
     target = output if output is not None else _beside(study)
     check_ours(target, force=force)
     with collection_paused():
-        seen, prediction = bootstrap.foretold(
-            study, current=current, confidence=confidence, question=question
-        )
-        page = render_page(seen, prediction, starts=bootstrap.starts_of(seen), small=small)
+        seen, prediction = model.foretold(study, current=current, confidence=confidence, question=question)
+        page = render_page(seen, prediction, starts=production.starts_of(seen), small=small)
     if target == STDOUT:
         typer.echo(page, nl=False)
         return
@@ -100,7 +98,7 @@ def check_ours(target: Path, *, force: bool) -> None:
     Raises:
         ConfigError: it is something that `tuner report` did not write, or is no file.
     """
-    from tuner.cli.typed import is_study
+    from tuner.cli.shared.option_parsing import is_study
     from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 
     if target == STDOUT:

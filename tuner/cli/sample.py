@@ -61,11 +61,11 @@ def sample(
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """
-    from tuner import bootstrap
+    from tuner.bootstrap.parts import samples
     from tuner.config.feeders import check_form, check_form_at
     from tuner.config.fields import check_broker_url
     from tuner.core.errors import ConfigError
-    from tuner.core.figures import counted
+    from tuner.core.text.figures import counted
 
     try:
         check_broker_url(url)
@@ -73,7 +73,7 @@ def sample(
         raise ConfigError(f"--url: {error.problem}") from error  # the url may hold a password
     if form is not None:
         check_form_at(check_form(form), url)
-    found = bootstrap.sampled(url, form, queue, n, output)
+    found = samples.sampled(url, form, queue, n, output)
     for reason, n_left_out in found.left_out.items():
         typer.echo(f"left out: {counted(n_left_out, 'message')}, each {reason}", err=True)
     messages = counted(found.n_messages, "message")

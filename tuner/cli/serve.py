@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.core.address import LOOPBACK
+from tuner.core.text.address import LOOPBACK
 
 PORT = 8765
 _EVERYBODY = ("0.0.0.0", "::")
@@ -51,16 +51,16 @@ def serve(
 
     Example: tuner serve crash-processor.tuner.db
     """
-    from tuner import bootstrap
-    from tuner.cli.telling import say
-    from tuner.core.address import Address, listening_at
+    from tuner.bootstrap import serving
+    from tuner.cli.shared.output import say
+    from tuner.core.text.address import Address, listening_at
 
     ends = {one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN}  # nohup's HUP is ignored
     before = signal.pthread_sigmask(
         signal.SIG_BLOCK, ends
     )  # of the server's threads, too; sigwait hears them
     try:
-        with bootstrap.studies_served(studies, listening_at(host, port)) as served:
+        with serving.studies_served(studies, listening_at(host, port)) as served:
             where = served.address
             shown = Address(platform.node() or "localhost", where.port) if where.host in _EVERYBODY else where
             beside = "" if served.token is None else f"?token={served.token}"

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli.candidates import words_of_services
-from tuner.cli.options import AsJson
+from tuner.cli.shared.completions import words_of_services
+from tuner.cli.shared.options import AsJson
 from tuner.core.errors import ConfigError
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -33,11 +33,11 @@ def services(
 
     Example: tuner services show gunicorn
     """
-    from tuner import bootstrap
-    from tuner.cli.telling import show
+    from tuner.bootstrap.configs import configs
+    from tuner.cli.shared.output import show
     from tuner.reports.services import render_service, render_services
 
-    known = bootstrap.described_services()
+    known = configs.described_services()
     names = [word for n, word in enumerate(words or []) if n > 0 or word != "show"]
     if not names and not words:
         show(_json({"services": known}) if as_json else render_services(known))
@@ -46,7 +46,7 @@ def services(
         raise ConfigError(
             f"show: expected one service, not {len(names)}", hint="Example: tuner services show gunicorn"
         )
-    found = bootstrap.described_service(names[0])
+    found = configs.described_service(names[0])
     typer.echo(_json(found) if as_json else render_service(found), nl=False)
     return 0
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.options import AsJson
 from tuner.cli.rank import StudyFile
+from tuner.cli.shared.options import AsJson
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.core.board import Board
-    from tuner.core.overview import Live
+    from tuner.core.ranking.live_status import Board
+    from tuner.core.ranking.overview import Live
 
 _EVERY_S = (0.5, 3600.0)  #: from, to
 _ALL_LINES = 100_000
@@ -48,7 +48,7 @@ def watch(
 
     Example: tuner watch crash-processor.tuner.db
     """
-    from tuner.adapters.screen import is_screen
+    from tuner.adapters.terminal.screen import is_screen
 
     every_s = _seconds(every)
     look = _Look(study)
@@ -74,35 +74,35 @@ class _Look:
 
     def renew(self) -> None:
         """Look again; what runs now costs next to nothing, the layouts some hundredths of a second."""
-        from tuner import bootstrap
+        from tuner.bootstrap import study_queries
 
-        live, is_held = bootstrap.live_now(self.file)
+        live, is_held = study_queries.live_now(self.file)
         before = self.board.live
         same = live is not None and before is not None and _seen(live) == _seen(before)
-        if is_held and (same or bootstrap.study_stamp(self.file) == self._stamp):
+        if is_held and (same or study_queries.study_stamp(self.file) == self._stamp):
             self.board = replace(self.board, live=live)
             return
         self.board = self._read()
 
     def facts(self) -> dict[str, Any]:
         """For programs."""
-        from tuner.reports.live_facts import live_facts
+        from tuner.reports.live.live_facts import live_facts
 
         return live_facts(self.file.name, self.board, self.go_on)
 
     @property
     def go_on(self) -> str | None:
         """The command that goes on with it; None: it runs, or is over."""
-        from tuner.cli.session import going_on
+        from tuner.cli.shared.session import going_on
 
         return going_on(self.board.study, self.file) if self.board.stage == "at-rest" else None
 
     def _read(self) -> Board:
-        from tuner import bootstrap
-        from tuner.core.board import board_of
+        from tuner.bootstrap import study_queries
+        from tuner.core.ranking.live_status import board_of
 
-        self._stamp = bootstrap.study_stamp(self.file)
-        return board_of(bootstrap.overview(self.file))
+        self._stamp = study_queries.study_stamp(self.file)
+        return board_of(study_queries.overview(self.file))
 
 
 def _seen(live: Live) -> tuple[object, ...]:
@@ -111,8 +111,8 @@ def _seen(live: Live) -> tuple[object, ...]:
 
 
 def _seconds(text: str) -> float:
-    from tuner.cli.typed import told_of
-    from tuner.core.durations import parse_duration
+    from tuner.cli.shared.option_parsing import told_of
+    from tuner.core.text.durations import parse_duration
 
     with told_of("--every"):
         seconds = parse_duration(text)
@@ -123,17 +123,17 @@ def _seconds(text: str) -> float:
 
 
 def _watched(look: _Look, every_s: float) -> None:
-    from tuner import bootstrap
-    from tuner.adapters.keys import keys
-    from tuner.adapters.screen import Screen
+    from tuner.adapters.terminal.keys import keys
+    from tuner.adapters.terminal.screen import Screen
+    from tuner.bootstrap import progress_ui
 
     sys.stdout.flush()
-    screen = Screen(sys.stdout.fileno(), "utf-8" if bootstrap.takes_unicode(sys.stdout) else "ascii")
+    screen = Screen(sys.stdout.fileno(), "utf-8" if progress_ui.takes_unicode(sys.stdout) else "ascii")
     try:
         with keys() as typed:
             while look.board.stage == "running":
                 columns, lines = screen.size()
-                screen.show(bootstrap.drawn(look.board, sys.stdout, columns - 1, lines - 1))
+                screen.show(progress_ui.drawn(look.board, sys.stdout, columns - 1, lines - 1))
                 if typed.pressed(every_s) in ("q", "Q", "\x03", "\x04"):
                     break
                 look.renew()
@@ -147,13 +147,13 @@ def _watched(look: _Look, every_s: float) -> None:
 def _print(look: _Look) -> None:
     import shutil
 
-    from tuner import bootstrap
-    from tuner.adapters.screen import is_screen
+    from tuner.adapters.terminal.screen import is_screen
+    from tuner.bootstrap import progress_ui
 
     is_terminal = sys.stdout.isatty()
     colours = is_screen(sys.stdout, os.environ.get("TERM"))
     columns = shutil.get_terminal_size((80, 24)).columns - is_terminal
-    for text, _ in bootstrap.drawn(
+    for text, _ in progress_ui.drawn(
         look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=colours
     ):
         typer.echo(text)
@@ -166,11 +166,11 @@ def _write_svg(look: _Look, svg: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from tuner import bootstrap
     from tuner.adapters.text_file import replace_text
+    from tuner.bootstrap import progress_ui
 
     utf8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    lines = bootstrap.drawn(look.board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=look.go_on)
+    lines = progress_ui.drawn(look.board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=look.go_on)
     console = Console(
         record=True, width=_SVG_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard"
     )

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter, ValidationError, ValidationInfo
 from tuner.config.fields import LayoutCommand, Misplaced, Section
 from tuner.config.paths import with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
-from tuner.core.axes import Change, variants_of
-from tuner.core.command_words import is_python, taken_apart
-from tuner.core.computing import OMP, VARIABLES
+from tuner.core.domain.axes import Change, variants_of
+from tuner.core.domain.computing import OMP, VARIABLES
 from tuner.core.errors import ConfigError
+from tuner.core.text.command_words import is_python, taken_apart
 
 _Axes = Mapping[str, Mapping[str, Section]]
 

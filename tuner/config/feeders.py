@@ -27,10 +27,10 @@ from tuner.config.fields import (
     said,
 )
 from tuner.config.paths import ConfigPath, check_file
-from tuner.core.connections import EVEN, KEPT, Connections, parse_connections, render_connections
 from tuner.core.errors import ConfigError
-from tuner.core.http_request import HttpUrl, check_header, check_method, parse_url
-from tuner.core.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
+from tuner.core.settings.connections import EVEN, KEPT, Connections, parse_connections, render_connections
+from tuner.core.settings.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
+from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url
 
 ARRIVALS = ("poisson", "even")
 _EVEN, _KEPT = render_connections(EVEN), render_connections(KEPT)

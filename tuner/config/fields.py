@@ -20,14 +20,14 @@ from pydantic import (
     PlainSerializer,
 )
 
-from tuner.core.axes import ANY
-from tuner.core.command_words import split_command
-from tuner.core.durations import kept_duration, parse_duration
+from tuner.core.domain.axes import ANY
+from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.limits import Quantity
+from tuner.core.domain.objective import Objective, parse_objective
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout, parse_layouts
-from tuner.core.limit_text import parse_limit
-from tuner.core.limits import Quantity
-from tuner.core.objective import Objective, parse_objective
+from tuner.core.settings.limit_text import parse_limit
+from tuner.core.text.command_words import split_command
+from tuner.core.text.durations import kept_duration, parse_duration
 
 FILLED_IN = (
     "processes",

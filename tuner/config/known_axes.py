@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tuner.config.fields import Misplaced, nearest
-from tuner.core.computing import OMP, VARIABLES
+from tuner.core.domain.computing import OMP, VARIABLES
 
 KNOWN_AXES = (OMP,)
 _AUTO, _DEFAULT = "auto", "default"

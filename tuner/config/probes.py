@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from tuner.config.fields import Command, Count, LongerThanZero, Pattern, RedisUrl, Section
 from tuner.config.paths import ConfigPath, check_file, check_no_folder, from_config_folder
-from tuner.core.http_request import LONGEST_SOCKET_BYTES
+from tuner.core.text.http_request import LONGEST_SOCKET_BYTES
 
 #: workers find the counter's folder, or statsd, by one variable; and there is one load generator, one queue
 ONE_OF_A_KIND = ("mmap-counter", "statsd", "generator", "queue")

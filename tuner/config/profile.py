@@ -17,10 +17,10 @@ from tuner.config.problems import problems
 from tuner.config.profile_sections import DEMANDS, ProfileFile
 from tuner.config.profile_text import profile_texts, render_profile
 from tuner.core.errors import ConfigError
-from tuner.core.interval import Estimate
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileMemory, ProfileNoise
+from tuner.core.stats.interval import Estimate
 
 __all__ = ["parse_profile", "profile_texts", "read_profile", "render_profile"]
 

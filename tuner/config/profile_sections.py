@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from tuner.config.fields import Duration, Layouts, LongerThanZero, Name, Section, Word, nearest, said
 from tuner.core.errors import ConfigError
 from tuner.core.model.profile import FAILURES
-from tuner.core.sizes import parse_size
+from tuner.core.text.sizes import parse_size
 
 #: key of a profile's demands -> field of `Demands` that is seconds per item
 DEMANDS = {

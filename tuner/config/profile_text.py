@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 from tuner.config.profile_sections import DEMANDS
-from tuner.core.durations import parse_duration
 from tuner.core.errors import ConfigError
 from tuner.core.model.profile import FAILURES, Profile
-from tuner.core.sizes import parse_size
+from tuner.core.text.durations import parse_duration
+from tuner.core.text.sizes import parse_size
 
 _WIDTH = 100
 _LIST_WIDTH = 60  #: what it means stands behind its last line

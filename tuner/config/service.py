@@ -43,7 +43,7 @@ from tuner.config.variants import (
     VariantSettings,
     Words,
 )
-from tuner.core.service import OsThreads, Programs, Workers
+from tuner.core.domain.service import OsThreads, Programs, Workers
 
 
 def _user(name: str) -> str:

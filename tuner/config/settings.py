@@ -13,10 +13,10 @@ from tuner.config.fields import Commands, LongerThanZero, Misplaced, Name, Secti
 from tuner.config.probes import COUNT_FAILED
 from tuner.config.service import CrashProcessorSettings, ScriptSettings, ServiceSettings
 from tuner.config.study import StudySettings, in_variants
-from tuner.core.axes import named
-from tuner.core.layout import Layout
-from tuner.core.pooled import shape_of
-from tuner.core.service import Workers, connections_of
+from tuner.core.domain.axes import named
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.pooled import shape_of
+from tuner.core.domain.service import Workers, connections_of
 
 
 class HookSettings(Section):

@@ -26,12 +26,12 @@ from tuner.config.fields import (
     nearest,
 )
 from tuner.core.defaults import CONFIDENCE, WINDOW_S
-from tuner.core.durations import parse_duration, render_duration
+from tuner.core.domain.layout import GRIDS, Layout, grid_of
+from tuner.core.domain.pooled import shape_of
+from tuner.core.domain.run_order import MOST_TIMES
+from tuner.core.domain.service import connections_of
 from tuner.core.errors import ConfigError
-from tuner.core.layout import GRIDS, Layout, grid_of
-from tuner.core.plan import MOST_TIMES
-from tuner.core.pooled import shape_of
-from tuner.core.service import connections_of
+from tuner.core.text.durations import parse_duration, render_duration
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise

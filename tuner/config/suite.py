@@ -10,9 +10,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout, parse_layout
-from tuner.core.suite import Suite, SuiteNoise
+from tuner.core.search.suite import Suite, SuiteNoise
 
 LARGEST_BYTES = 64 * 1024 * 1024
 _HINT = "docs/method/replay.md describes the format of a suite."

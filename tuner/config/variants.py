@@ -20,9 +20,9 @@ from tuner.config.fields import (
 )
 from tuner.config.known_axes import with_known_axes
 from tuner.config.ready import ReadySettings
-from tuner.core.command_words import is_python
 from tuner.core.defaults import STOP_WAIT_S
-from tuner.core.service import OsThreads, Programs, Workers
+from tuner.core.domain.service import OsThreads, Programs, Workers
+from tuner.core.text.command_words import is_python
 
 _LONGEST_NAME = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

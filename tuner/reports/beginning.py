@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core.durations import render_duration, render_rest
-from tuner.core.figures import counted, percent
-from tuner.core.records import StudyRecord
-from tuner.reports.visible import visible
+from tuner.core.domain.records import StudyRecord
+from tuner.core.text.durations import render_duration, render_rest
+from tuner.core.text.figures import counted, percent
+from tuner.reports.text.visible import visible
 
 _NAMED = 6  #: layouts; of more the first and the last
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import exp
 from typing import Any
 
-from tuner.core.durations import render_rest
-from tuner.core.figures import counted, percent
-from tuner.core.layout import Layout
-from tuner.core.staleness import LEAST_BLOCKS, MOST_FORESEEN, Against, Checked
-from tuner.reports.formats import Table, render_table
+from tuner.core.domain.layout import Layout
+from tuner.core.search.recheck import LEAST_BLOCKS, MOST_FORESEEN, Against, Checked
+from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import counted, percent
+from tuner.reports.text.formats import Table, render_table
 
 _A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from tuner.core.doctor.finding import Finding
-from tuner.core.figures import counted
-from tuner.reports.cells import printable
+from tuner.core.text.figures import counted
+from tuner.reports.text.cells import printable
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from tuner.core.figures import counted
 from tuner.core.lab.experiment import Experiment, Figure, Finding, Outcome, Row, Spread, Value
+from tuner.core.text.figures import counted
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
-from tuner.reports.formats import Table, render_paragraph, render_table
+from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.core.durations import render_rest
-from tuner.core.figures import counted, percent
-from tuner.core.forecast import CAP_WINDOWS, Cause, Cost, Question, Saving, limiting
-from tuner.core.growth import MAY_HELP, corner_of
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Kind
 from tuner.core.model.diagnosis.text import short
-from tuner.core.pilot import DRIFT_TAU_S, Pilot
-from tuner.core.strategy import Kind
-from tuner.reports.formats import Table, render_table
+from tuner.core.planning.forecast import CAP_WINDOWS, Cause, Cost, Question, Saving, limiting
+from tuner.core.planning.pilot import DRIFT_TAU_S, Pilot
+from tuner.core.search.growth import MAY_HELP, corner_of
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import counted, percent
+from tuner.reports.text.formats import Table, render_table
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tuner.core.figures import counted, percent
-from tuner.core.recorded import RecordedStudy
-from tuner.core.replay import ReplaySummary
-from tuner.core.suite import Suite
-from tuner.reports.formats import Table, render_table
-from tuner.reports.visible import visible
+from tuner.core.search.recorded import RecordedStudy
+from tuner.core.search.replay import ReplaySummary
+from tuner.core.search.suite import Suite
+from tuner.core.text.figures import counted, percent
+from tuner.reports.text.formats import Table, render_table
+from tuner.reports.text.visible import visible
 
 
 def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:

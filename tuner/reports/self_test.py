@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.core.durations import render_rest
-from tuner.core.figures import percent
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.pilot import Pilot
-from tuner.core.self_test import PAIRS_OF_A_STUDY, POWER, AlarmRate, SelfTest
-from tuner.reports.formats import Table, render_table
+from tuner.core.domain.layout import Layout
+from tuner.core.planning.aa_test import PAIRS_OF_A_STUDY, POWER, AlarmRate, SelfTest
+from tuner.core.planning.pilot import Pilot
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import percent
+from tuner.reports.text.formats import Table, render_table
 
 _RULES = {
     "ranking": "tuner's ranking",

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.reports.formats import Table, render_table
+from tuner.reports.text.formats import Table, render_table
 
 _WIDTH = 14  #: of the first column
 

@@ -7,8 +7,8 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from tuner.core.command_words import taken_apart
 from tuner.core.errors import ConfigError
+from tuner.core.text.command_words import taken_apart
 from tuner.services.record import Service
 
 GROUP = "tuner.services"  #: entry points of third parties

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.core.command_words import taken_apart
+from tuner.core.text.command_words import taken_apart
 
 #: of daemons: a node in the foreground needs none, and tuner reads what it prints
 _OF_DAEMONS = ("--pidfile", "--logfile", "--logdir", "--rundir", "-f")

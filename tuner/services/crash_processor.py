@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.services.running import escaped
 
 PROGRAM = "crash-processor"

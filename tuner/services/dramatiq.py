@@ -7,13 +7,7 @@ from pathlib import PurePath
 
 from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Form, Grammar, Service, Told
-from tuner.services.redis_queue import (
-    queue_counted,
-    queue_feeder,
-    queue_settings,
-    redis_url_variable,
-    unfed,
-)
+from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, redis_url_variable, unfed
 
 _LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
 _READY = {"kind": "log", "pattern": "Worker process is ready for action"}

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any
 
-from tuner.core.command_words import CommandWords, split_command, taken_apart
 from tuner.core.errors import ConfigError
 from tuner.core.messages.service import (
     failures_counted,
@@ -18,6 +17,7 @@ from tuner.core.messages.service import (
     queue_told,
     workers_are_threads,
 )
+from tuner.core.text.command_words import CommandWords, split_command, taken_apart
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 from tuner.services.running import escaped
 

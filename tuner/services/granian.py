@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.core.defaults import STOP_WAIT
-from tuner.core.service import OsThreads
+from tuner.core.domain.service import OsThreads
 from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 

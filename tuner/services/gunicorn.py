@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.core.service import OsThreads
-from tuner.services.http_address import (
-    BY_GENERATOR,
-    CLIENTS,
-    http_feeder,
-    url_of_address,
-    url_setting,
-)
+from tuner.core.domain.service import OsThreads
+from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of_address, url_setting
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.core.service import OsThreads, Programs, Workers
+from tuner.core.domain.service import OsThreads, Programs, Workers
 from tuner.services.command import Command as Command
 from tuner.services.command import Grammar as Grammar
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.defaults import STOP_WAIT_S
-from tuner.core.service import Programs, ServiceSpec, Workers
+from tuner.core.domain.service import Programs, ServiceSpec, Workers
 
 
 @dataclass(frozen=True, slots=True)

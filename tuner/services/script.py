@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.service import ServiceSpec
+from tuner.core.domain.service import ServiceSpec
 from tuner.services.running import Running
 
 

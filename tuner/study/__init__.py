@@ -4,8 +4,8 @@
 holds is not measured again.
 """
 
-from tuner.study.outcome import StudyOutcome
-from tuner.study.recall import Recalled, recalled
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.replay_store import Recalled, recalled
 from tuner.study.run import run_study
 from tuner.study.timetable import check_budget
 

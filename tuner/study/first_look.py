@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from tuner.core.growth import LOOKS
-from tuner.core.layout import Layout
-from tuner.core.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.spread import well_spread
-from tuner.core.strategy import Proposal
-from tuner.study.deadline import Deadline
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Proposal
+from tuner.core.search.growth import LOOKS
+from tuner.core.search.spread import well_spread
+from tuner.study.launch.deadline import Deadline
 from tuner.study.timetable import guess_s
 
 LASTS_S = 540.0  #: about so long at most

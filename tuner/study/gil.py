@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.domain.worker_facts import GIL, GIL_MODULE, GIL_SEEN, fact_of, key_of
 from tuner.core.messages.launch import gil_came_back
-from tuner.core.records import LaunchRecord
-from tuner.core.worker_facts import GIL, GIL_MODULE, GIL_SEEN, fact_of, key_of
 from tuner.ports import Store
 
 

@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tuner.core.brake import BRAKED, OVER_LIMIT, braked_by
-from tuner.core.fleet import LOST
-from tuner.core.layout import Layout
-from tuner.core.limits import usage_of
-from tuner.core.objective import value_of
-from tuner.core.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.strategy import Observed, Proposal
-from tuner.study.cells import Block, Cell, spoils_launch
-from tuner.study.source_away import AWAY
+from tuner.core.domain.fleet import LOST
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import usage_of
+from tuner.core.domain.objective import value_of
+from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, braked_by
+from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
+from tuner.study.launch.source_away import AWAY
 from tuner.study.timeline import Timeline
 
 FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache

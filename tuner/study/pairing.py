@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tuner.core.pilot import Pilot
-from tuner.core.records import StudyRecord
-from tuner.core.self_test import Pair, SelfTest, self_test
-from tuner.core.strategies.pairs import Pairs
+from tuner.core.domain.records import StudyRecord
+from tuner.core.planning.aa_test import Pair, SelfTest, self_test
+from tuner.core.planning.pilot import Pilot
+from tuner.core.search.strategies.pairs import Pairs
 from tuner.ports import Store
 from tuner.study.history import History
-from tuner.study.piloting import read_pilot
+from tuner.study.pilot_run import read_pilot
 from tuner.study.timetable import Timetable
 
 

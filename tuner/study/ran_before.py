@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tuner.core.ran import RanLayouts
-from tuner.core.records import WindowRecord
+from tuner.core.domain.records import WindowRecord
+from tuner.core.windows.layout_check import RanLayouts
 from tuner.ports import Store
 
 

@@ -6,31 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import inf
 
-from tuner.core.brake import BRAKED, braked_by, stopped_by_brake
-from tuner.core.durations import render_rest
-from tuner.core.growth import GREW, Growth, growth_warning, kept_growth
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Proposal, Strategy
+from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.strategy import Proposal, Strategy
-from tuner.core.summary import record_of
+from tuner.core.search.growth import GREW, Growth, growth_warning, kept_growth
+from tuner.core.settings.safety_limits import BRAKED, braked_by, stopped_by_brake
+from tuner.core.text.durations import render_rest
 from tuner.core.warmup.by_chance import SettlingCount, alarm_of
-from tuner.core.window import Window
+from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study import first_look
-from tuner.study.around import led
-from tuner.study.cells import Block, Cell
-from tuner.study.course import Course
-from tuner.study.deadline import Deadline
-from tuner.study.failing import FailingAlike
+from tuner.study.exclusions import FailingAlike
 from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
-from tuner.study.inner import note_inner
-from tuner.study.launching import Workbench
-from tuner.study.outcome import StudyOutcome
+from tuner.study.inner_threads import note_inner
+from tuner.study.launch.deadline import Deadline
+from tuner.study.launch.hooks import led
+from tuner.study.launch.launching import Workbench
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.plan_cells import Block, Cell
+from tuner.study.launch.source_away import SourceWatch, lost_source
 from tuner.study.ran_before import seen_before
 from tuner.study.scouting import Scouting, is_due
-from tuner.study.source_away import SourceWatch, lost_source
+from tuner.study.strategy_driver import Course
 from tuner.study.timetable import Timetable, check_budget
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tuner.core.growth import (
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import limits_from, usage_of
+from tuner.core.domain.pooled import one_process_variants
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Proposal
+from tuner.core.search.growth import (
     GREW,
     GROWS,
     MOST_THREADS,
@@ -18,15 +23,10 @@ from tuner.core.growth import (
     opens_too_many,
     walk,
 )
-from tuner.core.layout import Layout
-from tuner.core.limit_text import WORDS, render_amount
-from tuner.core.limits import limits_from, usage_of
-from tuner.core.pooled import one_process_variants
-from tuner.core.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.strategy import Proposal
+from tuner.core.settings.limit_text import WORDS, render_amount
 from tuner.ports import Box
-from tuner.study.cells import Cell
 from tuner.study.history import History
+from tuner.study.launch.plan_cells import Cell
 from tuner.study.timetable import Timetable
 
 if TYPE_CHECKING:

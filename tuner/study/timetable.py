@@ -8,18 +8,18 @@ from dataclasses import replace
 from math import ceil
 from statistics import fmean
 
-from tuner.core.durations import render_duration
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
-from tuner.core.pace import Pace, rate_kept
-from tuner.core.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.spread import well_spread
-from tuner.core.stored_config import stored_service
-from tuner.core.strategy import Proposal
+from tuner.core.search.spread import well_spread
+from tuner.core.settings.pace import Pace, rate_kept
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import counted
+from tuner.core.text.stored_config import stored_service
 from tuner.core.warmup import LEAST_S
-from tuner.study.deadline import NO_END, Deadline
-from tuner.study.pacing import least_search_s, usual_search_s
+from tuner.study.launch.deadline import NO_END, Deadline
+from tuner.study.launch.rate_search import least_search_s, usual_search_s
 
 SETTLING_GUESS_S = 30.0  #: warm-up that is found, until one was: constant work settles after 10-25 s
 START_AND_STOP_GUESS_S = 2.0

@@ -19,8 +19,8 @@ from typing import Any
 
 from redis import Redis
 
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.records import LaunchRecord
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.core.domain.records import LaunchRecord
 
 from ...processes import is_running
 from ...redis_server import RedisServer

@@ -9,7 +9,7 @@ import signal
 import time
 from pathlib import Path
 
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 
 from ..typed import Typed
 from .simulated import SIMULATE, STUDY, begun_anew, exports, whole_study

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from tuner.adapters import sqlite_digests
+from tuner.adapters.sqlite import digests as sqlite_digests
 
 from ..typed import Typed
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.adapters.sqlite import SqliteStore
+from tuner.adapters.sqlite.store import SqliteStore
 
 from ...permitted import mount_tmpfs
 from ...wording import wording

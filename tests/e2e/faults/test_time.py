@@ -18,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.live_file import read_live
-from tuner.adapters.sqlite import SqliteStore
-from tuner.core.records import WindowRecord
+from tuner.adapters.sqlite.store import SqliteStore
+from tuner.adapters.terminal.live_file import read_live
+from tuner.core.domain.records import WindowRecord
 
 from ...wording import wording
 from ..sleeping_worker import sleeping_worker

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.supervisord import SupervisordLauncher
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 WORKER = Path(__file__).with_name("worker.py")
 LaunchersOf = Callable[..., SupervisordLauncher]

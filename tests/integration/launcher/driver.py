@@ -11,11 +11,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tuner.adapters.box_lock import box_held
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.core.layout import parse_layout
-from tuner.core.service import ServiceSpec
+from tuner.adapters.host_lock import box_held
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.service import ServiceSpec
 
 
 def main(how: str, layout: str, *command: str) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tuner.adapters import supervisord_config as config
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.core.layout import Layout
+from tuner.adapters.supervisord import config as config
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
 
 pytestmark = pytest.mark.integration
 

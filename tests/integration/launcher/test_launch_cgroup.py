@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters import launch_cgroup
-from tuner.adapters.cgroup import launch_cgroups
-from tuner.adapters.cpu_accounts import ServiceAccount
-from tuner.adapters.guardian import Guardian
-from tuner.core.layout import Layout
+from tuner.adapters.proc import launch_cgroup
+from tuner.adapters.proc.cgroup import launch_cgroups
+from tuner.adapters.proc.cpu_accounts import ServiceAccount
+from tuner.adapters.supervisord.guardian import Guardian
+from tuner.core.domain.layout import Layout
 
 from ...permitted import not_permitted
 from ...processes import is_running

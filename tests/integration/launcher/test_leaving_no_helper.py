@@ -30,9 +30,9 @@ TUNER = f"""
 import os, subprocess, sys, time
 from pathlib import Path
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.guardian import Guardian, children_marked
-from tuner.adapters.run_folder import scratch_folder
-from tuner.core.layout import Layout
+from tuner.adapters.supervisord.guardian import Guardian, children_marked
+from tuner.adapters.supervisord.run_folder import scratch_folder
+from tuner.core.domain.layout import Layout
 
 folder = Path(sys.argv[1])
 guardian = Guardian("study", scratch=[folder / "scratch"])

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.adapters.supervised_launch import SupervisedLaunch
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.supervisord.launch import SupervisedLaunch
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 
 from ...wording import end_of, wording
 from .conftest import LaunchersOf

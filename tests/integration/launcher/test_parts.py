@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters import sweep
-from tuner.adapters.log_tail import last_lines
-from tuner.adapters.run_folder import new_run_folder
-from tuner.adapters.supervisord_rpc import SupervisordRpc
+from tuner.adapters.processes.log_tail import last_lines
+from tuner.adapters.supervisord import sweep
+from tuner.adapters.supervisord.rpc import SupervisordRpc
+from tuner.adapters.supervisord.run_folder import new_run_folder
 from tuner.core.errors import ConfigError
 
 pytestmark = pytest.mark.integration
@@ -128,7 +128,7 @@ def test_a_sweep_ends_who_carries_the_marker_and_nobody_else() -> None:
 def test_a_sweep_never_ends_itself_or_who_started_it(monkeypatch: pytest.MonkeyPatch) -> None:
     marker = uuid.uuid4().hex
     script = (
-        "import os, sys; from tuner.adapters.sweep import sweep; "
+        "import os, sys; from tuner.adapters.supervisord.sweep import sweep; "
         "print(sweep(os.environ['TUNER_RUN_ID'], None, grace_s=0.1).met)"
     )
     shell = ["sh", "-c", f'{sys.executable} -c "$1"; echo alive', "sh", script]

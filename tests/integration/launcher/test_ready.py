@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from tuner.adapters.ready import LogLines, Readiness
+from tuner.adapters.supervisord.ready import LogLines, Readiness
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
 
 from ...wording import start_of, wording
 from .conftest import LaunchersOf, failure

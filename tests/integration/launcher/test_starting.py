@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
 
 from ...permitted import mount_tmpfs, root_needed
 from ...raising import raises
@@ -66,12 +66,12 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
 def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
     launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_S", 0.0)
-    monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_PER_PROGRAM_S", 30.0)
+    monkeypatch.setattr("tuner.adapters.supervisord.startup._PATIENCE_S", 0.0)
+    monkeypatch.setattr("tuner.adapters.supervisord.startup._PATIENCE_PER_PROGRAM_S", 30.0)
     with launcher_of("wait").running(Layout(2, 1), {}) as launch:
         assert len(launch.worker_pids()) == 2
 
-    monkeypatch.setattr("tuner.adapters.supervised_start._PATIENCE_PER_PROGRAM_S", 0.0)
+    monkeypatch.setattr("tuner.adapters.supervisord.startup._PATIENCE_PER_PROGRAM_S", 0.0)
     assert wording("launch.after-no-time") in end_of(failure(launcher_of("wait")).problem)
 
 

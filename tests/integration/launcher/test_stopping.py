@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.core.layout import Layout
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
 
 from ...processes import is_running
 from ...wording import wording

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.guardian import Guardian
-from tuner.adapters.supervised_launch import SupervisedLaunch
-from tuner.adapters.supervised_start import await_running
+from tuner.adapters.supervisord.guardian import Guardian
+from tuner.adapters.supervisord.launch import SupervisedLaunch
+from tuner.adapters.supervisord.startup import await_running
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
 
 from ...raising import raises
 from ...wording import end_of, wording

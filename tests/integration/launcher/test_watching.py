@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.log_bound import KEPT_BYTES
-from tuner.adapters.supervised_launch import SupervisedLaunch
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.adapters.worker_watch import n_threads_of
+from tuner.adapters.processes.log_bound import KEPT_BYTES
+from tuner.adapters.supervisord.launch import SupervisedLaunch
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.adapters.supervisord.worker_watch import n_threads_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import VoidReason
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.window import VoidReason
 
 from ...memory_cgroup import memory_cgroup
 from ...processes import is_running

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.layout import Layout
-from tuner.core.window import VoidReason
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import VoidReason
 
 LOAD = Path(__file__).with_name("load.py")
 PATIENCE_S = 60.0

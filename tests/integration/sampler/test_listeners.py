@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.listeners import Listeners
-from tuner.adapters.procfs import ProcSampler
-from tuner.bootstrap import settings_of
-from tuner.bootstrap.backends import backends_found
-from tuner.core.backend_address import BackendAddress, backend_addresses
-from tuner.core.service import ServiceSpec
+from tuner.adapters.proc.listeners import Listeners
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.parts.backends import backends_found
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.text.backend_address import BackendAddress, backend_addresses
 
 from ...wording import wording
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.adapters.task_states import MOST_KEPT_OPEN
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
-from tuner.core.window import Reading
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.proc.task_states import MOST_KEPT_OPEN
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.window import Reading
 
 from ...processes import is_running
 

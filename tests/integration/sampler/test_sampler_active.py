@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.adapters.task_states import ActiveTasks
-from tuner.core.load import mean_active_from_load1
-from tuner.core.window import Reading, Sample
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.proc.task_states import ActiveTasks
+from tuner.core.domain.load import mean_active_from_load1
+from tuner.core.domain.window import Reading, Sample
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

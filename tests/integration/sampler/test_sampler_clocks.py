@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.child_starts import STARTING_CALLS
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.core.window import Reading
+from tuner.adapters.proc.child_starts import STARTING_CALLS
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.core.domain.window import Reading
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
+from tuner.adapters.proc.procfs import ProcSampler
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

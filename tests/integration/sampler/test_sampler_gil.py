@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.gil_waits import FUTEX_CALLS, GilWaits
-from tuner.adapters.procfs import ProcSampler
-from tuner.core.window import Reading
+from tuner.adapters.proc.gil_waits import FUTEX_CALLS, GilWaits
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.core.domain.window import Reading
 
 pytestmark = [
     pytest.mark.integration,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.core.computing import Computing
-from tuner.core.layout import Layout
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.core.domain.computing import Computing
+from tuner.core.domain.layout import Layout
 
 pytestmark = pytest.mark.integration
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 
 from .conftest import Workers
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
-from tuner.adapters.supervisord import SupervisordLauncher
-from tuner.core.layout import Layout
-from tuner.core.service import ServiceSpec
+from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 
 LOAD = Path(__file__).with_name("load.py")
 pytestmark = [pytest.mark.integration, pytest.mark.alone]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.procfs import ProcSampler
+from tuner.adapters.proc.procfs import ProcSampler
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 
@@ -21,8 +21,8 @@ NOBODY = 65534
 ASK_AS_NOBODY = f"""
 import os, sys
 from pathlib import Path
-from tuner.adapters.process_tree import ProcessTable
-from tuner.adapters.pss import PssReader
+from tuner.adapters.proc.process_tree import ProcessTable
+from tuner.adapters.proc.pss import PssReader
 proc = Path("/proc")
 members = list(ProcessTable(proc).trees([int(sys.argv[1])]).members.values())
 assert members

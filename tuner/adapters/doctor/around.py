@@ -7,10 +7,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tuner.adapters.listeners import listener_at
-from tuner.adapters.ready import HttpAnswer, TcpAnswer
-from tuner.core.backend_address import BackendAddress
+from tuner.adapters.proc.listeners import listener_at
+from tuner.adapters.supervisord.ready import HttpAnswer, TcpAnswer
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.text.backend_address import BackendAddress
 
 _LOCALHOST = "localhost"
 

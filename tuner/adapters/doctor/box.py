@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tuner.adapters.box_times import read_cgroup_pressure_s, read_pressure_s
-from tuner.adapters.container import Container
-from tuner.adapters.cores import usable_cores
-from tuner.adapters.host import steal_ratio, virtualization
+from tuner.adapters.proc.container import Container
+from tuner.adapters.proc.cores import usable_cores
+from tuner.adapters.proc.host import steal_ratio, virtualization
+from tuner.adapters.proc.host_times import read_cgroup_pressure_s, read_pressure_s
 from tuner.core.doctor.cores import CoresSeen
 from tuner.core.doctor.kernel import KernelSeen
 

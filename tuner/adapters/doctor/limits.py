@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tuner.adapters.cores import group_name, groups_above
-from tuner.adapters.kernel_text import kernel_lines
+from tuner.adapters.proc.cores import group_name, groups_above
+from tuner.adapters.proc.kernel_text import kernel_lines
 from tuner.core.doctor.room import FolderSeen, LimitsSeen, TaskLimit
 
 

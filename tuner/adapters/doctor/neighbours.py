@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tuner.adapters.box_times import read_box_times
-from tuner.adapters.container import Container
-from tuner.adapters.cpu_accounts import BackendAccount
-from tuner.adapters.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
+from tuner.adapters.proc.container import Container
+from tuner.adapters.proc.cpu_accounts import BackendAccount
+from tuner.adapters.proc.host_times import read_box_times
+from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
 from tuner.core.doctor.cores import Busy, Neighbours
 from tuner.ports import Clock
 

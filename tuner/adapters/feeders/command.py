@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tuner.adapters.exit_codes import ending_in_words
-from tuner.adapters.job import Job, shim_command
-from tuner.adapters.log_bound import bound
-from tuner.adapters.log_tail import last_lines
-from tuner.adapters.own_group import ended_with
-from tuner.adapters.signals import signals_held
-from tuner.adapters.sweep import started, sweep
+from tuner.adapters.processes.exit_codes import ending_in_words
+from tuner.adapters.processes.log_bound import bound
+from tuner.adapters.processes.log_tail import last_lines
+from tuner.adapters.processes.own_group import ended_with
+from tuner.adapters.processes.signals import signals_held
+from tuner.adapters.supervisord.job import Job, shim_command
+from tuner.adapters.supervisord.sweep import started, sweep
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.service import layout_variables
 
 _STOP_WAIT_S = 5.0
 _FEEDER_ID = "TUNER_FEEDER_ID"  #: the variable that one launch's feeder carries, and all it starts

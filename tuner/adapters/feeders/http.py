@@ -15,15 +15,15 @@ from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.load.order import Order, Request, read_problem, tell_rate, tell_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
-from tuner.core.clients import CLIENTS_PER_THREAD, Found, clients_for, first_clients
-from tuner.core.connections import EVEN, Connections
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.http_request import HttpUrl, rendered_request
-from tuner.core.layout import Layout
 from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
-from tuner.core.pace import Pace
-from tuner.core.redaction import redacted
-from tuner.core.requests import Requests
+from tuner.core.settings.clients import CLIENTS_PER_THREAD, Found, clients_for, first_clients
+from tuner.core.settings.connections import EVEN, Connections
+from tuner.core.settings.pace import Pace
+from tuner.core.text.http_request import HttpUrl, rendered_request
+from tuner.core.text.redaction import redacted
 
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 MANY_FAILED_RATIO = 0.01

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 
 class NoFeeder:

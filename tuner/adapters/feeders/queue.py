@@ -18,8 +18,8 @@ from tuner.adapters.queues.order import FeedOrder
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, Claim, MessageQueue, hint_for
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
-from tuner.core.layout import Layout
 from tuner.core.messages.feeders import queue_left, queue_shared
 
 #: ``-I -S``: no PYTHON* variables of the user; of site-packages, only where the client is

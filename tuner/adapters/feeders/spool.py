@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.adapters.exit_codes import ending_in_words
-from tuner.adapters.own_group import running_in_own_group
+from tuner.adapters.processes.exit_codes import ending_in_words
+from tuner.adapters.processes.own_group import running_in_own_group
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 
 _READY = "new"  #: the folder of a spool that holds the items nobody has taken
 

@@ -26,9 +26,9 @@ from tuner.adapters.fleet.frames import Frame, Told, told_of
 from tuner.adapters.fleet.ledger import Ledger, Seen
 from tuner.adapters.fleet.looking import Looking, say_finish
 from tuner.adapters.fleet.virtual_order import VirtualOrder
-from tuner.adapters.virtual_clock import VirtualClock
+from tuner.adapters.virtual.clock import VirtualClock
+from tuner.core.domain.fleet import BoxFacts, Lost, News, Order
 from tuner.core.errors import MeasurementError, TunerError
-from tuner.core.fleet import BoxFacts, Lost, News, Order
 from tuner.ports import Clock
 
 ANSWERS_WITHIN_S = 120.0  #: a box that is asked what would run there

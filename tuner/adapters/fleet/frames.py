@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tuner.core.fleet import News
+from tuner.core.domain.fleet import News
 
 _HEAD = struct.Struct(">dI")
 LONGEST_BYTES = 1 << 30  #: no news are longer: what says so is none of ours

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tuner
-from tuner.adapters.exit_codes import ending_in_words
 from tuner.adapters.fleet.frames import Frame, FrameReader
+from tuner.adapters.processes.exit_codes import ending_in_words
 
 BEAT_S = 1.0  #: so often each end tells the other that it is alive
 SILENT_S = 30.0  #: who has not said so for that long hangs, or is stopped

@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tuner.adapters.fleet.frames import Frame, Told, unpacked
-from tuner.core.fleet import Began, BoxCame, BoxFacts, BoxWent, Ended, Lost, News, Order, Refused, Warned
+from tuner.core.domain.fleet import (
+    Began,
+    BoxCame,
+    BoxFacts,
+    BoxWent,
+    Ended,
+    Lost,
+    News,
+    Order,
+    Refused,
+    Warned,
+)
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.fleet import box_twice
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tuner.adapters.fleet.frames import Frame, frame_bytes, packed
 from tuner.adapters.fleet.launch_process import BEAT_S, FINISH, LENGTH, SILENT_S
-from tuner.core.fleet import News
+from tuner.core.domain.fleet import News
 
 STOOD_STILL_S = 10.0  #: a thread that wanted to look each second and did not for so long was stopped
 SUSPENDED_S = 1.0  #: so much more than awake time went by: the box was suspended

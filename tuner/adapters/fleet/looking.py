@@ -10,8 +10,8 @@ from distributed import Client
 
 from tuner.adapters.fleet.box_worker import FACTS, FINISH_ORDERS
 from tuner.adapters.fleet.ledger import Seen
+from tuner.core.domain.fleet import BoxFacts
 from tuner.core.errors import ConfigError
-from tuner.core.fleet import BoxFacts
 
 
 class Looking:

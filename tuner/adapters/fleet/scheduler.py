@@ -10,8 +10,8 @@ from typing import Any
 
 from distributed import Scheduler
 
-from tuner.core.address import Address
 from tuner.core.errors import ConfigError
+from tuner.core.text.address import Address
 
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Set
 
-from tuner.core.fleet import News
+from tuner.core.domain.fleet import News
 
 
 class VirtualOrder:

@@ -19,13 +19,13 @@ from pathlib import Path
 from resource import struct_rusage as Usage
 from typing import IO
 
-from tuner.adapters.box_times import read_box_times
-from tuner.adapters.exit_codes import ending_in_words
-from tuner.adapters.own_group import running_in_own_group
-from tuner.core.durations import render_duration
+from tuner.adapters.proc.host_times import read_box_times
+from tuner.adapters.processes.exit_codes import ending_in_words
+from tuner.adapters.processes.own_group import running_in_own_group
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.json_text import parse_json
 from tuner.core.lab.experiment import Job
+from tuner.core.text.durations import render_duration
+from tuner.core.text.json_text import parse_json
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last
 _ASK_WAIT_S = 60.0

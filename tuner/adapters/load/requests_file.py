@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.adapters.load.order import Request
 from tuner.core.errors import ConfigError
-from tuner.core.http_request import HttpUrl, check_header, check_method, parse_url, rendered_request
+from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, rendered_request
 
 _KEYS = {"url", "method", "headers", "body", "body_file"}
 _HINT = (

@@ -10,7 +10,7 @@ from tuner.adapters.load.client import Client
 from tuner.adapters.load.order import Order, told_workers
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.load.workers import Peer, Workers
-from tuner.core.connection_spread import n_starved, surplus
+from tuner.core.domain.connection_spread import n_starved, surplus
 
 _EVERY_S = 1.0
 _UNEVEN_EVERY_S = 0.2  #: while connections are opened anew

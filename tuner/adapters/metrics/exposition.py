@@ -15,10 +15,10 @@ from prometheus_client.exposition import choose_encoder
 from tuner.adapters.metrics.families import StudyCollector
 from tuner.adapters.metrics.figures import StudyFigures
 from tuner.adapters.web.server import Request, Respond, Response, plain
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.core.messages.host import metrics_file
-from tuner.core.window import Sample, Window
 
 EVERY_S = 10.0  #: the file, while a launch goes on; node_exporter is asked every 15 s or so
 _OURS = b"# HELP tuner_"  #: how a file of ours begins

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
-from tuner.core.strategy import Answer
-from tuner.core.summary import record_of
-from tuner.core.window import Sample, Window
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Answer
+from tuner.core.domain.window import Sample, Window
+from tuner.core.stats.interval import Estimate
+from tuner.core.windows.summary import record_of
 
 Phase = Literal["starting", "warming-up", "window", "between", "ended"]
 PHASES: tuple[Phase, ...] = ("starting", "warming-up", "window", "between", "ended")

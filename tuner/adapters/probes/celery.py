@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tuner.adapters.job import Job
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
-from tuner.adapters.sweep import RUN_ID
+from tuner.adapters.supervisord.job import Job
+from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.adapters.worker_interpreter import interpreter_of
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.redaction import hidden_in
+from tuner.core.text.redaction import hidden_in
 from tuner.ports import Clock
 
 _PROGRAM = Path(__file__).parent / "helpers" / "celery_counts.py"

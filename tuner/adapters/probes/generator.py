@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tuner.adapters.load.totals import DamagedTotalsError, read_counts
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
 from tuner.ports import Clock
 
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.adapters.exit_codes import ending_in_words
-from tuner.adapters.job import User
-from tuner.adapters.own_group import end_group
-from tuner.adapters.signals import signals_held
-from tuner.core.durations import render_duration
+from tuner.adapters.processes.exit_codes import ending_in_words
+from tuner.adapters.processes.own_group import end_group
+from tuner.adapters.processes.signals import signals_held
+from tuner.adapters.supervisord.job import User
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.json_text import parse_json
+from tuner.core.text.durations import render_duration
+from tuner.core.text.json_text import parse_json
 
 START_S = 60.0  #: to load the user's code, on a box that does other things too
 _LEAVING_S = 5.0  #: after its stdin was closed

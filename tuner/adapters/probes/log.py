@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tuner.adapters.probes.lines import FollowedLog
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
 from tuner.core.messages.probes import log_cut, log_lines_long
 from tuner.ports import Clock
 

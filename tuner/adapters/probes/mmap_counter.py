@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.core.counts import LARGEST_COUNT
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.window import Reading
+from tuner.core.text.counts import LARGEST_COUNT
 from tuner.ports import Clock
 from tuner.probe import counter
 from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from tuner.core.counts import LARGEST_COUNT
+from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.figures import counted
 from tuner.core.messages.probes import count_restarted
-from tuner.core.segments import Segments, joined
-from tuner.core.window import Reading
+from tuner.core.text.counter_segments import Segments, joined
+from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.figures import counted
 from tuner.ports import Clock
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text

@@ -8,14 +8,14 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
-from tuner.adapters.final_answer import FinalResponse
+from tuner.adapters.load.final_answer import FinalResponse
 from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
-from tuner.core.durations import render_duration
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
-from tuner.core.prometheus_text import is_legacy, parse_samples, similar_names
+from tuner.core.text.durations import render_duration
+from tuner.core.text.prometheus_text import is_legacy, parse_samples, similar_names
 from tuner.ports import Clock
 
 LARGEST_BYTES = 8 << 20

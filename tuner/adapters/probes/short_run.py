@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from tuner.adapters.own_group import running_in_own_group
-from tuner.core.durations import render_duration
+from tuner.adapters.processes.own_group import running_in_own_group
 from tuner.core.errors import MeasurementError
+from tuner.core.text.durations import render_duration
 
 _PIPE_BYTES = 1 << 16  #: the most that a pipe holds
 

@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.layout import Layout
 from tuner.ports import Clock
 
 Row = tuple[object, ...]

@@ -13,8 +13,8 @@ from typing import Self
 from urllib.parse import quote
 
 from tuner.adapters.probes.sql import Row
-from tuner.core.durations import render_duration
 from tuner.core.errors import MeasurementError
+from tuner.core.text.durations import render_duration
 
 _LONGEST_VALUE_BYTES = 64 << 20  #: a query may look into such, and gives a number
 _STEPS = 10_000  #: of SQLite's machine, between two looks at the time: some 0.1 ms

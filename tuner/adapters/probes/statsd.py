@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import Literal
 
 from tuner.adapters.probes.polled import one_line
-from tuner.core.counts import LARGEST_COUNT
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
-from tuner.core.layout import Layout
 from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
-from tuner.core.statsd import Passed, StatsdTally
-from tuner.core.window import Reading
+from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.statsd import Passed, StatsdTally
 from tuner.ports import Clock
 
 ADDRESS_VARIABLE = "TUNER_STATSD"  #: HOST:PORT, for the workers

@@ -19,8 +19,8 @@ from tuner.adapters.queues.order import FeedOrder, read_order
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, MessageQueue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, StateWriter
-from tuner.core.backlog import BestRate, wanted_backlog
 from tuner.core.errors import ConfigError, TunerError
+from tuner.core.settings.backlog import BestRate, wanted_backlog
 
 TOP_UP_EVERY_S = 0.25
 FAILED_EXIT = 3

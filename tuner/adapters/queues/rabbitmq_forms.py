@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from tuner.adapters.queues.celery import FOLLOWED
-from tuner.adapters.queues.dramatiq import cut_document
+from tuner.adapters.queues.forms.celery import FOLLOWED
+from tuner.adapters.queues.forms.dramatiq import cut_document
 from tuner.adapters.queues.message import BODY, HOLE, Cut, Message, UnclonableError, cut_json, entry, json_of
 
 PROPERTIES = "properties"  #: the part with AMQP's properties, as JSON; ``headers`` is one of them

@@ -13,10 +13,10 @@ from tuner.adapters.queues.message import BODY, Clone, Cut, Message
 from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
 from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
-from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted
-from tuner.core.json_text import parse_json
+from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.figures import counted
+from tuner.core.text.json_text import parse_json
 
 _LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile
 _GONE_WITHIN_S = 10.0  #: consumers of a service that was stopped

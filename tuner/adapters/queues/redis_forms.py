@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tuner.adapters.queues.arq import Arq
-from tuner.adapters.queues.celery import Celery
-from tuner.adapters.queues.dramatiq import Dramatiq
-from tuner.adapters.queues.huey import Huey
+from tuner.adapters.queues.forms.arq import Arq
+from tuner.adapters.queues.forms.celery import Celery
+from tuner.adapters.queues.forms.dramatiq import Dramatiq
+from tuner.adapters.queues.forms.huey import Huey
+from tuner.adapters.queues.forms.plain_list import PlainList
+from tuner.adapters.queues.forms.plain_stream import PlainStream
+from tuner.adapters.queues.forms.rq import Rq
+from tuner.adapters.queues.forms.saq import Saq
+from tuner.adapters.queues.forms.taskiq import Taskiq
 from tuner.adapters.queues.message import Clone, Cut, Message
-from tuner.adapters.queues.plain_list import PlainList
-from tuner.adapters.queues.plain_stream import PlainStream
 from tuner.adapters.queues.queue import Left
-from tuner.adapters.queues.rq import Rq
-from tuner.adapters.queues.saq import Saq
-from tuner.adapters.queues.taskiq import Taskiq
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -15,9 +15,9 @@ from tuner.adapters.queues.message import Clone, Cut, Message
 from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
 from tuner.adapters.queues.redis_there import Holding, queues_there
-from tuner.core.counts import LARGEST_COUNT
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.figures import counted
+from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -21,8 +21,8 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tuner import __version__
-from tuner.core.address import Address
 from tuner.core.errors import ConfigError
+from tuner.core.text.address import Address
 
 MOST_AT_A_TIME = 16  #: connections; more are told to come again
 LASTS_S = 30.0  #: from connecting to the last byte; whoever takes longer is cut off

@@ -14,8 +14,8 @@ from tuner.config.start_files.dockerfile import Image, Words, read_images, start
 from tuner.config.start_files.dotenv import parse_dotenv, read_text
 from tuner.config.start_files.expansion import interpolated, name_after
 from tuner.config.start_files.started import Source, Started, Variables
-from tuner.core.command_words import split_command
 from tuner.core.errors import ConfigError
+from tuner.core.text.command_words import split_command
 
 _KIND = FileKind("compose file", "docs/from-files.md")
 #: keys that change what a study measures, and are left out

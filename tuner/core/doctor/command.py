@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tuner.core.doctor.finding import UNKNOWN, Finding, doubtful, fine
-from tuner.core.figures import busy_cores, counted, percent
-from tuner.core.validity import FOREIGN_SHARE_RATIO
+from tuner.core.text.figures import busy_cores, counted, percent
+from tuner.core.windows.validity import FOREIGN_SHARE_RATIO
 
 #: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
 _STEADY_GOVERNORS = frozenset({"performance"})

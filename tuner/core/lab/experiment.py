@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Protocol, runtime_checkable
 
-from tuner.core.figures import counted
-from tuner.core.validity import foreign_limit_cores
+from tuner.core.text.figures import counted
+from tuner.core.windows.validity import foreign_limit_cores
 
 GO = "go"  #: what a program of Go needs; every other need is a package of Python
 Value = str | float  #: of a parameter: a name, or a number

@@ -9,18 +9,8 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from tuner.core.lab.experiment import (
-    GO,
-    At,
-    Figure,
-    Finding,
-    Job,
-    Model,
-    ProgramExperiment,
-    Row,
-    Spread,
-)
-from tuner.core.quantiles import student_t_quantile
+from tuner.core.lab.experiment import GO, At, Figure, Finding, Job, Model, ProgramExperiment, Row, Spread
+from tuner.core.stats.quantiles import student_t_quantile
 
 PARAMETER = "python"
 NONE = "none"  #: its value where a program is of Go: such a point is run once, by no interpreter

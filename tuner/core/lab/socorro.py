@@ -8,7 +8,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from tuner.core.figures import counted
+from tuner.core.domain.layout import Layout, grid_of
+from tuner.core.domain.records import WindowRecord
 from tuner.core.lab import socorro_claims
 from tuner.core.lab.experiment import At, Figure, Finding, Model, Row, Run, Spread
 from tuner.core.lab.socorro_runs import (
@@ -29,11 +30,10 @@ from tuner.core.lab.socorro_runs import (
     with_ratios,
 )
 from tuner.core.lab.studied import Simulate, Study
-from tuner.core.layout import Layout, grid_of
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.records import WindowRecord
+from tuner.core.text.figures import counted
 
 _POOL = {
     name: {"options": {"producer_consumer_class": name}} for name in (THREADED, SINGLE)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from tuner.core.domain.layout import Layout
 from tuner.core.lab.experiment import Finding, Row
 from tuner.core.lab.socorro_runs import CORES, FAR, HERE, PUBLISHED, REFERENCE, SINGLE, THREADED, point
 from tuner.core.lab.socorro_seen import (
@@ -22,7 +23,6 @@ from tuner.core.lab.socorro_seen import (
     ratio_told,
 )
 from tuner.core.lab.verdicts import Ratio, both, judged, negated
-from tuner.core.layout import Layout
 
 #: as it was told in words; a test holds them against the publication
 ENOUGH_THREADS = 12  #: beyond them one process gains nothing

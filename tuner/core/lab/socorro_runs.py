@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 from statistics import median
 
 from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.layout import Layout, grid_of
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.lab.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, Run, Spread, is_quiet
 from tuner.core.lab.studied import Simulate
-from tuner.core.layout import Layout, grid_of
 from tuner.core.model.calibration.calibrate import calibrate_alone
 from tuner.core.model.calibration.clocks import clocks_of
 from tuner.core.model.demand import Demands
@@ -18,7 +19,6 @@ from tuner.core.model.network import Prediction
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
 from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
-from tuner.core.records import WARMING_BLOCK, WindowRecord
 
 HERE = "this box"
 CORES = 24  #: of the published box; a test holds it against the publication

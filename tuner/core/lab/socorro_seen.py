@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from tuner.core.domain.layout import Layout
 from tuner.core.lab import verdicts
 from tuner.core.lab.experiment import USABLE_CORES, At, Row, Rows
 from tuner.core.lab.socorro_runs import (
@@ -20,7 +21,6 @@ from tuner.core.lab.socorro_runs import (
     point,
 )
 from tuner.core.lab.verdicts import Ratio
-from tuner.core.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from tuner.core.domain.records import WindowRecord
 from tuner.core.lab.experiment import At, Experiment, Run
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated
-from tuner.core.records import WindowRecord
 
 Simulate = Callable[[Sequence[Scenario]], Sequence[Simulated]]
 

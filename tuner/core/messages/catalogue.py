@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Literal, NamedTuple, ParamSpec
 
-from tuner.core.window import VoidReason
+from tuner.core.domain.window import VoidReason
 
 P = ParamSpec("P")
 Kind = Literal["invalid", "warning"]

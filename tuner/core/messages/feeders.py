@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
+from tuner.core.text.figures import counted
 
 
 @warning(

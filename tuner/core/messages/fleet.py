@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
+from tuner.core.text.figures import counted
 
 
 @warning(

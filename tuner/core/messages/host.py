@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from tuner.core.durations import render_duration
-from tuner.core.figures import percent
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import percent
 
 _MOST_LEFTOVERS = 8
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Literal
 
-from tuner.core.figures import busy_cores, counted, percent
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import invalid_window, with_reasons
+from tuner.core.text.figures import busy_cores, counted, percent
 
 
 @invalid_window(

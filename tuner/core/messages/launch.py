@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tuner.core.durations import render_duration
-from tuner.core.figures import counted, percent
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import counted, percent
 
 _COUNT_ALL_THE_SAME = "its windows count all the same"
 

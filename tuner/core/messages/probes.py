@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning, with_reasons
-from tuner.core.statsd import Passed
+from tuner.core.text.figures import counted
+from tuner.core.text.statsd import Passed
 
 _MOST_NAMES = 5
 

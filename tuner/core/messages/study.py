@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tuner.core.durations import render_duration
-from tuner.core.figures import block_told, counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import block_told, counted
 
 
 @warning(

@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Array, LayoutDemands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve

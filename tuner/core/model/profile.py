@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms
 from tuner.core.model.machine import Machine
+from tuner.core.stats.interval import Estimate
 
 Failure = Literal[
     "dies-at-start",  # a worker ends before all are RUNNING: the launch is lost

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tuner.core.binomial import most_by_chance
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.launch import never_settled, warmup_cut
-from tuner.core.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.stats.binomial import most_by_chance
+from tuner.core.text.figures import counted
 
 #: The share of steady launches that the verdict calls unsettled, rounded up: the mean of the table of false
 #: alarms of bench/warmup.py is 3.7 % for launches of 11 minutes and more (docs/method/warmup.md). Launches

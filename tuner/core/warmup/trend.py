@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import cos, pi, sqrt
 
-from tuner.core.quantiles import student_t_quantile, student_t_tail
+from tuner.core.stats.quantiles import student_t_quantile, student_t_tail
 
 N_COSINES = (16, 5)  #: measure the noise; the fewer, the slower the noise that they see, and the less sure
 FEWEST = 12  #: values; below that there is no telling trend from noise

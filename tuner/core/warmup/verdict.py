@@ -9,7 +9,7 @@ from math import exp, expm1, log
 from statistics import fmean
 from typing import Literal
 
-from tuner.core.figures import counted, percent
+from tuner.core.text.figures import counted, percent
 from tuner.core.warmup.levels import Level, find_levels
 from tuner.core.warmup.mser import BATCH, batch_means
 from tuner.core.warmup.transient import transient_end

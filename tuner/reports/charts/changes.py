@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tuner.core.compared import Compared
-from tuner.core.figures import first_of, percent
-from tuner.core.interval import Estimate
-from tuner.core.two_studies import LayoutChange, is_surely_changed
+from tuner.core.planning.compared import Compared
+from tuner.core.ranking.study_difference import LayoutChange, is_surely_changed
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import first_of, percent
 from tuner.reports.charts.frame import at, diamond, dot, legend, ring, whisker, x_axis
 from tuner.reports.charts.picture import WIDE, Picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
-from tuner.reports.comparison_words import change_told, in_order, percent_told, why_told
+from tuner.reports.comparison.words import change_told, in_order, percent_told, why_told
 
 _ROW = 22.0
 _MOST = 60  #: rows that are drawn

@@ -9,7 +9,7 @@ from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, Picture
 from tuner.reports.charts.scale import scale_for
 from tuner.reports.charts.svg import element, line, tipped
-from tuner.reports.model import items, left_out_sentence, signed
+from tuner.reports.model.model import items, left_out_sentence, signed
 
 _BAND = 0.1
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.reports.charts.colours import amount_colour, ink_on
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, tick_texts
 from tuner.reports.charts.svg import element, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.values import told, unit_of
-from tuner.reports.groups import NAMES
-from tuner.reports.model import items
-from tuner.reports.ranking_words import level_of, value_ranked_by
+from tuner.reports.model.model import items
+from tuner.reports.ranking.groups import NAMES
+from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
 
 _LEFT, _TOP = 46.0, 24.0
 _HIGHEST, _LOWEST = 46.0, 14.0  #: of a cell, px

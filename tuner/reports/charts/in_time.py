@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import compress
 from statistics import fmean
 
-from tuner.core.layout import Layout
-from tuner.core.overview import Overview
-from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
+from tuner.core.ranking.overview import Overview
 from tuner.reports.charts.time_axis import Span, stretches_of
 
 

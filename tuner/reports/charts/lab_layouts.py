@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tuner.core.domain.layout import Layout
 from tuner.core.lab.experiment import At, Outcome, Row
 from tuner.core.lab.studied import StudyExperiment
-from tuner.core.layout import Layout
 from tuner.reports.charts.frame import at, legend
 from tuner.reports.charts.lab_scale import (
     SIGNS,

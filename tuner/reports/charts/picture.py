@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from tuner.reports.charts.svg import USUAL, element, words
-from tuner.reports.visible import in_markup
+from tuner.reports.text.visible import in_markup
 
 WIDE, NARROW = 860, 340  #: px: of a page, of a phone
 

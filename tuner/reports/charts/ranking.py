@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from tuner.core.figures import first_of
-from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.text.figures import first_of
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, whisker, x_axis
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.values import MOST_OF_MEAN, told, unit_of
-from tuner.reports.groups import NAMES, group_name, row_group
-from tuner.reports.model import items
-from tuner.reports.ranking_words import level_of, value_ranked_by
+from tuner.reports.model.model import items
+from tuner.reports.ranking.groups import NAMES, group_name, row_group
+from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
 
 _ROW = 22.0
 _MOST = 40  #: rows that are drawn

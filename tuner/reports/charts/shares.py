@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core.figures import first_of
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share
 from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.text import percent, short
-from tuner.core.overview import Overview
+from tuner.core.ranking.overview import Overview
+from tuner.core.text.figures import first_of
 from tuner.reports.charts import colours
 from tuner.reports.charts.frame import legend
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.svg import SMALL, element, fitting, line, rectangle, tipped, width_of, words
-from tuner.reports.explain import SHARES
+from tuner.reports.model.explain import SHARES
 
 _ROW = 24.0
 _MOST = 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.reports.visible import in_markup, visible
+from tuner.reports.text.visible import in_markup, visible
 
 SMALL, USUAL = 11.0, 12.0  #: sizes of text, px
 _WIDE = set("mwMW@%—")

@@ -9,16 +9,16 @@ from datetime import UTC, datetime
 from math import ceil
 from statistics import fmean
 
-from tuner.core.layout import Layout
-from tuner.core.overview import Overview
-from tuner.core.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.ranking.overview import Overview
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, y_axis, y_labels_width
 from tuner.reports.charts.in_time import InTime, Series, in_time
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import SMALL, element, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.time_axis import TimeAxis, axis_below, time_axis
-from tuner.reports.model import items, signed
+from tuner.reports.model.model import items, signed
 
 _PANEL = 130.0  #: height, px
 _LANE = 20.0

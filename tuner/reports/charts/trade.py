@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
-from tuner.core.overview import Overview
-from tuner.core.pareto import Cost, Front
-from tuner.core.ranking import RankedLayout
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.pareto import Cost, Front
+from tuner.core.ranking.ranking import RankedLayout
+from tuner.core.stats.interval import Estimate
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, x_axis, y_axis, y_labels_width
 from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, line, tipped
 from tuner.reports.charts.values import MOST_OF_MEAN
-from tuner.reports.model import interval, items
-from tuner.reports.ranking_words import level_of
+from tuner.reports.model.model import interval, items
+from tuner.reports.ranking.ranking_words import level_of
 
 _TITLES: dict[Cost, str] = {
     "load": "settled load (tasks)",

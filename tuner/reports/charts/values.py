@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tuner.core.ranking import RankedLayout, Ranking, value_beside
-from tuner.reports.groups import row_group
-from tuner.reports.model import interval, items
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.reports.model.model import interval, items
+from tuner.reports.ranking.groups import row_group
 
 #: at least so much of the largest upper end is shown; an interval that reaches further ends in an arrow
 MOST_OF_MEAN = 1.6
@@ -17,7 +17,7 @@ def unit_of(ranking: Ranking) -> str:
 
 def told(row: RankedLayout, ranking: Ranking) -> str:
     """Layout, value, interval, group: what is told of a mark that is pointed at."""
-    from tuner.reports.ranking_words import level_of
+    from tuner.reports.ranking.ranking_words import level_of
 
     value = value_beside(row, ranking)
     if value.mean is None:

@@ -10,17 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.reports.documents import asciidoc, confluence, html, jira, markdown, rst
-from tuner.reports.documents.blocks import (
-    Block,
-    Bullets,
-    Code,
-    Heading,
-    Note,
-    Paragraph,
-    Picture,
-)
+from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Note, Paragraph, Picture
 from tuner.reports.documents.plain import one_line, shell_line
-from tuner.reports.formats import Table, render_table
+from tuner.reports.text.formats import Table, render_table
 
 __all__ = [
     "PAGE_FORMATS",

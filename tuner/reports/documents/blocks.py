@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuner.reports.formats import Table
+from tuner.reports.text.formats import Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tuner.reports.formats import escape
+from tuner.reports.text.formats import escape
 
 # Where a line begins these make a list, a title or a quotation of it.
 _BEGIN = re.compile(r"^(?:([-#])|([bh])(?=[q1-6]\.))")

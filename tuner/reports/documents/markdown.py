@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from tuner.reports.formats import escape
+from tuner.reports.text.formats import escape
 
 # Where a line begins these make a list or a heading of it.
 _BEGIN = re.compile(r"^(?:([-+#=:])|(\d+)([.)]))")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrated import Calibrated
-    from tuner.core.overview import Overview
-    from tuner.reports.first_screen import Starts
+    from tuner.core.ranking.overview import Overview
     from tuner.reports.page.blocks import Section
+    from tuner.reports.ranking.first_screen import Starts
 
 #: a page that would be larger has no pictures of their own for phones
 FULL_BYTES, SMALL_BYTES = 1_500_000, 300_000
@@ -35,8 +35,8 @@ def render_page(
         live: says what runs, and loads itself anew every few seconds from where it was served.
     """
     from tuner.reports.page.document import LONGEST_NAME, document
-    from tuner.reports.ranking_words import headline
-    from tuner.reports.visible import visible
+    from tuner.reports.ranking.ranking_words import headline
+    from tuner.reports.text.visible import visible
 
     study = overview.study
     sections = _sections(overview, prediction, starts, small=small, live=live)

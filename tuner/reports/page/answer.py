@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.core.figures import counted, percent
-from tuner.core.next_step import NextStep
-from tuner.core.overview import Overview
-from tuner.core.ranking import RankedLayout, Ranking
-from tuner.core.rollout import Rollout
-from tuner.core.simulated import simulated_told
-from tuner.reports.answer import answer_sentence
-from tuner.reports.axis_bests import axis_bests_told
-from tuner.reports.evidence import doubts_told
-from tuner.reports.first_screen import NAME_CURRENT, Starts, gains, how_sure, is_to_act_on, recommendation
-from tuner.reports.groups import SCATTER
-from tuner.reports.limits import limits_told
-from tuner.reports.model import interval, items, load
-from tuner.reports.next_step import command, remarks_on, step_of
+from tuner.core.domain.rollout import Rollout
+from tuner.core.domain.simulated import simulated_told
+from tuner.core.ranking.next_step import NextStep
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.text.figures import counted, percent
+from tuner.reports.model.model import interval, items, load
 from tuner.reports.page.blocks import Block, Code, Facts, Section, Subheading, Text
-from tuner.reports.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
-from tuner.reports.runbook_steps import start_of
-from tuner.reports.ties import not_slower
-from tuner.reports.wider import wider_told
+from tuner.reports.ranking.answer import answer_sentence
+from tuner.reports.ranking.axis_bests import axis_bests_told
+from tuner.reports.ranking.evidence import doubts_told
+from tuner.reports.ranking.first_screen import (
+    NAME_CURRENT,
+    Starts,
+    gains,
+    how_sure,
+    is_to_act_on,
+    recommendation,
+)
+from tuner.reports.ranking.groups import SCATTER
+from tuner.reports.ranking.limits import limits_told
+from tuner.reports.ranking.next_step import command, remarks_on, step_of
+from tuner.reports.ranking.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
+from tuner.reports.ranking.ties import not_slower
+from tuner.reports.ranking.wider import wider_told
+from tuner.reports.runbook.steps import start_of
 
 
 def answer_section(overview: Overview, starts: Starts | None = None, *, live: bool = False) -> Section:

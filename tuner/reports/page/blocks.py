@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from tuner.core.figures import first_of
+from tuner.core.text.figures import first_of
 from tuner.reports.charts.picture import NARROW, WIDE, Picture
-from tuner.reports.formats import Table
+from tuner.reports.text.formats import Table
 
 
 @dataclass(frozen=True, slots=True)

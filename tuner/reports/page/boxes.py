@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from tuner.core.figures import counted
-from tuner.core.overview import Overview
-from tuner.core.records import BoxRecord
-from tuner.reports.boxes import boxes_notes, level_cells
-from tuner.reports.formats import Table
+from tuner.core.domain.records import BoxRecord
+from tuner.core.ranking.overview import Overview
+from tuner.core.text.figures import counted
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, thinned
+from tuner.reports.ranking.boxes import boxes_notes, level_cells
+from tuner.reports.text.formats import Table
 
 _ALWAYS_DIFFERS = frozenset({"host", "boot", "steal_since_boot", "worker_spawn_ms", "cpu_frequency"})
 _MOST_BOXES = 8  #: with a column each, where facts are set side by side

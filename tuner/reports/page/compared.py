@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from tuner.core.overview import Overview
-from tuner.core.pareto import Cost
-from tuner.core.ranking import value_beside
-from tuner.reports.axes import axes_heading, axes_table
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.pareto import Cost
+from tuner.core.ranking.ranking import value_beside
 from tuner.reports.charts.heat_map import heat_map_picture
 from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture
-from tuner.reports.formats import Table
-from tuner.reports.groups import row_group
-from tuner.reports.latency import latency_heading, latency_table
-from tuner.reports.limits import limits_heading, limits_sentences, limits_table
-from tuner.reports.model import interval, items
+from tuner.reports.model.model import interval, items
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
-from tuner.reports.pareto import best_by_throughput, front_heading, front_sentences, front_table
-from tuner.reports.ranking import comparison_told, reading_table
-from tuner.reports.ranking_words import (
-    SETTLED_TOLD,
-    level_of,
-    load_told,
-    noise_found,
-)
+from tuner.reports.ranking.axes import axes_heading, axes_table
+from tuner.reports.ranking.groups import row_group
+from tuner.reports.ranking.latency import latency_heading, latency_table
+from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table
+from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
+from tuner.reports.ranking.ranking import comparison_told, reading_table
+from tuner.reports.ranking.ranking_words import SETTLED_TOLD, level_of, load_told, noise_found
+from tuner.reports.text.formats import Table
 
 _WORDS: dict[Cost, str] = {"load": "settled load", "memory": "memory", "cpu": "CPU"}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tuner.core.compared import Compared
-from tuner.core.figures import percent
+from tuner.core.planning.compared import Compared
+from tuner.core.text.figures import percent
 from tuner.reports.charts.changes import changes_picture
-from tuner.reports.comparison import (
+from tuner.reports.comparison.comparison import (
     FIGURES_TOLD,
     all_simulated_told,
     changes_table,
@@ -13,10 +13,10 @@ from tuner.reports.comparison import (
     figures_table,
     sides_told,
 )
-from tuner.reports.comparison_words import comparison_notes, comparison_sentences
+from tuner.reports.comparison.words import comparison_notes, comparison_sentences
 from tuner.reports.page.blocks import Block, Section, Shown, Text, drawn
 from tuner.reports.page.document import LONGEST_NAME, document
-from tuner.reports.visible import visible
+from tuner.reports.text.visible import visible
 
 
 def render_comparison_page(found: Compared) -> str:

@@ -60,7 +60,7 @@ def rendered(template: str, *, script: str = "", live: bool = False, **shown: ob
     import jinja2
     from markupsafe import Markup
 
-    from tuner.reports.visible import visible
+    from tuner.reports.text.visible import visible
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tuner.reports.page"),

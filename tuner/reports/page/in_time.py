@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import ceil
 
-from tuner.core.figures import counted
-from tuner.core.overview import Overview
-from tuner.core.records import WARMING_BLOCK, WindowRecord
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
+from tuner.core.ranking.overview import Overview
+from tuner.core.text.figures import counted
 from tuner.reports.charts.in_time import Series, in_time
 from tuner.reports.charts.timeline import nothing_counts, timeline_picture
-from tuner.reports.formats import Table
-from tuner.reports.model import items, load, signed
+from tuner.reports.model.model import items, load, signed
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn
+from tuner.reports.text.formats import Table
 
 _MOST_TOLD = 40  #: void windows and failed launches with a row each
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tuner.core.durations import render_duration
-from tuner.core.figures import counted, percent
-from tuner.core.inner_threads import is_of_inner
-from tuner.core.limit_text import render_limit
-from tuner.core.limits import limits_from
-from tuner.core.overview import Overview
-from tuner.core.records import StudyRecord
-from tuner.core.resuming import CONFIG_FILE, STUDY_TYPED
-from tuner.core.simulated import SIMULATED, is_simulated
-from tuner.core.sizes import shown_size
-from tuner.core.stored_config import stored_config, stored_service
+from tuner.core.domain.limits import limits_from
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import CONFIG_FILE, STUDY_TYPED
+from tuner.core.domain.simulated import SIMULATED, is_simulated
+from tuner.core.ranking.overview import Overview
+from tuner.core.settings.limit_text import render_limit
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import counted, percent
+from tuner.core.text.sizes import shown_size
+from tuner.core.text.stored_config import stored_config, stored_service
+from tuner.core.windows.inner_threads import is_of_inner
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, Code, Facts, Section, Text
 

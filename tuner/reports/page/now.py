@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tuner.core.durations import render_duration, render_rest
-from tuner.core.overview import BoxLive, Live
-from tuner.reports.model import items, load
+from tuner.core.ranking.overview import BoxLive, Live
+from tuner.core.text.durations import render_duration, render_rest
+from tuner.reports.model.model import items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 
 _MOST_BOXES = 24  #: with a row each

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tuner.core.model.calibration.calibrated import Calibrated
 from tuner.core.model.diagnosis.text import sentence
-from tuner.core.overview import Overview
+from tuner.core.ranking.overview import Overview
 from tuner.reports.charts.foretold import foretold_picture
 from tuner.reports.charts.shares import shares_picture
-from tuner.reports.explain import (
+from tuner.reports.model.explain import (
     LEGEND,
     explanation_notes,
     explanation_table,
@@ -17,9 +17,9 @@ from tuner.reports.explain import (
     rules_table,
     rules_table_heading,
 )
-from tuner.reports.formats import Table
-from tuner.reports.model import headline, left_out_rows, left_out_sentence
+from tuner.reports.model.model import headline, left_out_rows, left_out_sentence
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
+from tuner.reports.text.formats import Table
 
 _TITLE = "Prediction against measurement"
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError
-from tuner.core.rollout import Rollout
 from tuner.reports.snippets.ansible import ansible
 from tuner.reports.snippets.compose import compose
 from tuner.reports.snippets.env import env

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tuner.core.rollout import PROCESS, Rollout
+from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets.text import comment, limits_told, slug, told
 from tuner.reports.snippets.yaml_text import quoted, quoted_key
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.rollout import Rollout
+from tuner.core.domain.rollout import Rollout
 from tuner.reports.snippets.containers import alike, dollars, on_command, on_signal
 from tuner.reports.snippets.text import comment, limits_told, number_left_out, slug, told
 from tuner.reports.snippets.yaml_text import block, flow, quoted

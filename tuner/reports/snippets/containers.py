@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tuner.core.rollout import Rollout
+from tuner.core.domain.rollout import Rollout
 from tuner.reports.snippets.text import Unfit, overriding, shown
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tuner.core.rollout import Rollout
+from tuner.core.domain.rollout import Rollout
 from tuner.reports.snippets.text import (
     Unfit,
     comment,

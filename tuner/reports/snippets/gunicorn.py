@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.rollout import Rollout
+from tuner.core.domain.rollout import Rollout
 from tuner.reports.snippets.text import Unfit, comment, limits_told, overriding, shown, told
 
 

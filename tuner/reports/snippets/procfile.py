@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from tuner.core.rollout import Rollout, has_number
+from tuner.core.domain.rollout import Rollout, has_number
 from tuner.reports.snippets.text import comment, limits_told, numbered, printable, told
 
 _KILLED_AFTER_S = 5  #: by honcho when the first one has ended, by foreman when they were told to

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner import __version__
-from tuner.core.layout import Layout
-from tuner.core.leader import is_answer, leader
-from tuner.core.ranking import RankedLayout, Ranking
-from tuner.core.records import StudyRecord
-from tuner.reports.answer import answer_sentence
-from tuner.reports.evidence import doubts_told, no_evidence_told
-from tuner.reports.ranking_words import headline, level_of, value_ranked_by, verdict
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.ranking.leader import is_answer, leader
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.reports.ranking.answer import answer_sentence
+from tuner.reports.ranking.evidence import doubts_told, no_evidence_told
+from tuner.reports.ranking.ranking_words import headline, level_of, value_ranked_by, verdict
 
 _LARGE = 1e6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from tuner.core.rollout import PROCESS, Rollout
+from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, slug, told
 
 _NUMBER = "%(process_num)d"

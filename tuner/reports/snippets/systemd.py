@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.rollout import PROCESS, Rollout
+from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets.text import comment, overriding, shown, slug, told
 
 #: what setrlimit calls resources that systemd has a key for

@@ -6,8 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterable
 
+from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.core.errors import ConfigError
-from tuner.core.rollout import PROCESS, Rollout
 
 WIDTH = 110  #: of comments
 

@@ -15,11 +15,11 @@ from math import sqrt
 import numpy as np
 
 from tuner.core.errors import ConfigError
-from tuner.core.figures import counted, percent
 from tuner.core.model.calibration.clocks import Clocks, bin_s
 from tuner.core.model.calibration.per_item import PerItem, by_launch, per_item
 from tuner.core.model.demand import Array
 from tuner.core.model.machine import Machine
+from tuner.core.text.figures import counted, percent
 
 NAMES = ("gil_s", "child_s", "blocked_s", "asleep_s")
 

@@ -8,15 +8,15 @@ from random import Random
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
-from tuner.core.figures import counted
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.simulated import simulated_sentence
 from tuner.core.model.demand import SECONDS, Demands, above_nothing
 from tuner.core.model.prediction.extrapolation import Seen, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.model.profile import Profile
-from tuner.core.simulated import simulated_sentence
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrate import Calibration

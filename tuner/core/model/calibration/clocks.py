@@ -14,11 +14,11 @@ from math import ceil, fsum, log
 from statistics import fmean
 from typing import Literal
 
-from tuner.core.layout import Layout
-from tuner.core.pooled import shape_of
-from tuner.core.records import WARMING_BLOCK, StudyRecord, WindowRecord
-from tuner.core.tally import TOLD, LaunchTally, Sums, added, summed_window
-from tuner.core.window import Sample
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.pooled import shape_of
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.domain.window import Sample
+from tuner.core.windows.launch_sums import TOLD, LaunchTally, Sums, added, summed_window
 
 Source = Literal["kernel", "probe", "service"]
 

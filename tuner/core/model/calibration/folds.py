@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.gauss_newton import bounded_step
 from tuner.core.model.calibration.joint_fit import Compared, Fit, Problem
 from tuner.core.model.demand import Array

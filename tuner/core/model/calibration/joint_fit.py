@@ -18,7 +18,7 @@ from math import hypot, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.alone import Told, told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.gauss_newton import least_squares_near

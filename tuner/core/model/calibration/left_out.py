@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Literal
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.folds import gains_of_terms, log_errors, nearly_without
 from tuner.core.model.calibration.joint_fit import TERMS, Fit, Problem

@@ -27,7 +27,7 @@ from math import fsum, hypot, sqrt
 
 import numpy as np
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.per_item import by_layout, per_item
 from tuner.core.model.demand import Array

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.core.interval import Estimate
 from tuner.core.model.calibration.looks import Looks
 from tuner.core.model.demand import SECONDS, Array, Demands, Terms
+from tuner.core.stats.interval import Estimate
 
 CONFIDENCE = 0.9
 N_DRAWS = 200

@@ -30,9 +30,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tuner.core.connection_spread import STARVED_RATIO
 from tuner.core.defaults import NO_GAIN_RATIO
-from tuner.core.layout import Layout
+from tuner.core.domain.connection_spread import STARVED_RATIO
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
 from tuner.core.model.diagnosis.expected import Expected, expected_of, gil_ratio_of

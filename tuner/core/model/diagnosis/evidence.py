@@ -7,22 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tuner.core.connection_spread import ConnectionSpread
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
-from tuner.core.limit_text import render_amount
-from tuner.core.limits import Verdict
-from tuner.core.load_facts import LoadFacts, load_facts, spread_of_launches
-from tuner.core.masters import has_master
+from tuner.core.domain.connection_spread import ConnectionSpread
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Verdict
+from tuner.core.domain.masters import has_master
+from tuner.core.domain.pooled import event_loop_variants, one_process_variants, pooled_variants, shape_of
+from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
-from tuner.core.pooled import (
-    event_loop_variants,
-    one_process_variants,
-    pooled_variants,
-    shape_of,
-)
-from tuner.core.records import StudyRecord, WindowRecord
-from tuner.core.tally import (
+from tuner.core.settings.limit_text import render_amount
+from tuner.core.text.figures import counted
+from tuner.core.windows.launch_sums import (
     LaunchTally,
     LaunchVoid,
     Sums,
@@ -33,6 +27,7 @@ from tuner.core.tally import (
     tells_workers,
     told_by,
 )
+from tuner.core.windows.load_facts import LoadFacts, load_facts, spread_of_launches
 
 NO_WINDOWS = "This file has no valid window, so the bottlenecks are unknown."
 NO_CLOCKS = (

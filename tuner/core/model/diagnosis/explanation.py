@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.worker_facts import has_gil
 from tuner.core.model.calibration.alone import told_by_1x1
 from tuner.core.model.calibration.clocks import Clocks, clocks_of, clocks_of_counted
 from tuner.core.model.calibration.looks import told_by_looks
@@ -16,8 +18,6 @@ from tuner.core.model.diagnosis.expected import as_counted, measured_demands, wo
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.model.prediction.extrapolation import Seen
-from tuner.core.records import StudyRecord
-from tuner.core.worker_facts import has_gil
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
@@ -115,9 +115,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
             (window for one in seen for window in one.read_windows()), spare_cores=seen[0].spare_cores
         )
         if len({clocks.layout for clocks in all_clocks}) > 1:
-            from tuner.core.model.calibration.calibrate import (
-                calibrate_jointly,  # a fit, which few services need here
-            )
+            from tuner.core.model.calibration.calibrate import calibrate_jointly
             from tuner.core.model.calibration.sampling import Sampling
 
             joint = calibrate_jointly(

@@ -12,13 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import Seen, core_doublings, reasons
 from tuner.core.model.prediction.shapes import Shape
+from tuner.core.text.figures import counted
 
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tuner.core.clients import requests_at_once
-from tuner.core.connection_spread import uneven_ratio
-from tuner.core.figures import counted
+from tuner.core.domain.connection_spread import uneven_ratio
 from tuner.core.messages.feeders import uneven
+from tuner.core.settings.clients import requests_at_once
+from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
     from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, Share, What

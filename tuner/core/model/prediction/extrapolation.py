@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import hypot, log2
 
-from tuner.core.figures import counted
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.machine import Machine
+from tuner.core.text.figures import counted
 
 Point = tuple[float, float]
 #: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %

@@ -11,10 +11,10 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.profile import ProfileMemory
-from tuner.core.quantiles import student_t_quantile
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
 
 Shape = Literal["processes", "threads", "both"]

@@ -22,14 +22,14 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.core.interval import Estimate
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
 from tuner.core.model.prediction.extrapolation import Seen, core_doublings, doublings_outside, reasons
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
+from tuner.core.stats.interval import Estimate
 
 Array = NDArray[np.float64]
 

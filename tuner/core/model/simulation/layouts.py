@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.layout import Layout
 from tuner.core.model.demand import SECONDS, Array, Demands, LayoutDemands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, waking

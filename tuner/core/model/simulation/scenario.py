@@ -2,7 +2,7 @@
 
 A closed network of P x T threads that always have items (or, with a rate of arrivals, an open one). Both
 programs follow the same trajectory for the same seed; the twin is the oracle of the tests, and what is asked
-of many scenarios goes to C (`tuner.adapters.simulator`). Here is what goes in and what comes out; how time
+of many scenarios goes to C (`virtual.simulator`). Here is what goes in and what comes out; how time
 passes is in `events`, what is counted meanwhile in `tally`.
 """
 
@@ -15,7 +15,7 @@ from operator import mul
 
 import numpy as np
 
-from tuner.core.layout import Layout
+from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import NO_TERMS, Demands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.stages import Stage, path_of

@@ -1,0 +1,105 @@
+"""What cores this process may really use: affinity and cgroup quota, not the machine's count."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.adapters.proc.kernel_text import kernel_lines
+from tuner.core.text.figures import counted
+
+
+@dataclass(frozen=True, slots=True)
+class BoxCores:
+    """The cores of a box, as far as they are ours."""
+
+    count: float  #: cores' worth of time; less than the CPUs when a quota says so
+    cpus: frozenset[int]  #: the CPUs we may run on
+    why: str  #: what sets the count, for people
+
+
+def usable_cores(
+    *,
+    affinity: frozenset[int] | None = None,
+    proc: Path = Path("/proc"),
+    cgroup: Path = Path("/sys/fs/cgroup"),
+) -> BoxCores:
+    """The CPUs that affinity and cpusets leave, and the smallest quota of any cgroup above us.
+
+    Args:
+        affinity: None asks the kernel; it already holds cpusets and an outer ``taskset``.
+        proc: where /proc is; its ``self/cgroup`` names our groups.
+        cgroup: where the cgroup hierarchies are mounted.
+    """
+    cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
+    online = (proc / "cpuinfo").read_text(encoding="utf-8", errors="replace").count("processor\t:")
+    count, why = float(len(cpus)), f"{len(cpus)} of {online} CPUs by affinity" if len(cpus) < online else ""
+    for quota, where in _quotas(proc, cgroup):
+        if quota < count:
+            count, why = quota, f"a quota of {counted(quota, 'core')} in cgroup {where}"
+    return BoxCores(count, cpus, why or f"all {len(cpus)} CPUs")
+
+
+def first_cores(n: int) -> frozenset[int]:
+    """The *n* CPUs of lowest number that we may run on; workers may be held to them."""
+    return frozenset(sorted(os.sched_getaffinity(0))[:n])
+
+
+def groups_above(controller: str, *, proc: Path, cgroup: Path) -> Iterator[tuple[int, Path, Path]]:
+    """Our groups that *controller* may limit, each up to its root: the version, the folder, the root's.
+
+    A limit holds for all groups below, so each step up to the root is asked. In a container /proc names the
+    path as the host sees it while the mount shows only our own group: a path that is not there falls back
+    to the root.
+    """
+    for line in kernel_lines(proc / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:  # version 2, alone or beside version 1
+            for root in (cgroup, cgroup / "unified"):
+                yield from ((2, folder, root) for folder in _upwards(root, path))
+        elif controller in controllers.split(","):
+            for root in dict.fromkeys((cgroup / controllers, cgroup / controller)):
+                yield from ((1, folder, root) for folder in _upwards(root, path))
+
+
+def group_name(folder: Path, root: Path) -> str:
+    """The group's path below its root, as systemd and Docker show it."""
+    return "/" if folder == root else f"/{folder.relative_to(root)}"
+
+
+def _quotas(proc: Path, cgroup: Path) -> Iterator[tuple[float, str]]:
+    """Cores' worth of every quota in force, with the group that sets it."""
+    for version, folder, root in groups_above("cpu", proc=proc, cgroup=cgroup):
+        yield from (_quota_v2 if version == 2 else _quota_v1)(folder, root)
+
+
+def _upwards(root: Path, path: str) -> Iterator[Path]:
+    folder = root / path.lstrip("/")
+    if ".." in folder.parts or not folder.is_dir():
+        folder = root
+    while True:
+        yield folder
+        if folder == root:
+            return
+        folder = folder.parent
+
+
+def _quota_v2(folder: Path, root: Path) -> Iterator[tuple[float, str]]:
+    words = _words(folder / "cpu.max")  # "200000 100000" or "max 100000"
+    if len(words) == 2 and words[0] != "max":
+        yield int(words[0]) / int(words[1]), group_name(folder, root)
+
+
+def _quota_v1(folder: Path, root: Path) -> Iterator[tuple[float, str]]:
+    quota, period = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
+    if quota and period and int(quota[0]) > 0:  # -1: none
+        yield int(quota[0]) / int(period[0]), group_name(folder, root)
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="ascii").split()
+    except OSError:  # the root group has no quota; a controller may not be there
+        return []

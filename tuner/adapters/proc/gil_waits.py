@@ -1,0 +1,293 @@
+"""How long threads of Python workers wait for the GIL: told by the address that they wait at.
+
+A thread that wants the GIL waits on a condition variable inside ``_PyRuntime``, the interpreter's one global
+structure. /proc/PID/task/TID/syscall shows that a thread is in futex(2) and at which address, to those who
+may trace the process (root; of the same user, as far as Yama's ptrace_scope lets descendants be traced). So
+a few looks a second, at random moments, tell the time that threads spend in line, without a change to the
+worker and without stopping it. `bench/gil_waits.py` has what that costs and how right it is.
+
+Who waits there wakes up each switch interval, and whenever somebody lets go of the GIL, and then waits for a
+core before he finds it taken: in line all the same, though runnable. So where a process has a line, its
+runnable threads that have no core, but for one that may hold the GIL, count as well. How many have a core is
+what the process's CPU clock says that it used while its threads were looked at. On a box without a free core
+that takes threads for waiters that compute without the GIL; nothing tells them apart.
+
+Not seen: the GIL of a subinterpreter that has one of its own (Python 3.12).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tuner.adapters.proc.process_tree import ProcessTable
+from tuner.adapters.proc.python_gil import GilSeen, gil_seen
+from tuner.adapters.proc.python_runtime import AddressRange, PythonRuntimes
+
+LOOKS_PER_S = 2.0
+MOST_LOOKED_AT = 64  #: threads, 7 us each; they stand for the others
+#: platform.machine() -> number of futex(2)
+FUTEX_CALLS = {"x86_64": 202, "aarch64": 98}
+_WAITS = (0, 9)  #: FUTEX_WAIT, FUTEX_WAIT_BITSET; flags (private, realtime) lie above
+_OPERATION = 0x7F
+_LINE_MEMORY = 0.75  #: weight of the looks before, in how often a process has a line
+_CPU_CLOCK = 2  #: CPUCLOCK_SCHED, of a whole process, in include/linux/posix-timers.h
+_MOST_TRIES = 10  #: to find the interpreter of a process, which may have only begun to load it
+
+_RUNNABLE = (-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class InLine:
+    """Threads that wait for the GIL at one moment."""
+
+    asleep: float = 0.0
+    waking: float = 0.0  #: woken up to ask for it, waiting for a core
+
+
+_NOBODY = InLine()
+
+
+def process_cpu_s(pid: int) -> float:
+    """CPU that all threads of *pid* used, to the nanosecond, up to now. OSError when it is gone."""
+    return time.clock_gettime((~pid << 3) | _CPU_CLOCK)
+
+
+class GilWaits:
+    """Threads of some processes that wait for the GIL, at one moment."""
+
+    def __init__(
+        self,
+        proc: Path,
+        machine: str | None = None,
+        cpu_s: Callable[[int], float] = process_cpu_s,
+        now_s: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """*machine* as platform.machine() has it, and that is the default; of others nothing is told."""
+        self._cpu_s, self._now_s = cpu_s, now_s
+        self._folder, self._proc = proc, str(proc)
+        self._table = ProcessTable(proc)
+        self._runtimes = PythonRuntimes(proc)
+        self._futex = FUTEX_CALLS.get(platform.machine() if machine is None else machine)
+        self._runtime_of: dict[int, AddressRange] = {}
+        self._tries: dict[int, int] = {}
+        self._files: dict[int, dict[int, int]] = {}  # pid -> thread -> its file
+        self._n_threads: dict[int, int] = {}
+        self._items: dict[int, frozenset[int] | None] = {}  # pid -> threads that work on items; None: all
+        self._line_ratio: dict[int, float] = {}  # pid -> how often it had a line, lately
+
+    def close(self) -> None:
+        """Close every file."""
+        self.follow(())
+
+    def follow(
+        self, pids: Iterable[int], items: Callable[[int], frozenset[int] | None] = lambda _pid: None
+    ) -> None:
+        """From now on look at the threads that *pids* have now, and at no others.
+
+        Of a pid *items* gives the threads that work on items, which alone are counted; None: all do.
+        """
+        wanted = set(pids) if self._futex is not None else set()
+        self._items = {pid: items(pid) for pid in wanted}
+        for gone in self._tries.keys() - wanted:
+            self._forget(gone)
+        for pid in wanted - self._runtime_of.keys():
+            self._find_runtime(pid)
+        for pid in sorted(self._runtime_of):
+            self._follow_threads(pid, max(2, MOST_LOOKED_AT // len(self._runtime_of)))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a thread to look at: of a worker that is Python, and that we may trace."""
+        return any(self._files.values())
+
+    def gils(self) -> list[GilSeen]:
+        """The GIL of each process that tells of it, now."""
+        seen = (gil_seen(self._folder, pid, runtime) for pid, runtime in self._runtime_of.items())
+        return [one for one in seen if one is not None]
+
+    def look(self) -> InLine:
+        """Who waits for the GIL now, in all processes together; as many more where not all are looked at."""
+        lines = [self._in_line(pid) for pid, files in list(self._files.items()) if files]
+        n_threads = sum(self._n_threads[pid] for pid, files in self._files.items() if files)
+        ratio = sum(self._n_threads.values()) / n_threads if n_threads else 0.0
+        return InLine(ratio * sum(one.asleep for one in lines), ratio * sum(one.waking for one in lines))
+
+    def _find_runtime(self, pid: int) -> None:
+        tries = self._tries.get(pid, 0)
+        if tries < _MOST_TRIES:
+            self._tries[pid] = tries + 1
+            if (found := self._runtimes.of(pid)) is not None:
+                self._runtime_of[pid] = found
+
+    def _follow_threads(self, pid: int, most: int) -> None:
+        files, threads = self._files.setdefault(pid, {}), self._table.thread_ids(pid)
+        self._n_threads[pid] = len(threads)
+        for gone in files.keys() - set(threads):
+            os.close(files.pop(gone))
+        items = self._items.get(pid) or frozenset()
+        for thread in sorted(threads, key=lambda thread: thread not in items):
+            if thread not in files and len(files) < most and self._n_files() < MOST_LOOKED_AT:
+                self._open(pid, thread)
+
+    def _n_files(self) -> int:
+        return sum(map(len, self._files.values()))
+
+    def _in_line(self, pid: int) -> InLine:
+        """Threads of *pid* that work on items and wait for its GIL; those looked at stand for the others.
+
+        Anybody in line shows that there is one, and any thread may be on a core.
+        """
+        files = self._files[pid]
+        if len(files) < 2:  # who is alone waits for nobody
+            return _NOBODY
+        try:
+            began_s, cpu_before_s = self._now_s(), self._cpu_s(pid)
+            told = {thread: self._call(file) for thread, file in files.items()}
+            elapsed_s, cpu_s = self._now_s() - began_s, self._cpu_s(pid) - cpu_before_s
+        except OSError:  # it has ended, or a thread has
+            self._follow_threads(pid, len(files))
+            return _NOBODY
+        runtime, ratio = self._runtime_of[pid], self._n_threads[pid] / len(files)
+        asleep = {
+            thread for thread, call in told.items() if call and call[0] in _WAITS and call[1] in runtime
+        }
+        runnable = {thread for thread, call in told.items() if call == _RUNNABLE}
+        before = self._line_ratio.get(pid, 0.0)
+        self._line_ratio[pid] = _LINE_MEMORY * before + (1 - _LINE_MEMORY) * bool(asleep)
+        n_on_cores = cpu_s / elapsed_s if elapsed_s > 0 else 1.0
+        n_without = max(0.0, ratio * len(runnable) - max(1.0, n_on_cores))
+        n_waking = n_without * (1.0 if asleep else before)
+        items = self._items.get(pid)
+        if items is None:
+            return InLine(ratio * len(asleep), n_waking)
+        looked_at = items & told.keys()
+        ratio = len(items) / len(looked_at) if looked_at else 0.0
+        of_items = len(runnable & items) / len(runnable) if runnable else 0.0
+        return InLine(ratio * len(asleep & items), of_items * n_waking)
+
+    def _call(self, file: int) -> tuple[int, int] | None:
+        """Operation and address of a thread in futex(2); `_RUNNABLE`; None: it waits elsewhere."""
+        words = os.pread(file, 256, 0).split(b" ", 3)
+        if words[0].startswith(b"running"):
+            return _RUNNABLE
+        if len(words) < 4 or int(words[0]) != self._futex:
+            return None
+        return int(words[2], 16) & _OPERATION, int(words[1], 16)
+
+    def _open(self, pid: int, thread: int) -> None:
+        with suppress(OSError):  # gone, or not ours to trace
+            file = os.open(f"{self._proc}/{pid}/task/{thread}/syscall", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.pread(file, 1, 0)
+            except OSError:
+                os.close(file)
+                raise
+            self._files[pid][thread] = file
+
+    def _forget(self, pid: int) -> None:
+        for file in self._files.pop(pid, {}).values():
+            os.close(file)
+        known: dict[int, Any]
+        for known in (self._runtime_of, self._tries, self._line_ratio, self._n_threads, self._items):
+            known.pop(pid, None)
+
+
+class GilWatch:
+    """Looks at `GilWaits` a few times a second, in a thread of its own, from ``start`` until ``close``."""
+
+    def __init__(self, waits: GilWaits, now_s: Callable[[], float], looks_per_s: float = LOOKS_PER_S) -> None:
+        self._waits, self._now_s, self._every_s = waits, now_s, 1 / looks_per_s
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._random = Random(1)
+        self._asleep_s = self._waking_s = 0.0  #: seconds x threads
+        self._seen: InLine | None = None  #: at the last look
+        self._at_s = 0.0  #: of that look
+        self._is_known = self._has_failed = False
+        self._has_gil: bool | None = None
+        self._n_interpreters = 1
+        self._thread = threading.Thread(target=self._run, name="gil-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._waits.close()
+
+    def follow(
+        self, pids: Iterable[int], items: Callable[[int], frozenset[int] | None] = lambda _pid: None
+    ) -> None:
+        """See `GilWaits.follow`."""
+        with self._lock:
+            self._waits.follow(pids, items)
+            self._is_known = self._is_known or self._waits.is_known
+            self._look_at_gils()
+
+    def has_gil(self) -> bool | None:
+        """Whether a process was seen to have a GIL that is on; None: nobody can tell.
+
+        A GIL that was on once stays on. Where no process tells, threads in line show that there is one.
+        """
+        with self._lock:
+            self._look_at_gils()
+            return self._has_gil
+
+    def n_interpreters(self) -> int:
+        """The most interpreters that a process was seen to have, each with a GIL of its own."""
+        with self._lock:
+            return self._n_interpreters
+
+    def waited_s(self) -> tuple[float, float] | None:
+        """Seconds x threads up to now that waited for the GIL, and the part of it that they were awake.
+
+        None: nobody can tell.
+        """
+        with self._lock:
+            self._advance(self._now_s())
+            if self._has_failed or not self._is_known:
+                return None
+            return self._asleep_s + self._waking_s, self._waking_s
+
+    def look(self) -> None:
+        """Look now; what is seen stands until the next look."""
+        with self._lock:
+            now_s = self._now_s()
+            self._advance(now_s)
+            self._seen, self._at_s = self._waits.look(), now_s
+            if self._seen.asleep and self._has_gil is None:
+                self._has_gil = True
+
+    def _look_at_gils(self) -> None:
+        for seen in self._waits.gils():
+            self._has_gil = self._has_gil or seen.is_on
+            self._n_interpreters = max(self._n_interpreters, seen.n_interpreters)
+
+    def _run(self) -> None:
+        try:
+            while not self._over.wait(self._every_s * self._random.uniform(0.5, 1.5)):
+                self.look()
+        except BaseException:  # its traceback is printed; what was seen is no longer the whole
+            with self._lock:
+                self._has_failed = True
+            raise
+
+    def _advance(self, now_s: float) -> None:
+        if self._seen is not None and now_s > self._at_s:
+            elapsed_s = now_s - self._at_s
+            self._asleep_s += self._seen.asleep * elapsed_s
+            self._waking_s += self._seen.waking * elapsed_s
+            self._at_s = now_s

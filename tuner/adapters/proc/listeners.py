@@ -1,0 +1,113 @@
+"""Who on this box listens where: the processes of servers that a config names by their addresses."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.core.messages.host import backend_found
+from tuner.core.text.backend_address import BackendAddress
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+
+_PEER = struct.Struct("3i")  #: pid, uid and gid, as SO_PEERCRED gives them
+_PATIENCE_S = 1.0
+#: they hand on to a server that listens elsewhere, which nobody finds by the address
+_FORWARDERS = ("docker-proxy", "rootlessport", "ssh", "kubectl", "socat")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A process that listens; 0 and no name where the kernel does not show us whose socket it is."""
+
+    pid: int
+    program: str
+
+
+def listener_at(address: BackendAddress) -> Listener | None:
+    """Who listens at a port of this box; None: nobody. Nobody is connected to."""
+    import psutil  # 40 ms
+
+    for one in psutil.net_connections("tcp"):
+        if one.status == psutil.CONN_LISTEN and one.laddr and address.is_at(one.laddr.ip, one.laddr.port):
+            return Listener(one.pid or 0, _program(one.pid) if one.pid else "")
+    return None
+
+
+class Listeners:
+    """Who listens at *addresses*; each one that is found is told of once, by *warn*.
+
+    Who is not seen is left out: a server in another container, or another user's where we are not root.
+    Neither is this process, nor who started it (a shell that forwards a port), nor init, which listens for
+    services that it starts later.
+    """
+
+    def __init__(self, addresses: Sequence[BackendAddress], warn: Warn) -> None:
+        self._addresses = addresses
+        self._warn = warn
+        self._told: set[tuple[BackendAddress, str]] = set()
+
+    def pids(self) -> frozenset[int]:
+        """Those there are now. Takes some milliseconds, more where a thousand processes run."""
+        spared = _own_line() if self._addresses else frozenset[int]()
+        found = {pid: address for address, pid in self._found() if pid not in spared}
+        for pid, address in found.items():
+            name = _program(pid)
+            if name and (address, name) not in self._told:
+                self._told.add((address, name))
+                self._warn(*backend_found(name, pid, f"{address}", forwards=name in _FORWARDERS))
+        return frozenset(found)
+
+    def _found(self) -> Iterator[tuple[BackendAddress, int]]:
+        ports = [address for address in self._addresses if not address.path]
+        for address in self._addresses:
+            if address.path and (pid := _listening_at_socket(address.path)):
+                yield address, pid
+        if not ports:
+            return
+        import psutil  # 40 ms, and most studies have no such address
+
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and one.pid is not None and one.laddr:
+                for address in ports:
+                    if address.is_at(one.laddr.ip, one.laddr.port):
+                        yield address, one.pid
+
+
+def _listening_at_socket(path: str) -> int | None:
+    """Who listens at the unix socket: its path may be written otherwise in the kernel's table."""
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as asking:
+        asking.settimeout(_PATIENCE_S)
+        try:
+            asking.connect(path)
+            told = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        except (OSError, ValueError):  # nobody listens, or it is no path
+            return None
+    pid: int = _PEER.unpack(told)[0]
+    return pid or None  # 0: it is of another container
+
+
+def _own_line() -> frozenset[int]:
+    """This process, who started it, and so on, and init."""
+    line, pid = {1}, os.getpid()
+    while pid > 1 and pid not in line:
+        line.add(pid)
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:  # it ended meanwhile
+            break
+    return frozenset(line)
+
+
+def _program(pid: int) -> str:
+    """The name of its program, as `top` shows it; empty when it is gone."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return ""
+    return "".join(letter if letter.isprintable() else "?" for letter in name)

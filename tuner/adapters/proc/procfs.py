@@ -1,0 +1,294 @@
+"""Sees the box through /proc while a launch runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from tuner.adapters.proc.computing_threads import ComputingThreads
+from tuner.adapters.proc.container import Container, container_here
+from tuner.adapters.proc.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
+from tuner.adapters.proc.gil_waits import GilWaits, GilWatch
+from tuner.adapters.proc.host_times import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
+from tuner.adapters.proc.item_threads import ItemThreads
+from tuner.adapters.proc.pss import PssReader
+from tuner.adapters.proc.task_states import ActiveTasks, StatesSeen, StateTimes
+from tuner.core.domain.load import LoadAverage
+from tuner.core.domain.window import Reading, Sample, Usage
+from tuner.core.errors import ConfigError
+from tuner.core.messages.host import memory_missed, no_backend, no_memory_figures
+from tuner.ports import Clock, Launch
+
+PSS_SHARE_RATIO = 0.001  #: of one core: what reading PSS may cost within a window
+MISSED_RATIO = 0.05  #: of the processes whose memory was to be read: where more ended before, it is reported
+MISSED_AMONG = 100  #: processes; among fewer chance decides
+FOLLOW_EVERY_S = 5.0  #: how often new threads of the workers are looked for
+
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md, and what is the matter
+
+
+def _warn_on_stderr(slug: str, text: str) -> None:
+    print(f"warning [{slug}]: {text}", file=sys.stderr)  # noqa: T201
+
+
+class ProcSampler:
+    """The sampler of a Linux box, or of a container on one: `container_here` says what differs.
+
+    *backends* are names of programs (``redis-server``) or pids; *found* looks for the pids of others, once
+    a launch is up. *machine* is as platform.machine() has it, and that is the default. How often threads
+    that wait for the GIL are looked for is *gil_looks_per_s*; None: they are not.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        proc: Path = Path("/proc"),
+        cgroup: Path = Path("/sys/fs/cgroup"),
+        backends: Sequence[str] = (),
+        found: Callable[[], frozenset[int]] = frozenset,
+        own_pid: int | None = None,
+        machine: str | None = None,
+        warn: Warn = _warn_on_stderr,
+        gil_looks_per_s: float | None = None,
+    ) -> None:
+        self._clock = clock
+        self._gil_looks_per_s = gil_looks_per_s
+        self._proc = proc
+        self._cgroup = cgroup
+        self._container = container_here(proc, cgroup)
+        self._machine = machine
+        self._backends = tuple(backends)
+        self._found = found
+        self._own_pid = os.getpid() if own_pid is None else own_pid
+        self._warn = warn
+        self._warned: set[str] = set()
+
+    @contextmanager
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[ProcWatch]:
+        """Watch *launch*; some files of /proc stay open within the block."""
+        watch = ProcWatch(
+            self._clock,
+            self._proc,
+            self._machine,
+            launch,
+            ServiceAccount(self._proc, launch, self._cgroup),
+            TunerAccount(self._proc, launch, self._own_pid, extra_pids),
+            BackendAccount(self._proc, self._backends, self._clock, self._found()),
+            self._warn_once,
+            self._container,
+        )
+        try:
+            if self._gil_looks_per_s is not None:
+                watch.watch_gil(self._gil_looks_per_s)
+            yield watch
+        finally:
+            watch.close()
+
+    def _warn_once(self, slug: str, text: str) -> None:
+        if slug not in self._warned:
+            self._warned.add(slug)
+            self._warn(slug, text)
+
+
+class ProcWatch:
+    """The box while one launch runs."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        proc: Path,
+        machine: str | None,
+        launch: Launch,
+        service: ServiceAccount,
+        tuner: TunerAccount,
+        backends: BackendAccount,
+        warn: Warn,
+        container: Container | None = None,
+    ) -> None:
+        self._clock = clock
+        self._container = container
+        self._own_load = LoadAverage(clock.monotonic_s())  #: of a container
+        self._proc, self._machine = proc, machine
+        self._launch = launch
+        self._service = service
+        self._tuner = tuner
+        self._backends = backends
+        self._warn = warn
+        try:
+            self._load = os.open(proc / "loadavg", os.O_RDONLY | os.O_CLOEXEC)
+            self._tasks = ActiveTasks(proc, machine)
+        except OSError as error:
+            hint = "tuner measures on Linux, with /proc mounted."
+            raise ConfigError(f"{proc} cannot be read: {error}", hint=hint) from error
+        if container is not None:
+            self._warn(*container.warning)
+        self._items = ItemThreads(proc)
+        self._computing = ComputingThreads(proc, self._items)
+        self._item_cpu_s = 0.0
+        self._worker_states, self._child_states = StateTimes(), StateTimes()
+        self._gil: GilWatch | None = None
+        self._followed_s = float("-inf")
+        self._before: tuple[float, BoxTimes] | None = None
+        self._box_cpu_s = 0.0
+        self._pss = PssReader(proc, platform.machine() if machine is None else machine)
+        self._next_pss_s = float("-inf")
+        self._n_read = self._n_missed = 0  #: processes whose memory was read, or ended before
+        self._random = Random(1)
+
+    def close(self) -> None:
+        """Close what is kept open, look no more."""
+        os.close(self._load)
+        self._tasks.close()
+        if self._gil is not None:
+            self._gil.close()
+
+    def watch_gil(self, looks_per_s: float) -> None:
+        """From now on look for threads that wait for the GIL."""
+        self._gil = GilWatch(GilWaits(self._proc, self._machine), self._clock.monotonic_s, looks_per_s)
+        self._gil.start()
+
+    def has_gil(self) -> bool | None:
+        """Whether the GIL of a worker was seen to be on; None: nobody can tell."""
+        return None if self._gil is None else self._gil.has_gil()
+
+    def n_interpreters(self) -> int:
+        """The most interpreters that a worker was seen to have, each with a GIL of its own."""
+        return 1 if self._gil is None else self._gil.n_interpreters()
+
+    def sample(self, reading: Reading) -> Sample:
+        """Load and active count now, beside what the probe just read; `ActiveTasks` says what is counted."""
+        if self._tasks.has_lost or reading.at_s - self._followed_s >= FOLLOW_EVERY_S:
+            self._followed_s = reading.at_s
+            pids = self._launch.worker_pids()
+            self._tasks.follow(pids)
+            if self._gil is not None:
+                self._gil.follow(pids, self._items.of)
+        n_active, (load1, load5, load15) = self._look_at_tasks()
+        self._worker_states.look(self._clock.monotonic_s(), self._tasks.followed)
+        return Sample(
+            at_s=reading.at_s,
+            n_done_total=reading.n_done_total,
+            n_failed_total=reading.n_failed_total,
+            load1=load1,
+            load5=load5,
+            load15=load15,
+            n_active=n_active,
+        )
+
+    def _look_at_tasks(self) -> tuple[int, tuple[float, float, float]]:
+        """Active tasks and three load averages: the kernel's, or in a container those of the service."""
+        if self._container is None:
+            load1, load5, load15, tasks, _ = os.pread(self._load, 128, 0).split()
+            n_active = self._tasks.n_active(int(tasks.partition(b"/")[0]))
+            return n_active, (float(load1), float(load5), float(load15))
+        n_active = self._tasks.n_own()
+        self._own_load.advance(self._clock.monotonic_s(), n_active)
+        one, five, fifteen = self._own_load.values
+        return n_active, (round(one, 2), round(five, 2), round(fifteen, 2))
+
+    def _pressure_s(self, resource: str) -> float | None:
+        if self._container is None:
+            return read_pressure_s(self._proc, resource)
+        own = self._container.cgroup
+        return None if own is None else read_cgroup_pressure_s(own, resource)
+
+    def usage(self, *, closing: bool = False) -> Usage:
+        """CPU, memory and pressure now; PSS when *closing*, and else only as often as it is cheap."""
+        at_s, wall_s = self._clock.monotonic_s(), self._clock.wall_s()
+        box = self._look_at_box(at_s)
+        service = self._service.use()
+        is_seen = service.worker_cpu_s_total > 0 or bool(service.workers)
+        items = self._items.look(
+            service.workers,
+            self._launch.shape,
+            masters=service.masters,
+            unseen_cpu_s=service.unseen_cpu_s_total,
+        )
+        computing = self._computing.look(service.workers, self._launch.shape, at_s)
+        if items is not None:
+            item_cpu_s = service.worker_cpu_s_total - items.beside_cpu_s_total
+            self._item_cpu_s = max(self._item_cpu_s, item_cpu_s)  # the two are cut off to ticks apart
+        workers, children = self._worker_states, self._child_states
+        workers.advance(at_s)
+        gil = None if self._gil is None else self._gil.waited_s()
+        children.look(at_s, StatesSeen(service.n_children_in("R"), service.n_children_in("D")))
+        tuner_cpu_s, backend_cpu_s = self._tuner.cpu_s_total(), self._look_at_backends(service)
+        known_cpu_s = service.cpu_s_total + tuner_cpu_s + backend_cpu_s
+        # then the box used what we know of, and nothing is said of others: a part of the CPUs would be wrong
+        is_blind = self._container is not None and bool(self._container.strangers_hidden)
+        # None: no worker was ever seen, because there is none, or it is hidden from us
+        return Usage(
+            at_s=at_s,
+            wall_s=wall_s,
+            service_cpu_s_total=service.cpu_s_total,
+            tuner_cpu_s_total=tuner_cpu_s,
+            backend_cpu_s_total=backend_cpu_s,
+            box_cpu_s_total=known_cpu_s if is_blind else self._box_cpu_s,
+            steal_s_total=0.0 if is_blind else box.steal_s,
+            n_context_switches_total=box.n_context_switches,
+            n_processes=len(service.workers),
+            n_threads=service.n_threads,
+            n_threads_most=service.n_threads_most,
+            cpu_pressure_s_total=self._pressure_s("cpu"),
+            memory_pressure_s_total=self._pressure_s("memory"),
+            io_pressure_s_total=self._pressure_s("io"),
+            worker_cpu_s_total=service.worker_cpu_s_total if is_seen else None,
+            child_cpu_s_total=service.child_cpu_s_total if is_seen else None,
+            run_delay_s_total=None if items is None else items.run_delay_s_total,
+            running_s_total=workers.running_s if is_seen else None,
+            blocked_s_total=workers.blocked_s if is_seen else None,
+            child_running_s_total=children.running_s if is_seen else None,
+            child_blocked_s_total=children.blocked_s if is_seen else None,
+            spawning_s_total=workers.spawning_s if is_seen else None,
+            gil_waiting_s_total=None if gil is None else gil[0],
+            gil_waking_s_total=None if gil is None else gil[1],
+            item_cpu_s_total=None if items is None or not is_seen else self._item_cpu_s,
+            master_cpu_s_total=service.master_cpu_s_total if is_seen else None,
+            beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
+            computing=computing,
+            pss_bytes=self._pss_bytes() if closing or at_s >= self._next_pss_s else None,
+        )
+
+    def _look_at_box(self, at_s: float) -> BoxTimes:
+        """What was neither idle nor stolen since the last look was used."""
+        box = read_box_times(self._proc, None if self._container is None else self._container.cpus)
+        if self._before is not None:
+            before_s, before = self._before
+            unused_s = (box.idle_s - before.idle_s) + (box.steal_s - before.steal_s)
+            self._box_cpu_s += max(0.0, (at_s - before_s) * box.n_cpus - unused_s)
+        self._before = at_s, box
+        return box
+
+    def _look_at_backends(self, service: ServiceUse) -> float:
+        total_s = self._backends.cpu_s_total(service.members)
+        for name in self._backends.missing():
+            self._warn(*no_backend(name))
+        return total_s
+
+    def _pss_bytes(self) -> int | None:
+        """Taken last: at the end of a window its cost then falls outside.
+
+        Within one it is taken at random moments, so that no rhythm of the service's (a child for each item,
+        a worker that is replaced) meets them.
+        """
+        began_s = time.thread_time()
+        seen = self._pss.read(self._service.members)
+        cost_s = time.thread_time() - began_s
+        wait_s = self._random.uniform(0.5, 1.5) * cost_s / PSS_SHARE_RATIO
+        self._next_pss_s = self._clock.monotonic_s() + wait_s
+        if seen is None:
+            self._warn(*no_memory_figures())
+            return None
+        self._n_read += seen.n_read
+        self._n_missed += seen.n_missed
+        n_all = self._n_read + self._n_missed
+        if n_all >= MISSED_AMONG and self._n_missed > MISSED_RATIO * n_all:
+            self._warn(*memory_missed(self._n_missed / n_all))
+        return seen.pss_bytes

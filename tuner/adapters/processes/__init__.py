@@ -1,0 +1,1 @@
+"""Programs that tuner runs itself: process groups, signals, exit codes, logs."""

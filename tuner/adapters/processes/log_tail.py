@@ -1,0 +1,90 @@
+"""The end of a log that may be gigabytes long, binary, or still being written."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tuner.core.text.redaction import redacted, secrets_of, without
+
+_BEGINNING_BYTES = 1 << 20
+_READ_BYTES = 1 << 16
+_LONGEST_LINE_BYTES = 1 << 20
+_LOOKED_AT_CHARACTERS = 4096  #: of a line, for what looks like a secret: far more than are shown
+_LINE_CHARACTERS = 200
+_TRACEBACK = "Traceback (most recent call last):"
+#: the line that ends a traceback; what loggers write there otherwise begins with a level
+_EXCEPTION = re.compile(r"(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)[A-Za-z_][\w.]*(?:: .*)?$", re.DOTALL)
+#: how programs end others, and themselves: the reason is another one
+_ENDINGS = re.compile(r"(?:[\w.]+\.)?(?:SystemExit|KeyboardInterrupt|CancelledError|HaltServer)\b")
+
+
+def beginning_of(path: Path) -> str:
+    """The first MB of a log; empty without one. It is looked through, never shown: secrets are in it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_BEGINNING_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def last_lines(
+    path: Path, n_lines: int = 5, *, environment: Mapping[str, str] | None = None, command: Sequence[str] = ()
+) -> list[str]:
+    """The last *n_lines* that say something, printable and cut to 200 characters; empty without a log.
+
+    The exception of the last traceback comes first, where the program has logged its own shutdown since.
+
+    They are shown and kept, so secrets are hidden: what looks like one, those of tuner's environment and
+    those of the *command* and of the *environment* that the program had beside it.
+    """
+    try:
+        text = _end_of(path)
+    except OSError:
+        return []
+    # as they were written: a secret may have several lines, or characters that nobody can print
+    text = without(text, secrets_of({**os.environ, **(environment or {})}, command))
+    lines = (line.strip("\0")[:_LOOKED_AT_CHARACTERS] for line in text.split("\n"))
+    said = [line for line in map(_printable, lines) if line]
+    last, at = said[-n_lines:], _exception(said)
+    if at is not None and at < len(said) - 1:
+        last = said[at:] if at >= len(said) - n_lines else [said[at], "...", said[-1]]
+    return [str(redacted(line.strip()))[:_LINE_CHARACTERS] for line in last]
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in line).rstrip()
+
+
+def _exception(lines: Sequence[str]) -> int | None:
+    """Return the index of the line that names the last exception; None: there is no traceback."""
+    found, is_within = None, False
+    for at, line in enumerate(lines):
+        if line.startswith(_TRACEBACK):
+            is_within = True
+        elif is_within and _EXCEPTION.match(line):  # in between, other processes may log
+            is_within = False
+            if not _ENDINGS.match(line):
+                found = at
+    return found
+
+
+def _end_of(path: Path) -> str:
+    """The last whole lines: half a line may hold half a secret, which nobody would know."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        n_bytes = _READ_BYTES
+        while True:
+            before = max(0, size - n_bytes)
+            file.seek(before)
+            text = file.read(size - before).decode("utf-8", "replace")
+            if not before:
+                return text
+            whole = text.partition("\n")[2]
+            if whole.strip():
+                return whole
+            if n_bytes >= _LONGEST_LINE_BYTES:
+                return f"(a line of more than {_LONGEST_LINE_BYTES >> 20} MiB)"
+            n_bytes *= 2

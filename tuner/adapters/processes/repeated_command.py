@@ -1,0 +1,155 @@
+"""A command of the user's that is run again and again beside a launch, and asked whether to go on."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tuner.adapters.processes.exit_codes import ending_in_words
+from tuner.adapters.processes.log_bound import bound_open
+from tuner.adapters.processes.own_group import end_group
+from tuner.adapters.processes.signals import signals_held
+from tuner.core.errors import ConfigError
+from tuner.core.settings.safety_limits import Answer
+from tuner.core.text.durations import render_duration
+from tuner.ports import Clock
+
+_MOST_OUTPUT_BYTES = 4096
+_SHOWN = 200
+
+
+class RepeatedCommand:
+    """Runs *command* (no shell) every *every_s*, one run at a time; facts are ``TUNER_...`` variables.
+
+    Args:
+        command: exits with 0 to go on; the last line it prints is told if it does not.
+        timeout_s: then it is killed, which is no better than another exit code.
+
+    Raises:
+        ConfigError: there is no such command.
+    """
+
+    def __init__(self, clock: Clock, command: Sequence[str], every_s: float, timeout_s: float) -> None:
+        program = shutil.which(command[0])
+        if program is None:
+            raise ConfigError(
+                f"the command of the safety limits, {command[0]}, is missing or not executable",
+                hint="Name a program on the PATH, or its full path.",
+            )
+        self._program = str(Path(program).absolute())
+        self._clock = clock
+        self._command = tuple(command)
+        self._every_s, self._timeout_s = every_s, timeout_s
+
+    @contextmanager
+    def asking(self, facts: Mapping[str, str]) -> Iterator[AskedCommand]:
+        """Ask within the ``with`` block; a run that goes on after it is killed."""
+        told = {**os.environ, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
+        with tempfile.TemporaryFile() as output:
+            fcntl.fcntl(output, fcntl.F_SETFL, fcntl.fcntl(output, fcntl.F_GETFL) | os.O_APPEND)
+            asked = AskedCommand(self, told, output)
+            try:
+                yield asked
+            finally:
+                asked.close()
+
+    def begin(
+        self, environment: Mapping[str, str], output: IO[bytes]
+    ) -> tuple[subprocess.Popen[bytes] | None, str]:
+        """Start a run; no process and why, when that fails.
+
+        Its output goes to a file: a child that it leaves in the background might hold a pipe for ever. Of one
+        that prints without end the end is kept.
+        """
+        output.seek(0)
+        output.truncate()
+        try:
+            return subprocess.Popen(
+                self._command,
+                executable=self._program,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(environment),
+                process_group=0,
+            ), ""
+        except OSError as error:
+            return None, f"{self._command[0]} cannot be run: {error.strerror}"
+
+    def now_s(self) -> float:
+        """The time that answers carry."""
+        return self._clock.monotonic_s()
+
+    def is_due(self, began_s: float) -> bool:
+        """Whether the next run may begin, the last one having begun at *began_s*."""
+        return self.now_s() >= began_s + self._every_s
+
+    def is_late(self, began_s: float) -> bool:
+        """Whether a run has had its time."""
+        return self.now_s() >= began_s + self._timeout_s
+
+    def too_late(self) -> str:
+        """What to say of a run that had to be killed."""
+        return f"{self._command[0]} did not end within {render_duration(self._timeout_s)}"
+
+    def refusal(self, code: int, output: IO[bytes]) -> str | None:
+        """What a run that ended with *code* says; None: go on."""
+        if code == 0:
+            return None
+        how = ending_in_words(code, ended="ended")
+        said = _last_line(output)
+        return f"{self._command[0]} {how}: {said}" if said else f"{self._command[0]} {how}"
+
+
+class AskedCommand:
+    """The runs of one launch. Each call of `answer` looks after them, and never waits."""
+
+    def __init__(self, command: RepeatedCommand, environment: Mapping[str, str], output: IO[bytes]) -> None:
+        self._command, self._environment, self._output = command, environment, output
+        self._process: subprocess.Popen[bytes] | None = None
+        self._began_s = float("-inf")
+        self._answer: Answer | None = None
+
+    def answer(self) -> Answer | None:
+        """The latest one; None: no run has ended yet."""
+        command = self._command
+        bound_open(self._output.fileno())
+        if self._process is not None:
+            code = self._process.poll()
+            if code is not None:
+                self._process = None
+                self._end(command.refusal(code, self._output))
+            elif command.is_late(self._began_s):
+                self.close()
+                self._end(command.too_late())
+        elif command.is_due(self._began_s):
+            self._began_s = command.now_s()
+            with signals_held():
+                self._process, problem = command.begin(self._environment, self._output)
+            if self._process is None:
+                self._end(problem)
+        return self._answer
+
+    def close(self) -> None:
+        """Kill a run that goes on, with what it started, and reap it."""
+        process, self._process = self._process, None
+        if process is not None:
+            end_group(process)
+
+    def _end(self, refusal: str | None) -> None:
+        self._answer = Answer(self._began_s, self._command.now_s(), refusal)
+
+
+def _last_line(output: IO[bytes]) -> str:
+    size = output.seek(0, os.SEEK_END)
+    output.seek(max(0, size - _MOST_OUTPUT_BYTES))
+    lines = output.read().decode("utf-8", "replace").split("\n")
+    said = [" ".join(line.split()) for line in lines if line.strip()]
+    return said[-1][-_SHOWN:] if said else ""

@@ -1,0 +1,1 @@
+"""How each library writes its messages into Redis."""

@@ -1,0 +1,71 @@
+"""arq's jobs: ids in a sorted set until they are done, a pickle for each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.redis_parts import members_of
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, spread
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_KEPT_MS = 86_400_000  #: as its ``expires_extra_ms``
+_KEYS = ("job", "retry", "in-progress", "result")  #: what it keeps of a job, by id
+
+
+class Arq:
+    """In the set, and so not counted, until a job is done; what is in hand looks as what waits."""
+
+    name = "arq"
+    default_queue = "arq:queue"
+    counts: Literal["started", "finished"] = "finished"
+    tells_in_hand = False
+
+    def keys(self, queue: str) -> list[str]:
+        """The queue's name is its key."""
+        return [queue]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether a job waits."""
+        return client.type(queue) == b"zset"
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those that wait or are worked on."""
+        with client.pipeline(transaction=False) as pipe:
+            for place in spread(int(client.zcard(queue)), n_most):
+                pipe.zrange(queue, place, place)
+            ids = [found[0] for found in pipe.execute() if found]
+        jobs: list[Any] = client.mget([b"arq:job:" + job_id for job_id in ids]) if ids else []
+        return [{BODY: job} for job in jobs if job is not None]
+
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
+        """It has no id but its name in the set."""
+        return Cut({BODY: (message[BODY],)})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """As its ``enqueue_job``, due now."""
+        for new_id, parts in clones:
+            pipe.psetex(b"arq:job:" + new_id, _KEPT_MS, parts[BODY])
+        now_ms = int(time.time() * 1000)
+        pipe.zadd(queue, {new_id: now_ms for new_id, _ in clones})
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """Its length."""
+        pipe.zcard(queue)
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """All that is not done."""
+        return Left(answers[0], 0)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """What is not done, with all that is kept of it."""
+        for ids in members_of(client, queue, tag):
+            with client.pipeline(transaction=True) as pipe:
+                pipe.zrem(queue, *ids)
+                pipe.unlink(*(f"arq:{kept}:".encode() + job_id for kept in _KEYS for job_id in ids))
+                pipe.execute()

@@ -1,0 +1,110 @@
+"""dramatiq's messages on Redis: ids in a list, JSON in a hash until it is acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.redis_parts import remove_entries, remove_members, sift_ids
+from tuner.adapters.queues.message import (
+    BODY,
+    HOLE,
+    STAMP,
+    Clone,
+    Cut,
+    Message,
+    UnclonableError,
+    cut_json,
+    entry,
+    json_of,
+    spread,
+)
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_NAMESPACE = "dramatiq"
+_FOLLOWED = ("pipe_target", "group_callbacks", "group_completion_uuid")
+
+
+def cut_document(message: Message, queue: str) -> dict[str, Any]:
+    """The body with a hole for its id, sent now to *queue*; UnclonableError when there can be no clone."""
+    document = json_of(message)
+    options = entry(document, "options")
+    if not isinstance(document.get("message_id"), str):
+        raise UnclonableError("has no message_id")
+    if any(options.get(name) for name in _FOLLOWED):
+        raise UnclonableError("sends further messages when it is done (pipeline, group)")
+    document["message_id"] = HOLE
+    document["message_timestamp"] = STAMP
+    document["queue_name"] = queue
+    return document
+
+
+class Dramatiq:
+    """Acknowledged, and so counted, as an item ends; one that is to be retried stays in the delay queue."""
+
+    name = "dramatiq"
+    default_queue = "default"
+    counts: Literal["started", "finished"] = "finished"
+    tells_in_hand = True
+
+    def keys(self, queue: str) -> list[str]:
+        """Of ids that wait."""
+        return [f"{_NAMESPACE}:{queue}"]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether a message of this form waits."""
+        return bool(client.hlen(f"{_NAMESPACE}:{queue}.msgs"))
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those that wait; of those that were taken meanwhile, none."""
+        key = f"{_NAMESPACE}:{queue}"
+        with client.pipeline(transaction=False) as pipe:
+            for place in spread(int(client.llen(key)), n_most):
+                pipe.lindex(key, place)
+            ids = [found for found in pipe.execute() if found is not None]
+        bodies: list[Any] = client.hmget(f"{key}.msgs", ids) if ids else []
+        return [{BODY: body} for body in bodies if body is not None]
+
+    def cut(self, message: Message, queue: str) -> Cut:
+        """Its ids are the message's and Redis's; it is sent now, to *queue*: old ones may be passed over."""
+        document = cut_document(message, queue)
+        document["options"]["redis_message_id"] = HOLE
+        return cut_json(document)
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """As its ``enqueue``."""
+        key = f"{_NAMESPACE}:{queue}"
+        pipe.hset(f"{key}.msgs", mapping={new_id: parts[BODY] for new_id, parts in clones})
+        pipe.rpush(key, *(new_id for new_id, _ in clones))
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """Lengths, of the delay queue and of the dead too."""
+        key = f"{_NAMESPACE}:{queue}"
+        pipe.llen(key)
+        pipe.hlen(f"{key}.msgs")
+        pipe.hlen(f"{key}.DQ.msgs")
+        pipe.zcard(f"{key}.XQ")
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """In hand is what is kept and does not wait."""
+        ready, kept, delayed, dead = answers
+        return Left(ready, kept + delayed - ready, dead)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """A retry has an id of its own in Redis: ours is what has our id within."""
+        key = f"{_NAMESPACE}:{queue}"
+        for one in (key, f"{key}.DQ"):
+            remove_entries(client, f"{one}.msgs", tag)
+            sift_ids(client, one, f"{one}.msgs")
+        dead = remove_entries(client, f"{key}.XQ.msgs", tag)
+        if dead:
+            client.zrem(f"{key}.XQ", *dead)
+        workers: list[Any] = client.zrange(f"{_NAMESPACE}:__heartbeats__", 0, -1)
+        for worker in workers:
+            for name in (queue, f"{queue}.DQ"):
+                taken = f"{_NAMESPACE}:__acks__.{worker.decode()}.{name}"
+                remove_members(client, taken, tag, sorted_set=False)

@@ -1,0 +1,120 @@
+"""huey's messages in a list of Redis: a pickle each, looked into without running any of it."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.redis_parts import remove_members, sampled_lists, sift_list
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_ID_BYTES = 36  #: of a UUID as text; a clone's id has to be as long, or the pickle would not fit
+#: places in its Message: when it is due; on_complete, on_error, chord_config; expires, expires_resolved
+_ETA, _FOLLOWED, _EXPIRES = 2, (8, 9, 13), (10, 11)
+
+
+class Huey:
+    """Gone from the list, and so counted, as a worker takes it."""
+
+    name = "huey"
+    default_queue = "huey"
+    counts: Literal["started", "finished"] = "started"
+    tells_in_hand = True  # all of it is gone
+
+    def keys(self, queue: str) -> list[str]:
+        """It leaves out of a name what is no letter, digit or _."""
+        return [f"huey.redis.{re.sub('[^A-Za-z0-9_]', '', queue)}"]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether a message waits."""
+        return client.type(self.keys(queue)[0]) == b"list"
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those that wait."""
+        return sampled_lists(client, self.keys(queue), n_most)
+
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
+        """Its id is the task's, and the pickle's first field."""
+        body = message[BODY]
+        told = _told(body)
+        task_id = told[0] if told else None
+        if not isinstance(task_id, str) or len(task_id.encode()) != _ID_BYTES:
+            raise UnclonableError(f"has an id that is not {_ID_BYTES} characters long")
+        if any(place < len(told) and told[place] is not None for place in _FOLLOWED):
+            raise UnclonableError("sends further messages when it is done (pipeline, chord)")
+        if any(place < len(told) and told[place] is not None for place in _EXPIRES):
+            raise UnclonableError("is dropped when it is old (expires)")
+        if len(told) > _ETA and told[_ETA] is not None:
+            raise UnclonableError("waits for its time (eta)")
+        before, found, after = body.partition(task_id.encode())  # it is the first field
+        if not found:
+            raise UnclonableError("does not hold its id as text")
+        return Cut({BODY: (before, after)})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """As its ``enqueue``."""
+        pipe.lpush(self.keys(queue)[0], *(parts[BODY] for _, parts in clones))
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """Its length."""
+        pipe.llen(self.keys(queue)[0])
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """Nothing is known of what is in hand."""
+        return Left(answers[0], 0)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """What waits, and what is to be tried again later."""
+        (key,) = self.keys(queue)
+        sift_list(client, key, tag)
+        remove_members(client, key.replace("huey.redis.", "huey.schedule.", 1), tag)
+
+
+class _Inert(tuple):  # type: ignore[type-arg]  # of anything
+    """Stands for whatever class a pickle names: keeps what it would be made of, and runs nothing."""
+
+    def __new__(cls, *parts: Any, **_: Any) -> _Inert:
+        return super().__new__(cls, parts)
+
+    def __call__(self, *parts: Any, **_: Any) -> _Inert:
+        """It may stand for a function."""
+        return _Inert(*parts)
+
+    def __setstate__(self, state: Any) -> None:
+        """Forget it."""
+
+    def append(self, _: Any) -> None:
+        """Forget it."""
+
+    def extend(self, _: Any) -> None:
+        """Forget it."""
+
+    def __setitem__(self, _: Any, __: Any) -> None:
+        """Forget it."""
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ARG002  # none is imported
+        return _Inert
+
+    def persistent_load(self, _: Any) -> Any:
+        return None
+
+
+def _told(body: bytes) -> tuple[Any, ...]:
+    """The fields of huey's Message."""
+    try:
+        found = _Reader(io.BytesIO(body)).load()
+    except Exception as error:  # a damaged pickle raises whatever it meets
+        raise UnclonableError("is no pickle of huey's (compressed or signed, perhaps)") from error
+    if not isinstance(found, _Inert):
+        raise UnclonableError("is no message of huey's")
+    return tuple(found)

@@ -1,0 +1,93 @@
+"""Messages of nobody's library in a list of Redis: what an own worker takes with BRPOP, BLPOP or BLMOVE.
+
+Such a message has no id of its own. A clone is marked by blanks and tabs after its end, which readers of JSON
+and of pickles pass over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.redis_parts import sampled_lists, sift_list
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_BITS = bytes.maketrans(b"01", b" \t")
+_PICKLES = tuple(bytes([0x80, version]) for version in (2, 3, 4, 5))
+
+
+class MarkedCut(Cut):
+    """A message with its clone's id behind it, in blanks."""
+
+    def clone(self, new_id: bytes) -> dict[str, bytes]:
+        """The message, marked."""
+        return {BODY: self.pieces[BODY][0] + blanks(new_id)}
+
+
+def blanks(new_id: bytes) -> bytes:
+    """The id, or the beginning of one, as blanks and tabs: four for each of its digits."""
+    digits = new_id.replace(b"-", b"").decode()
+    return "".join(f"{int(digit, 16):04b}" for digit in digits).encode().translate(_BITS)
+
+
+class PlainList:
+    """Gone from the list, and so counted, as a worker takes it."""
+
+    name = "list"
+    default_queue = ""  #: nobody's
+    counts: Literal["started", "finished"] = "started"
+    tells_in_hand = True  # all of it is gone
+
+    def keys(self, queue: str) -> list[str]:
+        """The queue's name is its key."""
+        return [queue]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether anything waits in a list of that name."""
+        return bool(queue) and client.type(queue) == b"list"
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those that wait."""
+        return sampled_lists(client, [queue], n_most)
+
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
+        """As it is; UnclonableError where nothing may follow its end."""
+        body = message[BODY].rstrip(b" \t")
+        if not (body.startswith(_PICKLES) and body.endswith(b".")):
+            _check_json(body)
+        return MarkedCut({BODY: (body,)})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """At the left, as most producers do; the other end would do as well."""
+        pipe.lpush(queue, *(parts[BODY] for _, parts in clones))
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """Its length."""
+        pipe.llen(queue)
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """Nothing is known of what is in hand."""
+        return Left(answers[0], 0)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """What waits."""
+        sift_list(client, queue, blanks(tag))
+
+
+def _check_json(body: bytes) -> None:
+    """An object, a list or a string: a bare number may be read as it is, blanks included."""
+    try:
+        is_marked = isinstance(json.loads(body), dict | list | str)
+    except (ValueError, RecursionError):
+        is_marked = False
+    if not is_marked:
+        raise UnclonableError(
+            "is neither a JSON object, list or string nor a pickle, so that tuner could not mark its clones"
+            " (feed it with a command of your own: feeder: {kind: command})"
+        )

@@ -1,0 +1,88 @@
+"""RQ's jobs: ids in a list, a hash for each job, registries of what was begun and what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.redis_parts import remove_members, scanned, sift_list
+from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_TIED = ("dependency_ids", "dependency_id", "group_id", "repeats_left")
+_TELLING = ("webhooks", "rate_limit_key")  #: whom it tells, and whose turn it gives on, when it is done
+_REGISTRIES = ("wip", "finished", "failed", "scheduled", "deferred", "canceled")
+
+
+class Rq:
+    """Counted as a job ends: from its start until then it is in the registry of begun ones."""
+
+    name = "rq"
+    default_queue = "default"
+    counts: Literal["started", "finished"] = "finished"
+    tells_in_hand = True
+
+    def keys(self, queue: str) -> list[str]:
+        """Of ids that wait, and of those that a worker is about to begin."""
+        return [f"rq:queue:{queue}", f"rq:queue:{queue}:intermediate"]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether a job waits."""
+        return bool(client.llen(f"rq:queue:{queue}"))
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those that wait; of those that went meanwhile, none."""
+        key = f"rq:queue:{queue}"
+        with client.pipeline(transaction=False) as pipe:
+            for place in spread(int(client.llen(key)), n_most):
+                pipe.lindex(key, place)
+            ids = [found for found in pipe.execute() if found is not None]
+            for job_id in ids:
+                pipe.hgetall(b"rq:job:" + job_id)
+            jobs = pipe.execute() if ids else []
+        return [{name.decode(): value for name, value in job.items()} for job in jobs if job]
+
+    def cut(self, message: Message, queue: str) -> Cut:
+        """It has no id but the name of its hash."""
+        if "data" not in message:
+            raise UnclonableError("is no job")
+        if any(message.get(name) for name in _TIED):
+            raise UnclonableError("depends on other jobs, or is to be repeated")
+        if any(message.get(name) for name in _TELLING):
+            raise UnclonableError("notifies other programs when it is done (webhooks, rate limit)")
+        told = {**message, "origin": queue.encode(), "status": b"queued"}
+        return Cut({name: (value,) for name, value in told.items()})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """As its ``enqueue``."""
+        for new_id, parts in clones:
+            fields: dict[Any, Any] = {**parts}
+            pipe.hset(b"rq:job:" + new_id, mapping=fields)
+        pipe.rpush(f"rq:queue:{queue}", *(new_id for new_id, _ in clones))
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """A length, and who is in hand: for a moment a job is in both lists of these."""
+        waiting, about_to_begin = self.keys(queue)
+        pipe.llen(waiting)
+        pipe.lrange(about_to_begin, 0, -1)
+        pipe.zrange(f"rq:wip:{queue}", 0, -1)
+        pipe.zcard(f"rq:failed:{queue}")
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """Begun ones are named JOB:EXECUTION, by older versions JOB."""
+        ready, about_to_begin, begun, failed = answers
+        in_hand = {*about_to_begin, *(one.partition(b":")[0] for one in begun)}
+        return Left(ready, len(in_hand), failed)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """Finished and failed jobs too: these would be kept for a year."""
+        for key in self.keys(queue):
+            sift_list(client, key, tag)
+        for registry in _REGISTRIES:
+            remove_members(client, f"rq:{registry}:{queue}", tag)
+        for keys in scanned(client, f"rq:*:{tag.decode()}*"):  # jobs, their results and executions
+            client.unlink(*keys)

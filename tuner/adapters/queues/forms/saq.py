@@ -1,0 +1,93 @@
+"""SAQ's jobs: ids in a list, a JSON text for each job, and one sorted set of all that are not done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.redis_parts import remove_members, scanned, sift_list
+from tuner.adapters.queues.message import (
+    BODY,
+    HOLE,
+    STAMP,
+    Clone,
+    Cut,
+    Message,
+    UnclonableError,
+    cut_json,
+    json_of,
+    spread,
+)
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+#: what a job has after its first attempt; a clone has none of it yet
+_OF_ATTEMPTS = (
+    *("attempts", "completed", "started", "touched", "progress", "result", "error", "worker_id"),
+    "status",
+)
+
+
+class Saq:
+    """Counted as a job ends, well or not: until then, retried or not, it is in the set of incomplete jobs."""
+
+    name = "saq"
+    default_queue = "default"
+    counts: Literal["started", "finished"] = "finished"
+    tells_in_hand = True
+
+    def keys(self, queue: str) -> list[str]:
+        """Of ids that wait."""
+        return [f"saq:{queue}:queued"]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether a job waits."""
+        return client.type(f"saq:{queue}:queued") == b"list"
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those that wait; of those that went meanwhile, none."""
+        (key,) = self.keys(queue)
+        with client.pipeline(transaction=False) as pipe:
+            for place in spread(int(client.llen(key)), n_most):
+                pipe.lindex(key, place)
+            ids = [found for found in pipe.execute() if found is not None]
+        jobs: list[Any] = client.mget(ids) if ids else []
+        return [{BODY: job} for job in jobs if job is not None]
+
+    def cut(self, message: Message, queue: str) -> Cut:
+        """Its id is its key; it is queued now, in *queue*, and was not tried yet."""
+        document = json_of(message)
+        if not isinstance(document.get("key"), str) or not isinstance(document.get("function"), str):
+            raise UnclonableError("is no job of SAQ's")
+        if document.get("scheduled"):
+            raise UnclonableError("waits for its time (scheduled)")
+        kept = {name: value for name, value in document.items() if name not in _OF_ATTEMPTS}
+        return cut_json({**kept, "key": HOLE, "queue": queue, "queued": STAMP, "status": "queued"})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """As its ``enqueue``, due now."""
+        jobs = {f"saq:job:{queue}:".encode() + new_id: parts[BODY] for new_id, parts in clones}
+        pipe.mset(jobs)
+        pipe.zadd(f"saq:{queue}:incomplete", dict.fromkeys(jobs, 0))
+        pipe.rpush(f"saq:{queue}:queued", *jobs)
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """How many wait, and how many are not done: these, those in hand, and those to be retried later."""
+        pipe.llen(f"saq:{queue}:queued")
+        pipe.zcard(f"saq:{queue}:incomplete")
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """What is not done and does not wait is in hand."""
+        ready, incomplete = answers
+        return Left(ready, incomplete - ready)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """Finished jobs too, which are kept for ten minutes, and what a killed worker had in hand."""
+        for key in (*self.keys(queue), f"saq:{queue}:active"):
+            sift_list(client, key, tag)
+        remove_members(client, f"saq:{queue}:incomplete", tag)
+        for keys in scanned(client, f"saq:job:{queue}:{tag.decode()}*"):
+            client.unlink(*keys)

@@ -1,0 +1,1 @@
+"""The study file: tables, rows, digests, locks, upgrades."""

@@ -1,0 +1,193 @@
+"""How a window stands in the study file's rows, with everything that was seen in it, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from tuner.adapters.sqlite.latencies_packed import packed, unpacked
+from tuner.adapters.sqlite.rows import columns_of
+from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.core.domain.connection_spread import spread_kept, spread_of
+from tuner.core.domain.latency import Latencies
+from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+
+Detail = TypeVar("Detail", Reading, Usage, VoidReason)
+CLOCKS = (
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
+    *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
+    "spawning_s",  #: since version 4
+    *("gil_waiting_s", "gil_waking_s"),  #: since version 5
+)  #: of a window since version 3, as WindowRecord has them
+#: the same since version 12: they stand last where a window is read, so that the digest of an older one holds
+LATER_CLOCKS = ("item_cpu_s", "master_cpu_s", "beside_delay_s")
+#: of a window since version 6, as `requests_of` takes them; the last two since version 7
+REQUESTS = (
+    *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
+    *("unfinished", "unfinished_before"),
+    "spread",  #: since version 12; it stands last: see `sqlite_digests`
+)
+_DETAILS: Mapping[type, tuple[str, str]] = {
+    Reading: ("reading", "edge"),
+    Usage: ("usage", "n"),
+    VoidReason: ("void_reason", "n"),
+}  #: table, and what orders its rows, of what is kept of a window beside its samples
+_SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_active"
+
+
+def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> int:
+    """Add a window with everything that was seen in it, and return its id."""
+    began_s = window.samples[0].at_s
+    requests = request_columns(window.requests)
+    columns = (
+        "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
+        " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
+        " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, "
+    ) + ", ".join((*CLOCKS, *LATER_CLOCKS, *requests))
+    values = (
+        *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
+        *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
+        *(record.n_active_mean, record.n_active_from_load1),
+        *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
+        *(record.steal_s, record.pss_bytes),
+        *(getattr(record, clock) for clock in (*CLOCKS, *LATER_CLOCKS)),
+        *requests.values(),
+    )
+    cursor = connection.execute(
+        f"INSERT INTO window ({columns}) VALUES ({', '.join('?' * len(values))})", values
+    )
+    assert cursor.lastrowid is not None
+    _insert_details(connection, cursor.lastrowid, window)
+    return cursor.lastrowid
+
+
+def _insert_details(connection: sqlite3.Connection, window_id: int, window: Window) -> None:
+    began_s = window.samples[0].at_s
+    connection.executemany(
+        "INSERT INTO sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((window_id, n, *_packed(sample, began_s)) for n, sample in enumerate(window.samples)),
+    )
+    details = {Reading: window.readings, Usage: window.usage, VoidReason: window.void}
+    for kind, rows in details.items():
+        table, _ = _DETAILS[kind]
+        names = _stored(kind)
+        values = attrgetter(*names)  # astuple copies deeply: twenty times slower
+        connection.executemany(
+            f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",
+            ((window_id, n, *values(row)) for n, row in enumerate(rows)),
+        )
+
+
+def select_details(connection: sqlite3.Connection, kind: type[Detail], window_id: int) -> tuple[Detail, ...]:
+    """A window's rows of a kind, in order; what a file of an older version has no column for is not known."""
+    table, order = _DETAILS[kind]
+    known = columns_of(connection, table)
+    optional = {field.name for field in fields(kind) if field.default is None}
+    names = [name for name in _stored(kind) if name in known or name not in optional]
+    query = f"SELECT {', '.join(names)} FROM {table} WHERE window_id = ? ORDER BY {order}"
+    return tuple(
+        kind(**dict(zip(names, row, strict=True))) for row in connection.execute(query, (window_id,))
+    )
+
+
+def _stored(kind: type) -> list[str]:
+    """The fields of a kind of detail that are kept: the columns are called like them, see schema.sql."""
+    return [field.name for field in fields(kind) if field.metadata.get("stored", True)]
+
+
+def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> int:
+    """Add what was seen of a launch's warm-up, after what is there already: so many samples are returned."""
+    (n_kept,) = connection.execute(
+        "SELECT count(*) FROM warmup_sample_packed WHERE launch_id = ?", (launch_id,)
+    ).fetchone()
+    connection.executemany(
+        "INSERT INTO warmup_sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((launch_id, n, *_packed(sample)) for n, sample in enumerate(samples, start=n_kept)),
+    )
+    return int(n_kept)
+
+
+def select_samples(connection: sqlite3.Connection, window_id: int, began_s: float) -> tuple[Sample, ...]:
+    """A window's samples in time order; *began_s* is its first one's."""
+    query = f"SELECT at_us, {_SAMPLE} FROM sample_packed WHERE window_id = ? ORDER BY n"
+    return tuple(_sample_of(row, began_s) for row in connection.execute(query, (window_id,)))
+
+
+def select_warmup(connection: sqlite3.Connection, launch_id: int) -> tuple[Sample, ...]:
+    """A launch's samples of warm-up in time order; none in a file of version 1."""
+    if not columns_of(connection, "warmup_sample_packed"):
+        return ()
+    query = f"SELECT at_us, {_SAMPLE} FROM warmup_sample_packed WHERE launch_id = ? ORDER BY n"
+    return tuple(_sample_of(row) for row in connection.execute(query, (launch_id,)))
+
+
+def _packed(sample: Sample, began_s: float = 0.0) -> tuple[int | None, ...]:
+    return (
+        *(round((sample.at_s - began_s) * 1e6), sample.n_done_total, sample.n_failed_total),
+        *(round(sample.load1 * 100), round(sample.load5 * 100), round(sample.load15 * 100)),
+        sample.n_active,
+    )
+
+
+def _sample_of(row: tuple[Any, ...], began_s: float = 0.0) -> Sample:
+    at_us, n_done, n_failed, load1, load5, load15, n_active = row
+    return Sample(began_s + at_us / 1e6, n_done, n_failed, load1 / 100, load5 / 100, load15 / 100, n_active)
+
+
+def select_requests(connection: sqlite3.Connection, window_id: int) -> Requests | None:
+    """The requests of one window."""
+    columns = ", ".join(requests_in(columns_of(connection, "window")))
+    row = connection.execute(f"SELECT {columns} FROM window WHERE id = ?", (window_id,)).fetchone()
+    return requests_of(f"window {window_id}", *row)
+
+
+def requests_of(
+    of: str,
+    latencies: bytes | None,
+    n_failed: int,
+    rate_per_s: float | None,
+    capacity_per_s: float | None,
+    unfinished: bytes | None,
+    unfinished_before: bytes | None,
+    spread: str | None = None,
+) -> Requests | None:
+    """The requests of such columns *of* a window, say; Damaged where there is no histogram in them."""
+    if latencies is None:
+        return None
+    after, before = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
+    try:
+        held = None if spread is None else spread_of(json.loads(spread))
+        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, after, before, held)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"{of} has {error}") from error
+
+
+def requests_in(known: Set[str]) -> list[str]:
+    """The columns of `requests_of`, where a file that knows only some columns has them."""
+    return [column if column in known else f"NULL AS {column}" for column in REQUESTS]
+
+
+def request_columns(requests: Requests | None) -> dict[str, Any]:
+    """Column and value of what is kept of requests; nothing where there are none."""
+    if requests is None:
+        return {}
+    return {
+        "n_requests": requests.n_total,
+        "n_requests_failed": requests.n_failed,
+        "latency_p50_s": requests.latency_s(0.5),
+        "latency_p95_s": requests.latency_s(0.95),
+        "latency_p99_s": requests.latency_s(0.99),
+        "n_requests_unfinished": requests.unfinished.n_recorded,
+        "latencies": packed(requests.latencies),
+        "unfinished": packed(requests.unfinished),
+        "unfinished_before": packed(requests.unfinished_before),
+        "rate_per_s": requests.rate_per_s,
+        "capacity_per_s": requests.capacity_per_s,
+        **({} if requests.spread is None else {"spread": json.dumps(spread_kept(requests.spread))}),
+    }

@@ -1,0 +1,387 @@
+"""The study in one SQLite file. What stands where, and in which unit: schema.sql."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from tuner.adapters.sqlite import checks as sqlite_checks
+from tuner.adapters.sqlite import details as details
+from tuner.adapters.sqlite import digests as sqlite_digests
+from tuner.adapters.sqlite import rows as rows
+from tuner.adapters.sqlite import schema as sqlite_schema
+from tuner.adapters.sqlite import study_file
+from tuner.adapters.sqlite import sums as sqlite_sums
+from tuner.adapters.sqlite.study_errors import Damaged, translated
+from tuner.adapters.sqlite.study_reading import Looks, read_only
+from tuner.adapters.sqlite.windows import OF_LAUNCHES, kept_windows, listed_windows
+from tuner.core.domain.fleet import BoxFacts, record_of_box
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.errors import ConfigError
+from tuner.core.windows.launch_sums import Sums, tally
+from tuner.core.windows.summary import record_of
+
+Answer = TypeVar("Answer")
+_TRIES = 5  #: at reading a file that was at rest, and that others write meanwhile
+
+
+class SqliteStore:
+    """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
+
+    def __init__(
+        self, path: Path, *, read_only: bool, lasting: bool = True, told: Callable[[str], object]
+    ) -> None:
+        self.path = path
+        self._is_read_only, self._lasting, self._told = read_only, lasting, told
+        self._closing = contextlib.ExitStack()
+        self._is_open = False
+        self._study: StudyRecord
+        self._looked: Looks | None = None  #: when it was opened; None: SQLite's locks keep states apart
+        self._lists: dict[str, tuple[int, Any]] = {}  #: by what they are of, as of a version of the content
+        self._believed: set[str] = set()  #: tables that were looked through since it was opened
+
+    @classmethod
+    def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
+        """Begin a study in the new file *path*, ready to be written; ConfigError when it is there already."""
+        study_file.make(path, sqlite_schema.new_database(study))
+        return cls.open(path, lasting=lasting)
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        read_only: bool = False,
+        lasting: bool = True,
+        told: Callable[[str], object] = lambda _text: None,
+    ) -> SqliteStore:
+        """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, as it grows too.
+
+        *lasting*: each commit is on the disk when it returns, so that a power cut costs no finished window.
+        To go on with a file of an older version is to upgrade it: a copy of it as it was is kept beside it
+        before, and *told* of.
+
+        Raises:
+            ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
+                another tuner is writing it.
+        """
+        store = cls(path, read_only=read_only, lasting=lasting, told=told)
+        try:
+            store._read(lambda _: None)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def __enter__(self) -> SqliteStore:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; what was committed stays."""
+        self._closing.close()
+
+    def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
+        return self._study
+
+    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+        with self._committed() as connection:
+            # else its new digest would stand for what changed on the disk
+            sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
+            rows.insert_layouts(connection, layouts, first=len(self._study.layouts))
+            connection.executemany("INSERT OR REPLACE INTO provenance VALUES (?, ?)", facts.items())
+            sqlite_digests.keep(connection, "study", 1, sqlite_digests.of_study(connection))
+            self._study = rows.read_study(connection)
+
+    def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102
+        with self._committed() as connection:
+            launch_id = rows.insert_launch(connection, launch)
+            sqlite_digests.check_new(connection, "launch", launch_id)
+            sqlite_digests.keep_launch(connection, launch_id)
+            return launch_id
+
+    def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:  # noqa: D102
+        with self._committed() as connection:
+            # else its new digest would stand for what changed on the disk
+            sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
+            rows.end_launch(connection, launch_id, launch)
+            sqlite_digests.keep_launch(connection, launch_id)
+            windows = listed_windows(sqlite_digests.checked_of_launches(connection, [launch_id]))
+            sqlite_sums.replace_sum(connection, launch_id, windows)
+            sqlite_digests.keep_sum(connection, launch_id)
+
+    def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: D102
+        with self._committed() as connection:
+            n_before = details.insert_warmup(connection, launch_id, samples)
+            sqlite_digests.keep_warmup(connection, launch_id, n_before)
+
+    def add_window(self, launch_id: int, window: Window) -> None:  # noqa: D102
+        with self._committed() as connection:
+            launch = self._launch(launch_id)
+            record = record_of(window, launch_id=launch_id, block=launch.block, box=launch.box)
+            sqlite_digests.keep_window(connection, details.insert_window(connection, record, window))
+            sqlite_sums.remove_sum(connection, launch_id)
+            sqlite_digests.keep_sum(connection, launch_id)
+
+    def add_box(self, facts: BoxFacts, joined_wall_s: float) -> None:  # noqa: D102
+        with self._committed() as connection:
+            box_id = rows.insert_box(connection, record_of_box(facts, joined_wall_s))
+            sqlite_digests.check_new(connection, "box", box_id)
+            sqlite_digests.keep_box(connection, box_id)
+
+    def end_box(self, name: str, left_wall_s: float, why: str) -> None:  # noqa: D102
+        with self._committed() as connection:
+            box_id = rows.box_there(connection, name)
+            if box_id is not None:
+                sqlite_digests.check(connection, "box", box_id, sqlite_digests.of_box)
+                rows.end_box(connection, box_id, left_wall_s, why)
+                sqlite_digests.keep_box(connection, box_id)
+
+    def boxes(self) -> Sequence[BoxRecord]:  # noqa: D102
+        def boxes(connection: sqlite3.Connection) -> list[BoxRecord]:
+            sqlite_digests.check_all(connection, "box", sqlite_digests.of_boxes)
+            return rows.select_boxes(connection)
+
+        return self._read(boxes)
+
+    def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
+        def launches(connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
+            return [rows.launch_of(row) for row in sqlite_digests.checked_launches(connection)]
+
+        return self._listed("launches", launches)
+
+    def windows(self) -> Sequence[WindowRecord]:  # noqa: D102
+        return self._listed("windows", self._all_windows)
+
+    def sums(self) -> Sums:  # noqa: D102
+        def sums(connection: sqlite3.Connection) -> Sums:
+            if not sqlite_sums.has_sums(connection):
+                return tally(self._kept_windows(connection) or self._all_windows(connection))
+            sqlite_checks.check_rows(connection, "launch_sum")
+            launches, void = sqlite_sums.sums_of(sqlite_digests.checked_sums(connection))
+            n_known = Counter({one.launch: one.n_windows for one in launches})
+            n_known.update({one.launch: one.n_windows for one in void})
+            others = tally(self._windows_of(connection, sqlite_sums.without_sums(connection), n_known))
+            return Sums(
+                sorted([*launches, *others.launches], key=attrgetter("launch")),
+                sorted([*void, *others.void], key=attrgetter("launch")),
+                lambda ids: self._read(lambda connection: self._windows_of(connection, ids, n_known)),
+            )
+
+        return self._read(sums)  # not kept: with all windows they would take too much memory
+
+    def samples(self, launch_id: int, index: int, attempt: int) -> Sequence[Sample]:  # noqa: D102
+        def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
+            window_id, began_s = self._find(launch_id, index, attempt)
+            self._check_details(window_id, "sample_packed")
+            return details.select_samples(connection, window_id, began_s)
+
+        return self._read(samples)
+
+    def warmup_samples(self, launch_id: int) -> Sequence[Sample]:  # noqa: D102
+        def samples(connection: sqlite3.Connection) -> Sequence[Sample]:
+            sqlite_digests.check(connection, "warmup", launch_id, sqlite_digests.of_warmup)
+            if rows.columns_of(connection, "warmup_sample_packed"):
+                sqlite_checks.check_rows(connection, "warmup_sample_packed", "launch_id = ?", launch_id)
+            return details.select_warmup(connection, launch_id)
+
+        return self._read(samples)
+
+    def window(self, launch_id: int, index: int, attempt: int) -> Window:  # noqa: D102
+        return self._read(lambda connection: self._window(connection, launch_id, index, attempt))
+
+    @contextlib.contextmanager
+    def _committed(self) -> Iterator[sqlite3.Connection]:
+        """One transaction: all of it in the file afterwards, or, on any error, nothing."""
+        with translated(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _listed(self, what: str, ask: Callable[[sqlite3.Connection], list[Answer]]) -> list[Answer]:
+        """What *ask* finds; a reader's list is kept until the file's content is another one."""
+
+        def listed(connection: sqlite3.Connection) -> list[Answer]:
+            found: list[Answer] | None = self._kept(connection, what)
+            if found is None:
+                found = ask(connection)
+                if self._is_read_only:  # its own writing does not show in the version
+                    self._lists[what] = _version(connection), found
+            return found
+
+        return self._read(listed)
+
+    def _kept(self, connection: sqlite3.Connection, what: str) -> list[Any] | None:
+        """A list of a reader, of the state of the file that *connection* reads; None: there is none."""
+        if what not in self._lists or self._lists[what][0] != _version(connection):
+            return None
+        found: list[Any] = self._lists[what][1]
+        return found
+
+    def _kept_windows(self, connection: sqlite3.Connection) -> list[WindowRecord] | None:
+        return self._kept(connection, "windows")
+
+    def _read(self, ask: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        """What *ask* finds in one state of the file, though it may grow, or be written from rest meanwhile.
+
+        Raises:
+            ConfigError: it cannot be read, or was written by others each time that it was.
+        """
+        for n_more in reversed(range(_TRIES)):
+            try:
+                if not self._is_open:
+                    self._open()
+                with self._one_state() as connection:
+                    answer = ask(connection)
+            except Exception:  # whatever pages of two states give
+                if not (n_more and self._is_overtaken()):
+                    raise
+            else:
+                if not self._is_overtaken():
+                    return answer
+            self._is_open = False
+            self._closing.close()
+        raise ConfigError(
+            f"another program wrote {self.path} during each of {_TRIES} attempts to read it",
+            hint="Wait for that program.",
+        )
+
+    @contextlib.contextmanager
+    def _one_state(self) -> Iterator[sqlite3.Connection]:
+        """All queries of the block read one state of the file, though it may grow."""
+        with translated(self.path):
+            self._connection.execute("BEGIN")
+            try:
+                yield self._connection
+            finally:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def _open(self) -> None:
+        """Open the file and believe it; nothing is open after an error."""
+        self._looked, self._lists, self._believed = Looks.of(self.path), {}, set()
+        with contextlib.ExitStack() as stack:
+            if self._is_read_only:
+                connection, is_locked = stack.enter_context(read_only(self.path))
+            else:
+                connection = stack.enter_context(study_file.written(self.path, lasting=self._lasting))
+                is_locked = True
+            with translated(self.path):
+                sqlite_checks.check(connection, wholly=not self._is_read_only)
+                if not self._is_read_only and (copy := sqlite_schema.upgrade(self.path, connection)):
+                    self._told(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
+                sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
+                if not self._is_read_only:  # launches that end are added up from what is there
+                    sqlite_digests.check_none_gone(connection)
+                self._study = rows.read_study(connection)
+            self._connection = connection
+            if is_locked:
+                self._looked = None
+            self._closing = stack.pop_all()  # only now: what cannot be read is closed here
+            self._is_open = True
+
+    def _believe(self, connection: sqlite3.Connection, tables: Sequence[str]) -> None:
+        """Look through *tables* before a row of them is read; who writes the file has, on opening it."""
+        if self._is_read_only and not self._believed.issuperset(tables):
+            sqlite_checks.check_tables(connection, tables)
+            self._believed.update(tables)
+
+    def _all_windows(self, connection: sqlite3.Connection) -> list[WindowRecord]:
+        self._believe(connection, sqlite_checks.OF_WINDOWS)
+        return listed_windows(sqlite_digests.checked(connection, kept_windows(connection)))
+
+    def _windows_of(
+        self, connection: sqlite3.Connection, launch_ids: Collection[int], n_known: Mapping[int, int]
+    ) -> list[WindowRecord]:
+        """The windows of some launches, which have so many at least as is known of them.
+
+        They are found by an index. Where nothing is known, all of it is walked before.
+        """
+        if kept := self._kept_windows(connection):
+            asked = frozenset(launch_ids)
+            return [window for window in kept if window.launch_id in asked]
+        if not n_known.keys() >= set(launch_ids):
+            self._believe(connection, sqlite_checks.OF_WINDOWS)
+            sqlite_digests.check_none_gone(connection)
+        sqlite_checks.check_rows(connection, "window", OF_LAUNCHES, json.dumps([*launch_ids]))
+        windows = listed_windows(sqlite_digests.checked_of_launches(connection, launch_ids))
+        n_found = Counter(window.launch_id for window in windows)
+        for launch_id in launch_ids:
+            if n_found[launch_id] < n_known.get(launch_id, 0):
+                raise Damaged(f"the windows of launch {launch_id} are not all there")
+        return windows
+
+    def _is_overtaken(self) -> bool:
+        return self._is_read_only and self._looked is not None and self._looked.changed()
+
+    def _window(self, connection: sqlite3.Connection, launch_id: int, index: int, attempt: int) -> Window:
+        window_id, began_s = self._find(launch_id, index, attempt)
+        sqlite_digests.check(connection, "window", window_id, sqlite_digests.of_window)
+        self._check_details(window_id, "reading", "usage", "sample_packed")
+        started_wall_s, length_s, n_done, n_failed = connection.execute(
+            "SELECT started_wall_s, length_s, n_done, n_failed FROM window WHERE id = ?", (window_id,)
+        ).fetchone()
+        samples = details.select_samples(connection, window_id, began_s)
+        usage = details.select_details(connection, Usage, window_id)
+        readings = details.select_details(connection, Reading, window_id)
+        if not samples or not usage or len(readings) != 2:
+            raise Damaged(f"parts of window {window_id} are missing")
+        return Window(
+            layout=self._launch(launch_id).layout,
+            index=index,
+            attempt=attempt,
+            started_wall_s=started_wall_s,
+            length_s=length_s,
+            n_done=n_done,
+            n_failed=n_failed,
+            samples=samples,
+            usage=usage,
+            readings=(readings[0], readings[1]),
+            void=details.select_details(connection, VoidReason, window_id),
+            requests=details.select_requests(connection, window_id),
+        )
+
+    def _check_details(self, window_id: int, *tables: str) -> None:
+        sqlite_digests.check(self._connection, "details", window_id, sqlite_digests.of_details)
+        for table in tables:
+            sqlite_checks.check_rows(self._connection, table, "window_id = ?", window_id)
+
+    def _launch(self, launch_id: int) -> LaunchRecord:
+        found = [*rows.launch_rows(self._connection, "WHERE id = ?", launch_id)]
+        if not found:
+            raise ValueError(f"no launch {launch_id} in {self.path}")
+        sqlite_digests.check(self._connection, "launch", launch_id, sqlite_digests.of_launch)
+        return rows.launch_of(found[0])[1]
+
+    def _find(self, launch_id: int, index: int, attempt: int) -> tuple[int, float]:
+        self._believe(self._connection, sqlite_checks.OF_WINDOWS)
+        found = self._connection.execute(
+            "SELECT id, began_s FROM window WHERE launch_id = ? AND window_index = ? AND attempt = ?",
+            (launch_id, index, attempt),
+        ).fetchone()
+        if found is None:
+            raise ValueError(f"no window {index}, attempt {attempt}, of launch {launch_id} in {self.path}")
+        return found[0], found[1]
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    """Another one after others have written."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)

@@ -1,0 +1,133 @@
+"""What the windows of a launch add up to, kept once it has ended: a ranking reads no window then."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from tuner.adapters.sqlite import rows as rows
+from tuner.adapters.sqlite.details import REQUESTS, request_columns, requests_of
+from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
+from tuner.core.windows.launch_sums import TOLD, LaunchTally, LaunchVoid, added, tally, tells_workers, told_by
+
+Row = tuple[Any, ...]
+_FIELDS = (
+    *("n_windows", "length_s", "n_done", "rates", "squares", "load", "load_max", "active", "active_s"),
+    *("from_load1", "from_load1_s", "cpu_s", "backend_cpu_s", "pss_bytes", "n_pss", "pss_max"),
+    "limited_load",
+)  #: of `LaunchTally`, in its order
+_OWN = tuple("service_cpu_s" if name == "cpu_s" else name for name in _FIELDS)  #: their columns
+_fields_of = attrgetter(*_FIELDS)
+_OTHERS = tuple(name for name in TOLD if name not in _OWN)
+_OF_LAUNCH = ("launch.id", "block", "processes", "threads", "variant", "box")
+_VOID = ("n_void", "n_short", "void")
+_READ = (*_OF_LAUNCH, *_OWN, *_OTHERS, "is_told", *_VOID, *REQUESTS)
+_FIRST, _LAST = _READ.index("n_windows"), _READ.index("limited_load")
+_FAILED = _READ.index("n_failed")
+_FOREIGN, _STEAL = (_READ.index(name) for name in ("foreign_cpu_s", "steal_s"))
+_IS_TOLD, _N_VOID, _LATENCIES = (_READ.index(name) for name in ("is_told", "n_void", REQUESTS[0]))
+_told_in = itemgetter(*(_READ.index(name, _FIRST) for name in TOLD))
+_LARGEST = 1e15  #: what a file may hold: `sqlite_checks`
+
+
+def sum_rows(connection: sqlite3.Connection, launch_id: int | None = None) -> Iterator[Row]:
+    """The sums that are kept, each with what its launch says, by their ids; of one launch, or of all."""
+    known = rows.columns_of(connection, "launch_sum")
+    columns = ", ".join(
+        name if name in _OF_LAUNCH else f"own.{name}" for name in _READ if name in (*_OF_LAUNCH, *known)
+    )
+    tables = "launch_sum AS own JOIN launch ON launch.id = launch_id"
+    where = "" if launch_id is None else f"WHERE launch_id = {launch_id:d}"
+    return connection.execute(f"SELECT {columns} FROM {tables} {where} ORDER BY launch_id")
+
+
+def has_sums(connection: sqlite3.Connection) -> bool:
+    """Whether the file keeps all sums that this tuner asks for: versions 10 and 11 had fewer."""
+    return rows.columns_of(connection, "launch_sum") >= set(_OTHERS)
+
+
+def without_sums(connection: sqlite3.Connection) -> list[int]:
+    """The ids of launches whose windows are still to be added up: `replace_sum` says which."""
+    query = "SELECT id FROM launch WHERE id NOT IN (SELECT launch_id FROM launch_sum) ORDER BY id"
+    return [launch_id for (launch_id,) in connection.execute(query)]
+
+
+def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
+    """What such rows say; those that warm the cache are left out.
+
+    Raises:
+        Damaged: they say what no windows add up to.
+    """
+    launches, void = [], []
+    for row in kept:
+        launch_id, block, processes, threads, variant, box = row[:_FIRST]
+        if block == WARMING_BLOCK:
+            continue
+        layout = rows.layout_of(processes, threads, variant)
+        if row[_FIRST]:
+            launch = LaunchTally(layout, (box, block), launch_id, *row[_FIRST : _LAST + 1])
+            launch.n_failed = row[_FAILED]
+            launch.foreign_cpu_s, launch.steal_s = row[_FOREIGN], row[_STEAL]
+            if row[_IS_TOLD]:
+                launch.told = _told_in(row)
+            if row[_LATENCIES] is not None:
+                requests = requests_of(f"launch {launch_id}", *row[_LATENCIES:])
+                launch.requests = requests
+                if requests is not None and requests.rate_per_s is not None:
+                    launch.n_at_a_rate = launch.n_windows
+            launches.append(launch)
+        if row[_N_VOID]:
+            n_void, n_short, reasons = row[_N_VOID:_LATENCIES]
+            void.append(LaunchVoid(layout, box, launch_id, n_void, n_short, _counts(launch_id, reasons)))
+    return launches, void
+
+
+def replace_sum(connection: sqlite3.Connection, launch_id: int, windows: Sequence[WindowRecord]) -> None:
+    """Keep what all the *windows* of a launch add up to, in place of what was kept of it before.
+
+    Nothing is kept where only some of the windows that count tell the CPU of workers, or are at a rate, and
+    where a sum is beyond what a file may hold: such windows are added up each time that they are asked for.
+    """
+    remove_sum(connection, launch_id)
+    sums = tally(windows)
+    counting = [one for one in windows if not one.void and one.block != WARMING_BLOCK]
+    if len({(tells_workers(one), one.is_at_a_rate) for one in counting}) > 1:
+        return
+    values: dict[str, Any] = dict.fromkeys((*_OWN, *TOLD), 0)
+    values |= {"launch_id": launch_id, "is_told": 0, "n_void": 0, "n_short": 0}
+    for launch in sums.launches:
+        values |= zip(TOLD, added(map(told_by, counting)), strict=True)
+        values |= zip(_OWN, _fields_of(launch), strict=True)
+        values |= {"is_told": int(launch.told is not None)}
+        requests = request_columns(launch.requests)
+        values |= {name: requests[name] for name in REQUESTS if name in requests}
+    for void in sums.void:
+        reasons = json.dumps(dict(sorted(void.reasons.items())))
+        values |= {"n_void": void.n_windows, "n_short": void.n_short, "void": reasons}
+    if any(isinstance(value, int | float) and abs(value) > _LARGEST for value in values.values()):
+        return
+    names, marks = ", ".join(values), ", ".join("?" * len(values))
+    connection.execute(f"INSERT INTO launch_sum ({names}) VALUES ({marks})", [*values.values()])
+
+
+def remove_sum(connection: sqlite3.Connection, launch_id: int) -> None:
+    """Of a launch that has one window more than was added up."""
+    connection.execute("DELETE FROM launch_sum WHERE launch_id = ?", (launch_id,))
+
+
+def _counts(launch_id: int, text: str | None) -> Counter[str]:
+    """Windows by slug."""
+    try:
+        found = json.loads(text or "")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(type(n) is int and n > 0 for n in found.values()):
+        raise Damaged(
+            f"the reasons of invalid windows of launch {launch_id} are not JSON of slugs and counts"
+        )
+    return Counter(found)

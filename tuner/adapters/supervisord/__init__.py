@@ -1,0 +1,1 @@
+"""Launches of a layout under supervisord, and the guardian that ends them."""

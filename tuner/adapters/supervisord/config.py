@@ -1,0 +1,146 @@
+"""The configuration of the one supervisord that runs one launch, and the names of the files beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import resource
+import shlex
+import sys
+from pathlib import Path
+
+from tuner.adapters.supervisord.job import Job, shim_command
+from tuner.adapters.supervisord.sweep import RUN_ID
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.errors import ConfigError
+
+GROUP = "worker"  #: the program's name; its processes are worker_0, worker_1, ...
+CONFIG, SOCKET, STATUS, OWN_JOB = "supervisord.conf", "s", "status", "supervisord.json"
+LOG, OUTPUT = "supervisord.log", "supervisord.out"
+_OWN_FILES = 32  #: what supervisord keeps open itself, roughly (measured: 12)
+_FILES_PER_PROCESS = 4  #: two pipes, a log, and one more while forking
+
+_BOOT = (
+    "import sys; sys.path.append(sys.argv[1]); from supervisor.supervisord import main; main(sys.argv[2:])"
+)
+_TEMPLATE = """\
+; written by tuner for one launch, and gone with it. Paths are relative to the folder this file is in, and the
+; command comes by environment: supervisor expands some values twice, so no path is safe in here
+[unix_http_server]
+file={socket}
+chmod=0600
+
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+
+[supervisord]
+nodaemon=true
+silent=true
+nocleanup=true
+identifier=tuner
+directory=.
+logfile={log}
+logfile_maxbytes=0
+pidfile=supervisord.pid
+childlogdir=.
+minfds={minfds}
+minprocs=1
+{user}
+[program:{group}]
+command=%(ENV_TUNER_SHIM)s/%(process_num)d.json
+process_name=%(program_name)s_%(process_num)d
+numprocs={processes}
+autostart=true
+; a crash spoils the launch, it is never hidden
+autorestart=false
+startretries=0
+; RUNNING at once: tuner itself checks that each worker was executed and stays alive
+startsecs=0
+exitcodes=0
+stopsignal={stop_signal}
+stopwaitsecs={stop_wait_s}
+stopasgroup={stop_as_group}
+killasgroup=true
+; only what the shim says before it has its own log; workers write to that log themselves
+redirect_stderr=true
+stdout_logfile={program_log}
+stdout_logfile_maxbytes=0
+"""
+
+
+def render_config(spec: ServiceSpec, processes: int, *, minfds: int, as_root: bool) -> str:
+    """The text of supervisord's configuration file for *processes* programs of *spec*."""
+    return _TEMPLATE.format(
+        socket=SOCKET,
+        log=LOG,
+        minfds=minfds,
+        user="user=0\n" if as_root else "",  # else supervisord logs a critical line
+        group=GROUP,
+        program_log=_log_name("%(process_num)d"),
+        processes=processes,
+        stop_signal=spec.stop_signal,
+        stop_wait_s=math.ceil(spec.stop_wait_s),
+        stop_as_group="true" if spec.stop_as_group else "false",
+    )
+
+
+def program_logs(folder: Path, n_programs: int) -> list[Path]:
+    """What the programs of a launch log to, in the order of their numbers: files in its folder of logs.
+
+    One of the same name in the launch's own folder holds what a shim said before it had opened its log.
+    """
+    return [folder / _log_name(str(process)) for process in range(n_programs)]
+
+
+def _log_name(process: str) -> str:
+    return f"{GROUP}_{process}.log"
+
+
+def supervisord_files(processes: int) -> int:
+    """How many files supervisord opens for so many programs, at most."""
+    return _OWN_FILES + _FILES_PER_PROCESS * processes
+
+
+def open_files_needed(processes: int) -> int:
+    """How many files supervisord must be able to open.
+
+    Raises:
+        ConfigError: more than the hard limit; supervisord would only say something misleading.
+    """
+    needed = supervisord_files(processes)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard not in (resource.RLIM_INFINITY, -1) and needed > hard:
+        raise ConfigError(
+            f"{processes} processes need {needed} open files in supervisord, the hard limit is {hard}",
+            hint="Raise it (`ulimit -Hn`, LimitNOFILE= in a systemd unit) or use layouts of fewer processes.",
+        )
+    return needed
+
+
+def supervisord_job(folder: Path, marker: str) -> Job:
+    """supervisord itself: without site-packages but its own, in a session of its own, away from Ctrl-C."""
+    shim = shim_command(str(folder))
+    argv = (sys.executable, "-I", "-S", "-c", _BOOT, str(_supervisor_home()), "-c", CONFIG)
+    return Job(
+        process=-1,
+        program=sys.executable,
+        argv=argv,
+        directory=str(folder),
+        output=str(folder / OUTPUT),
+        environment={
+            RUN_ID: marker,
+            "TUNER_SHIM": " ".join(map(shlex.quote, shim)),
+        },
+        own_session=True,
+        starts_shims=True,
+        umask=0o077,
+    )
+
+
+def _supervisor_home() -> Path:
+    """The folder that holds the ``supervisor`` package: 42 ms of CPU less than with all of site-packages."""
+    found = importlib.util.find_spec("supervisor")
+    if found is None or found.origin is None:
+        raise ConfigError("supervisor is not installed", hint="Run `pip install supervisor`.")
+    return Path(os.path.abspath(found.origin)).parent.parent

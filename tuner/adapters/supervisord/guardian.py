@@ -1,0 +1,178 @@
+"""tuner's end of its guardian, the process that outlives it: start it, ask it, notice when it is gone.
+
+A guardian that was killed takes supervisord along (PR_SET_PDEATHSIG); the launch then reports it, tuner
+itself ends what is left, by marker, and the next launch starts another guardian.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import tuner
+from tuner.adapters.proc import launch_cgroup
+from tuner.adapters.supervisord.guardian_process import GRACE_S, remove_tree
+from tuner.adapters.supervisord.job import shim_command
+from tuner.adapters.supervisord.sweep import STUDY_ID, Swept, started, sweep
+from tuner.core.errors import MeasurementError
+
+_ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
+_WORDS_BYTES = 4096  #: of what is read of stderr, the last
+_CLOSE_TIMEOUT_S = 60.0
+_BOOT = (
+    "import sys; sys.path.append(sys.argv.pop(1));"
+    " from tuner.adapters.supervisord.guardian_process import main; main()"
+)
+
+
+@contextlib.contextmanager
+def children_marked(marker: str) -> Iterator[None]:
+    """What this process starts inside the block (feeders, hooks) is ended by its guardian if it is killed."""
+    before = os.environ.get(STUDY_ID)
+    os.environ[STUDY_ID] = marker
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[STUDY_ID]
+        else:
+            os.environ[STUDY_ID] = before
+
+
+class Guardian:
+    """One guardian process. Launches are told to it before anything of theirs exists."""
+
+    def __init__(
+        self,
+        marker: str,
+        held: Sequence[int] = (),
+        scratch: Sequence[Path] = (),
+        cgroups: Path | None = None,
+    ) -> None:
+        """Start the process.
+
+        Args:
+            held: descriptors it keeps open as long as it lives (the box lock).
+            scratch: folders it removes when tuner ends without ``close()``.
+            cgroups: below it each launch gets a cgroup of its own; None: none.
+
+        Raises:
+            MeasurementError: it ended at once, or does not answer.
+        """
+        self._marker = marker
+        self._folder: Path | None = None
+        self._cgroups = None if cgroups is None else str(cgroups)
+        self._cgroup: str | None = None  #: of the launch under way
+        self.hindered: str | None = (
+            None  #: why the last launch has no cgroup of its own, if it was to have one
+        )
+        self._n_asked = 0
+        self._heard = b""
+        self._words = open(os.memfd_create("guardian"), "w+b", buffering=0)  # noqa: SIM115 - closed in close()
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(_ANSWER_TIMEOUT_S)
+        argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(tuner.__file__).parent.parent), marker]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*argv, str(theirs.fileno()), str(os.getpid()), *map(str, held)],
+                pass_fds=(theirs.fileno(), *held),
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._words,
+            )
+        self.pid = self._process.pid
+        folders = [str(folder.absolute()) for folder in scratch]
+        try:
+            self._ask({"do": "inherit", "folders": folders, "cgroups": self._cgroups})
+        except BaseException:
+            self.close()
+            raise
+
+    def alive(self) -> bool:
+        """Whether it still guards."""
+        return self._process.poll() is None
+
+    def expect(self, folder: Path, stop_signal: int) -> Swept:
+        """Announce a launch that will live in *folder* (not there yet); end what is left of earlier ones."""
+        self._folder = folder
+        request = {"do": "expect", "folder": str(folder), "stop_signal": stop_signal, "grace_s": GRACE_S}
+        return _swept(self._ask(request))
+
+    def start(self, job: Path) -> int:
+        """Start the program of *job* as the guardian's child; gives its pid."""
+        argv = shim_command(str(job))
+        request = {"do": "start", "argv": argv, "environment": dict(os.environ), "cgroups": self._cgroups}
+        answer = self._ask(request)
+        self._cgroup, self.hindered = answer["cgroup"], answer["hindered"]
+        return int(answer["pid"])
+
+    def end(self, *, grace_s: float = GRACE_S) -> Swept:
+        """End whatever is left of the launch and remove its folder; done here when the guardian is gone."""
+        with contextlib.suppress(MeasurementError):
+            return _swept(self._ask({"do": "end", "grace_s": grace_s}))
+        began = started(os.getpid())
+        swept = sweep(self._marker, None, since=began, cgroup=self._cgroup, grace_s=grace_s)
+        if self._cgroup is not None:
+            launch_cgroup.remove(self._cgroup)
+        if self._folder is not None:
+            remove_tree(str(self._folder))
+        return swept
+
+    def last_words(self) -> str:
+        """The last line that it, or supervisord before it had a log, wrote to stderr; empty: none."""
+        # not by the descriptor's own offset, at which both write
+        words = os.pread(self._words.fileno(), _WORDS_BYTES, max(0, self._n_words() - _WORDS_BYTES))
+        lines = words.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def close(self) -> None:
+        """Let it clean up and go; scratch folders stay, and so does what hooks left running."""
+        with contextlib.suppress(MeasurementError):
+            self._ask({"do": "release"})
+        self._control.close()
+        try:
+            self._process.wait(_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # stuck in the kernel, or stopped: it would keep the box locked
+            self._process.kill()
+            self._process.wait()
+        self._words.close()
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        self._n_asked += 1
+        answer: dict[str, Any] = {}
+        try:
+            self._control.sendall(json.dumps({**request, "n": self._n_asked}).encode() + b"\n")
+            while answer.get("n") != self._n_asked:  # an earlier one was interrupted before it was heard
+                answer = json.loads(self._hear())
+        except TimeoutError as error:
+            raise MeasurementError(f"the guardian process {self.pid} does not answer") from error
+        except OSError as error:
+            said = f": {words}" if (words := self.last_words()) else ""
+            raise MeasurementError(f"the guardian process {self.pid} is gone{said}") from error
+        if "error" in answer:
+            raise MeasurementError(f"the guardian process cannot {request['do']} a launch: {answer['error']}")
+        return answer
+
+    def _hear(self) -> bytes:
+        while b"\n" not in self._heard:
+            part = self._control.recv(1 << 16)
+            if not part:
+                raise ConnectionResetError
+            self._heard += part
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
+
+    def _n_words(self) -> int:
+        return os.fstat(self._words.fileno()).st_size
+
+
+def _swept(answer: dict[str, Any]) -> Swept:
+    return Swept(tuple(answer["met"]), tuple(answer["killed"]), tuple(answer["left"]))

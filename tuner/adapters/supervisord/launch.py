@@ -1,0 +1,280 @@
+"""One layout that runs under supervisord, seen by tuner without asking supervisord more than it must."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from pathlib import Path
+
+from tuner.adapters.proc.computing_threads import pools_of
+from tuner.adapters.proc.oom_kills import n_oom_kills
+from tuner.adapters.proc.process_tree import ProcessTable
+from tuner.adapters.processes.log_bound import KEPT_BYTES, bound
+from tuner.adapters.processes.log_tail import beginning_of, last_lines
+from tuner.adapters.supervisord import config as config
+from tuner.adapters.supervisord.guardian import Guardian
+from tuner.adapters.supervisord.rpc import SupervisordRpc
+from tuner.adapters.supervisord.service_clue import clue_of
+from tuner.adapters.supervisord.worker_watch import WorkerWatch, n_threads_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.window import VoidReason
+from tuner.core.errors import ConfigError
+from tuner.core.messages import invalid
+from tuner.core.messages.launch import log_long
+from tuner.core.text.command_words import is_runner, is_shell
+from tuner.core.text.figures import counted
+
+_ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
+_KILLED = re.compile(rf"killing '{config.GROUP}_(\d+)' \(\d+\) with SIGKILL")
+#: written by Python's import.c, as a RuntimeWarning
+_GIL_IS_BACK = re.compile(r"\(GIL\) has been enabled to load module '([\w.]+)'")
+_CLOSED = -1
+_LOG_BYTES = 1 << 20
+_REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
+
+
+def told_by(spec: ServiceSpec, log: Path) -> list[str]:
+    """The last lines of a *log* of the service, without its secrets."""
+    return last_lines(log, environment=spec.environment, command=spec.command)
+
+
+class SupervisedLaunch:
+    """A layout that runs. Keeps the promise of ``tuner.ports.Launch``."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        spec: ServiceSpec,
+        folder: Path,
+        logs: Path,
+        guardian: Guardian,
+        pid: int,
+        warn: Callable[[str, str], None],
+        known: Callable[[Sequence[str]], str] = lambda _command: "",
+    ) -> None:
+        """*known* names the service that a command starts, if tuner knows it."""
+        self.layout = layout
+        self.n_programs = spec.n_programs(layout)
+        self.rpc = SupervisordRpc(folder / config.SOCKET)
+        self.watch = WorkerWatch()
+        self.running_after_s = 0.0
+        self._spec = spec
+        self._is_run = is_runner(spec.command)
+        self._may_be_run = self._is_run or spec.is_known  #: a script may start it, too
+        self._n_missing = 0  #: worker processes that the last look did not find
+        self._folder = folder
+        self._logs = logs
+        self._guardian = guardian
+        self._supervisord_pid = pid
+        self._supervisord = _held(pid)
+        self._problems: dict[object, VoidReason] = {}
+        self._have_pools: set[int] = set()  #: workers with a library that starts threads
+        self._warn = warn
+        self._known = known
+        self._long_logs: set[Path] = set()  #: whose length was told
+        self._n_oom_kills = n_oom_kills()
+
+    @property
+    def shape(self) -> Layout:
+        """How many worker processes there are to be, and threads in each that work on items."""
+        return self._spec.shape(self.layout)
+
+    def worker_pids(self) -> frozenset[int]:
+        """The living worker processes: the programs, what these run, or all that these started themselves."""
+        self._note_deaths()
+        return frozenset(self._workers())
+
+    def overhead_pids(self) -> frozenset[int]:
+        """supervisord and the guardian, as far as they live."""
+        alive = {self._guardian.pid: self._guardian.alive(), self._supervisord_pid: self.supervised()}
+        return frozenset(pid for pid, is_alive in alive.items() if is_alive)
+
+    def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
+        """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""
+        self.bound_logs()
+        if who := self.launcher_ended():
+            self._note("launcher", invalid.launcher_died(who))
+        self._note_deaths()
+        if threads and (self._is_run or self._spec.are_workers_children(self.layout)):
+            self._note_missing()
+        extra = self._spec.max_extra_threads
+        if threads and (extra is not None or self._spec.workers == "threads"):
+            least = self._spec.shape(self.layout).threads
+            self._note_threads(least, inf if extra is None else least + extra)
+        return tuple(self._problems.values())
+
+    def gil_module(self) -> str | None:
+        """What the programs' logs say: Python warns on stderr when it switches its GIL on."""
+        found = (_GIL_IS_BACK.search(told) for log in self.log_files for told in [beginning_of(log)])
+        return next((match[1] for match in found if match), None)
+
+    def clue(self) -> str:
+        """See ``tuner.ports.Launch``."""
+        table = ProcessTable(Path("/proc"))
+        pids = [*table.trees(self.watch.alive().values()).members]
+        return clue_of([table.command_line(pid) for pid in pids], pids, self._known)
+
+    @property
+    def log_files(self) -> Sequence[Path]:
+        """What the programs log to; some may not be there yet."""
+        return config.program_logs(self._logs, self.n_programs)
+
+    def bound_logs(self) -> None:
+        """See that the programs' logs do not fill the disk; to be called every second or so."""
+        for process, log in enumerate(self.log_files):
+            if bound(log) and log not in self._long_logs:
+                self._long_logs.add(log)
+                self._warn(*log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES))
+
+    def supervised(self, wait_s: float = 0.0) -> bool:
+        """Whether supervisord lives; waits up to *wait_s* for its end."""
+        if self._supervisord == _CLOSED:
+            return False  # or it had ended before it could be held
+        poll = select.poll()
+        poll.register(self._supervisord, select.POLLIN)
+        return not poll.poll(wait_s * 1000)
+
+    def launcher_ended(self) -> str:
+        """Who of those that keep the launch has ended; empty: nobody. supervisord ends with its guardian."""
+        if not self._guardian.alive():
+            return "the guardian process"
+        return "" if self.supervised() else "supervisord"
+
+    def end_of(self, process: int) -> str:
+        """How a dead process ended ("exit status 3", "terminated by SIGKILL"), and the end of its log."""
+        how = self._how_ended(process) + self._short_of_memory()
+        log = self.log_files[process]
+        log_of_shim = self._folder / log.name  # what came before it had its own
+        said = told_by(self._spec, log) or told_by(self._spec, log_of_shim)
+        if not said:
+            return f"{how}; it logged nothing"
+        return f"{how}; its log ends: {' | '.join(said)}"
+
+    def ended_processes(self) -> dict[int, str]:
+        """Process number -> how it ended, of those supervisord has collected."""
+        return {int(process): how for process, how in _ENDED.findall(self._supervisord_log())}
+
+    def n_killed(self) -> int:
+        """How many processes supervisord had to stop by SIGKILL."""
+        return len(set(_KILLED.findall(self._supervisord_log())))
+
+    def words_of_supervisord(self) -> str:
+        """The last lines that supervisord wrote, to stderr or into its log; where it began no log, one."""
+        lines = last_lines(self._folder / config.OUTPUT) or last_lines(self._folder / config.LOG)
+        return " | ".join(lines) or self._guardian.last_words()
+
+    def raise_if_full(self) -> None:
+        """ConfigError when the launch has no room for its files: then programs fail and cannot say so."""
+        for folder in (self._folder, self._logs):
+            room = os.statvfs(folder)
+            if not room.f_bavail or (room.f_files and not room.f_favail):
+                raise ConfigError(
+                    f"a launch could not be started: No space left on device in {folder}",
+                    hint="Make room there, or set TMPDIR to another folder.",
+                )
+
+    def keep_log(self) -> None:
+        """Put supervisord's log beside the workers', if it came to write one."""
+        with suppress(FileNotFoundError):
+            shutil.copyfile(self._folder / config.LOG, self._logs / config.LOG)
+
+    def close(self) -> None:
+        """Let go of every descriptor; from now on all is dead."""
+        self.watch.close()
+        if self._supervisord != _CLOSED:
+            os.close(self._supervisord)
+            self._supervisord = _CLOSED
+
+    def _note(self, key: object, reason: VoidReason) -> None:
+        self._problems.setdefault(key, reason)
+
+    def _note_deaths(self) -> None:
+        for process in self.watch.newly_dead():
+            self._note(("died", process), invalid.worker_died(self._name(process), self.end_of(process)))
+
+    def _workers(self) -> dict[int, str]:
+        """Pid and name of each."""
+        programs = {pid: self._name(process) for process, pid in self.watch.alive().items()}
+        are_children = self._spec.are_workers_children(self.layout)
+        if not (self._may_be_run or are_children):
+            return programs
+        table = ProcessTable(Path("/proc"))  # a new one: it may remember who is whose child
+        if self._may_be_run:
+            programs = {own: name for pid, name in programs.items() for own in self._run_by(table, pid)}
+        if not are_children:
+            return programs
+        return {child: f"worker process {child}" for pid in programs for child in table.children(pid)}
+
+    def _run_by(self, table: ProcessTable, pid: int) -> list[int]:
+        """What a runner (``uv run``) with that pid runs, once it does; *pid* itself where it is none.
+
+        A shell is seen through where the service is known: else it may be the worker itself.
+        """
+        line = table.command_line(pid)
+        if not is_runner(line) and not (self._spec.is_known and is_shell(line)):
+            return [pid]
+        return [own for child in table.children(pid) for own in self._run_by(table, child)]
+
+    def _note_missing(self) -> None:
+        """Fewer worker processes than the layout has; one that is being replaced is missed once."""
+        before, n_found = self._n_missing, len(self._workers())
+        n_wanted = self._spec.shape(self.layout).processes
+        self._n_missing = max(0, n_wanted - n_found)
+        if self._n_missing and before:
+            self._note("workers", invalid.processes_missing(n_found, n_wanted, self._spec.name))
+
+    def _note_threads(self, least: int, most: float) -> None:
+        """Note wrong numbers. Too many are right where a library starts threads of its own."""
+        for pid, name in self._workers().items():
+            n_threads = n_threads_of(pid)
+            if n_threads is None or (n_threads > most and self._starts_own_threads(pid)):
+                continue
+            if not least <= n_threads <= most:
+                self._note(("threads", pid), invalid.wrong_threads(name, n_threads, least, most))
+
+    def _starts_own_threads(self, pid: int) -> bool:
+        if pid not in self._have_pools and pools_of(pid).causes:
+            self._have_pools.add(pid)
+        return pid in self._have_pools
+
+    def _name(self, process: int) -> str:
+        return f"process {process + 1} of {self.n_programs} (pid {self.watch.pid_of(process)})"
+
+    def _how_ended(self, process: int) -> str:
+        deadline = time.monotonic() + _REAP_PATIENCE_S
+        while process not in (ended := self.ended_processes()):
+            if who := self.launcher_ended():
+                return f"with {who}, which ended before it"
+            if time.monotonic() > deadline:
+                return f"in an unknown way; supervisord printed: {self.words_of_supervisord()}"
+            with suppress(OSError):
+                self.rpc.states()  # wakes it up: SIGCHLD alone does not interrupt its poll()
+            time.sleep(0.01)
+        return ended[process]
+
+    def _short_of_memory(self) -> str:
+        """What the kernel did meanwhile for lack of memory: it tells nobody whom it ended."""
+        before, now = self._n_oom_kills, n_oom_kills()
+        if before is None or now is None or now <= before:
+            return ""
+        return f" (out of memory: the kernel killed {counted(now - before, 'process')} meanwhile)"
+
+    def _supervisord_log(self) -> str:
+        with suppress(OSError), (self._folder / config.LOG).open("rb") as file:
+            return file.read(_LOG_BYTES).decode("utf-8", "replace")
+        return ""
+
+
+def _held(pid: int) -> int:
+    """A descriptor of process *pid*; none where it has ended and the guardian has collected it already."""
+    try:
+        return os.pidfd_open(pid)
+    except ProcessLookupError:
+        return _CLOSED

@@ -1,0 +1,186 @@
+"""Finds every process of a launch, however it hides, and ends it. Standard library only, for the guardian.
+
+A process belongs to the launch when its environment carries the marker, when it is in the launch's cgroup,
+where it has one, or when it descends from the guardian, which is the subreaper of the launch: who daemonises
+becomes its child, and who overwrites its environment (setproctitle) is still found that way. What else tuner
+starts (feeders, hooks) must outlive a launch: it carries the marker in another variable, which is looked for
+only when tuner itself is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tuner.adapters.proc import launch_cgroup
+
+RUN_ID = "TUNER_RUN_ID"  #: the variable that every process of a launch carries
+STUDY_ID = "TUNER_STUDY_ID"  #: the variable that every child of tuner carries
+#: told to every process of a launch: without it setproctitle, which gunicorn, Celery, RQ and metricd use
+#: where it is installed, writes a title over the environment that the marks are looked for in
+KEEPS_MARKS = {"SPT_NOENV": "1"}
+_PAUSE_S = 0.05
+_KILL_PATIENCE_S = 4.0  #: a killed process may need a moment, in uninterruptible sleep for one
+_KILL_ROUNDS = 20  #: at least: on a box that stands still for seconds, time alone says little
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process of the launch that still lives."""
+
+    pid: int
+    parent: int
+    started: int  #: clock ticks since boot: with the pid, unique
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep met."""
+
+    met: tuple[str, ...]  #: "PID COMMAND" of each process it found
+    killed: tuple[str, ...]  #: those of them that needed SIGKILL
+    left: tuple[str, ...]  #: those it could not end
+
+
+def started(pid: int) -> int:
+    """When *pid* started, in clock ticks since boot; 0 when it has ended."""
+    found = _look(pid)
+    return found.started if found is not None else 0
+
+
+def find(
+    marker: str,
+    ancestor: int | None,
+    since: int = 0,
+    variables: Sequence[str] = (RUN_ID,),
+    cgroup: str | None = None,
+) -> dict[int, Found]:
+    """Every living process that carries *marker*, is in *cgroup* or descends from *ancestor*; never us or our
+    ancestors.
+
+    Args:
+        variables: where the marker counts.
+        since: no older process is looked into, in clock ticks since boot: on most boxes all are older than a
+            launch, and reading the environment of one that is stuck in the kernel would wait for it.
+    """
+    everyone = {found.pid: found for found in map(_look, _pids()) if found is not None}
+    spared = _ancestors(os.getpid(), everyone)
+    wanted = {f"{variable}={marker}".encode() for variable in variables}
+    children: dict[int, list[int]] = {}
+    for found in everyone.values():
+        children.setdefault(found.parent, []).append(found.pid)
+    ours: set[int] = set()
+    todo = list(children.get(ancestor, ())) if ancestor is not None else []
+    young = (pid for pid, one in everyone.items() if one.started >= since)
+    todo += [pid for pid in young if not wanted.isdisjoint(_environment(pid))]
+    todo += [pid for pid in launch_cgroup.members(cgroup) if pid in everyone] if cgroup is not None else []
+    while todo:
+        pid = todo.pop()
+        if pid not in ours and pid not in spared:
+            ours.add(pid)
+            todo += children.get(pid, ())
+    return {pid: everyone[pid] for pid in ours}
+
+
+def sweep(
+    marker: str,
+    ancestor: int | None,
+    *,
+    since: int = 0,
+    variables: Sequence[str] = (RUN_ID,),
+    cgroup: str | None = None,
+    first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
+    grace_s: float = 5.0,
+    reap: Callable[[], object] = lambda: None,
+) -> Swept:
+    """End every process of the launch: *first_signal*, after *grace_s* SIGKILL, until none is found.
+
+    The first signal goes only to those whose parent does not belong to the launch: a master stops its own
+    children, and some lose work when those are signalled, too.
+
+    Args:
+        cgroup: the launch's own; in the end all in it are killed at once.
+        reap: called often; collects the caller's dead children.
+    """
+    met: dict[tuple[int, int], str] = {}
+    deadline = time.monotonic() + grace_s
+    signalled: set[tuple[int, int]] = set()
+    while True:
+        reap()
+        found = find(marker, ancestor, since, variables, cgroup)
+        met.update({(one.pid, one.started): f"{one.pid} {one.command}" for one in found.values()})
+        if not found or time.monotonic() >= deadline:
+            break
+        for one in found.values():
+            if one.parent not in found and (one.pid, one.started) not in signalled:
+                signalled.add((one.pid, one.started))
+                _send(one, first_signal(one))
+        time.sleep(_PAUSE_S)
+    killed: dict[tuple[int, int], str] = {}
+    deadline = time.monotonic() + _KILL_PATIENCE_S
+    n_rounds = 0
+    while found and (n_rounds < _KILL_ROUNDS or time.monotonic() < deadline):
+        n_rounds += 1
+        for one in found.values():
+            killed[one.pid, one.started] = f"{one.pid} {one.command}"
+            _send(one, signal.SIGKILL)
+        if cgroup is not None:
+            launch_cgroup.kill(cgroup)
+        reap()
+        found = find(marker, ancestor, since, variables, cgroup)
+        if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
+            time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
+    met.update(killed)
+    left = tuple(f"{one.pid} {one.command}" for one in found.values())
+    return Swept(tuple(met.values()), tuple(killed.values()), left)
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _look(pid: int) -> Found | None:
+    """Process *pid* as it is now; None when it has ended or is a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            head, _, tail = file.read().rpartition(b")")
+    except OSError:
+        return None
+    fields = tail.split()
+    if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # with more threads only its first one has ended
+        return None
+    return Found(pid, int(fields[1]), int(fields[19]), head.partition(b"(")[2].decode("utf-8", "replace"))
+
+
+def _environment(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read().split(b"\0")
+    except OSError:
+        return []  # ended meanwhile, or of another user and so not ours
+
+
+def _ancestors(pid: int, everyone: dict[int, Found]) -> set[int]:
+    spared = set()
+    while pid in everyone and pid not in spared:
+        spared.add(pid)
+        pid = everyone[pid].parent
+    return spared
+
+
+def _send(one: Found, number: int) -> None:
+    """Signal exactly that process: a pidfd is taken, then looked at again, so a reused pid is never hit."""
+    try:
+        descriptor = os.pidfd_open(one.pid)
+    except OSError:
+        return
+    again = _look(one.pid)
+    if again is not None and again.started == one.started:
+        with contextlib.suppress(OSError):  # it has ended meanwhile: what we wanted
+            signal.pidfd_send_signal(descriptor, number)
+    os.close(descriptor)

@@ -1,0 +1,197 @@
+"""How the study goes, in lines: for a log, and above the view of a terminal. Everything goes to stderr."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import FIRST_LOOK, StudyRecord
+from tuner.core.domain.window import Sample, Window
+from tuner.core.ranking.leading import Leading
+from tuner.core.ranking.overview import Phase
+from tuner.core.text.durations import render_duration, render_rest, until
+from tuner.core.text.figures import block_told
+
+SILENT_S = 25.0  #: after so long without a line one says what runs
+UNTOLD_S = 27.0  #: likewise where nobody has told anything; somebody looks every `BEATS_S`
+BEATS_S = 2.5
+
+
+class LineProgress:
+    """A line for each phase of a launch, each window and each warning, and one at least every 30 s.
+
+    `beat` is called from another thread, as nobody tells anything while a layout starts or stops.
+    """
+
+    def __init__(
+        self,
+        output: IO[str],
+        *,
+        is_race: bool = False,
+        leading: Leading | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._output, self._is_race, self._leading, self._now_s = output, is_race, leading, now_s
+        self._lock = threading.RLock()
+        self._block = self._position = 0
+        self._what = "tuner"  #: what is told of: a layout and its block
+        self._phase: Phase = "between"
+        self._since_s = self._told_at_s = now_s()
+
+    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+        self,
+        layout: Layout,
+        block: int,
+        position: int,
+        remaining_s: float | None,
+    ) -> None:
+        self._block, self._position = block, position
+        if self._leading is not None and (standing := self._leading.at(block)) is not None:
+            self._line(standing)
+        self._what = f"{layout} {_which(block, position)}"
+        most = "at most " * self._is_race
+        rest = "" if remaining_s is None else f" ({most}{render_end(remaining_s)})"
+        self._enters("starting", f"starting{rest}")
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
+        if self._phase != "warming-up":
+            since = render_rest(self._now_s() - self._since_s)
+            is_new = self._phase == "starting"  # else its source was dry, and it warms up again
+            self._enters("warming-up", f"ready after {since}, warming up" if is_new else "warming up again")
+        elif self._is_silent():
+            rate = "" if items_per_s is None else f", {render_rate(items_per_s)}"
+            self._of_it(f"still warming up, {render_rest(elapsed_s)}{rate}")
+
+    def sampled(  # noqa: D102
+        self,
+        layout: Layout,  # noqa: ARG002
+        elapsed_s: float,
+        window_s: float,
+        sample: Sample,  # noqa: ARG002
+        items_per_s: float,
+    ) -> None:
+        if self._phase != "window":
+            self._enters("window", f"window of {render_duration(window_s)}")
+        elif self._is_silent():
+            gone = f"{render_rest(elapsed_s)} of {render_rest(window_s)}"
+            self._of_it(f"window, {gone}, {render_rate(items_per_s)}")
+
+    def window_taken(  # noqa: D102
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        self._phase, self._since_s = "between", self._now_s()
+        self._line(
+            render_window(
+                window,
+                self._block,
+                n_taken,
+                n_planned,
+                remaining_s,
+                is_race=self._is_race,
+                is_first_look=self._position >= FIRST_LOOK,
+            )
+        )
+
+    def warning(self, slug: str, text: str) -> None:
+        """With its slug, to look up in docs/messages.md."""
+        self._line(f"Warning: {text} [{slug}]")
+
+    def say(self, text: str) -> None:
+        """Something else."""
+        self._line(text)
+
+    def grew(self, study: StudyRecord) -> None:
+        """The grid of the study has grown."""
+        if self._leading is not None:
+            self._leading.grew(len(study.layouts))
+
+    def beat(self) -> None:
+        """Say what goes on, if nothing was said for a while."""
+        with self._lock:
+            if not self._is_silent(UNTOLD_S):
+                return
+            lasts = render_rest(self._now_s() - self._since_s)
+            self._of_it(
+                f"still starting, {lasts}" if self._phase == "starting" else f"nothing new for {lasts}"
+            )
+
+    def _is_silent(self, since_s: float = SILENT_S) -> bool:
+        return self._now_s() - self._told_at_s >= since_s
+
+    def _enters(self, phase: Phase, text: str) -> None:
+        self._phase, self._since_s = phase, self._now_s()
+        self._of_it(text)
+
+    def _of_it(self, text: str) -> None:
+        self._line(f"{self._what}: {text}")
+
+    def _line(self, text: str) -> None:
+        with self._lock, suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
+            self._told_at_s = self._now_s()
+            self._output.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+            self._output.flush()
+
+
+def _which(block: int, position: int) -> str:
+    if block >= 0:
+        return block_told(block)
+    if not position:
+        return "before block 1, discarded"
+    what = "a first look" if position >= FIRST_LOOK else "a look at the edge of the grid"
+    return f"before block 1, {what}"
+
+
+def render_window(
+    window: Window,
+    block: int,
+    n_taken: int,
+    n_planned: int | None,
+    remaining_s: float | None,
+    *,
+    is_race: bool = False,
+    box: str = "",
+    is_first_look: bool = False,
+) -> str:
+    """One window in one line: where, which, what came out, what is left: of a race at most."""
+    where = f"{box + ': ' if box else ''}{window.layout} {block_told(block)}"
+    if window.void:
+        reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+        return f"{where}: invalid window, {reasons}"
+    loads = [sample.load1 for sample in window.samples]
+    active = [sample.n_active for sample in window.samples if sample.n_active is not None]
+    parts = [f"{where}: {render_rate(window.throughput_per_s)}"]
+    if loads:
+        parts.append(f"load {sum(loads) / len(loads):.2f}")
+    if active:
+        parts.append(f"active {sum(active) / len(active):.1f}")
+    if window.n_failed:
+        parts.append(f"{window.n_failed} failed")
+    most = "at most " if is_race else ""
+    end = "" if remaining_s is None else f", {most}{render_end(remaining_s)}"
+    length = _rounded(window.length_s)
+    if block < 0:
+        what = "a first look" if is_first_look else "a look at the edge of the grid"
+        return f"{', '.join(parts)} ({what}, {length})"
+    counted = f"window {n_taken}, of" if n_planned is None else f"{n_taken} of {most}{n_planned} windows of"
+    return f"{', '.join(parts)} ({counted} {length}{end})"
+
+
+def _rounded(length_s: float) -> str:
+    """A window lasts until the next look, some milliseconds longer than asked."""
+    return render_duration(round(length_s) if length_s >= 1 else length_s)
+
+
+def render_rate(items_per_s: float) -> str:
+    """A throughput as it is always told, per ten minutes."""
+    return f"{items_per_s * TEN_MINUTES_S:,.0f} items/10 min".replace(",", " ")
+
+
+def render_end(remaining_s: float) -> str:
+    """How long it still takes, and the time of day when it ends."""
+    now_s = time.time()
+    return f"{render_rest(remaining_s)} left{until(now_s + remaining_s, now_s)}"

@@ -1,0 +1,1 @@
+"""The simulated host, and stores in memory: the same ports without processes."""

@@ -1,0 +1,187 @@
+"""A simulated box behind the same ports as a real one: for tests, dry runs and teaching.
+
+Time is its own and costs nothing. What a launch or window gives follows from the seed and from which cell
+and try it is, never from when it is taken or what came before: a study that was cut off and resumed sees
+the same windows as one that was not. The box learns which cell it runs from the study's hooks; the user's
+own commands do not run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import exp, sqrt
+from random import Random
+
+from tuner.adapters.virtual.clock import STOP_S, VirtualClock
+from tuner.adapters.virtual.launch import RunningLayout
+from tuner.adapters.virtual.service import Noise, Service, VirtualService, virtual_study
+from tuner.adapters.virtual.troubles import Fate, Kind, Trouble, Try
+from tuner.adapters.virtual.watch import VirtualCounting, VirtualWatch
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK
+from tuner.core.errors import MeasurementError
+from tuner.ports import Box, Launch, WhileStarting
+
+__all__ = [
+    "STOP_S",
+    "Kind",
+    "Noise",
+    "Trouble",
+    "VirtualBox",
+    "VirtualClock",
+    "VirtualService",
+    "virtual_study",
+]
+
+
+_USUAL = Noise()
+
+
+class VirtualBox:
+    """Launcher, probe, feeder, sampler and hooks of one simulated box; ``box()`` hands them to a study."""
+
+    def __init__(
+        self,
+        service: Service,
+        noise: Noise = _USUAL,
+        *,
+        seed: int | str = 0,
+        cores: int = 24,
+        name: str = "virtual-box",
+        clock: VirtualClock | None = None,
+        troubles: Sequence[Trouble] = (),
+        risks: Mapping[Kind, float] | None = None,
+        varied: bool = False,
+    ) -> None:
+        """*troubles* happen as told, *risks* are probabilities per launch or window of everything else.
+
+        *varied*: what happens by chance does so at any time in the first minute, not after two seconds.
+        """
+        self.service, self.noise, self.cores, self.name = service, noise, cores, name
+        self.clock = clock or VirtualClock()
+        self._stream = f"{seed}/{name}"
+        self._fate = Fate(self._stream, tuple(troubles), dict(risks or {}), varied)
+        self._try = Try()
+        self._n_warming = 0  #: launches that only warmed the cache: each has luck of its own
+        self._running: RunningLayout | None = None
+        self._drift: list[float] = []
+        self._while_starting = WhileStarting()
+
+    def box(self) -> Box:
+        """All of it, as a study takes it."""
+        return Box(self.name, self.clock, self, self, self, self, self, while_starting=self._while_starting)
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        """Hear from the study what it is about to do."""
+        if event == "before_launch":
+            block, position = int(facts["block"]), int(facts["position"])
+            is_warming = block == WARMING_BLOCK and position == 0
+            again = self._n_warming if is_warming else 0
+            self._n_warming += is_warming
+            self._try = Try(block, position, int(facts["attempt"]), again=again)
+        elif event in ("before_window", "after_window"):
+            is_inside = event == "before_window"
+            self._try = replace(
+                self._try,
+                window=int(facts["window"]) if is_inside else None,
+                window_attempt=int(facts["window_attempt"]) if is_inside else None,
+            )
+            if self._running is not None:
+                self._begin_stretch(self._running)
+
+    @contextmanager
+    def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:  # noqa: ARG002
+        """Run *layout* in virtual time."""
+        service, clock = self.service, self.clock
+        begins_s, n_looks = clock.monotonic_s(), 0
+        while clock.monotonic_s() < begins_s + service.start_s:
+            self._while_starting.check()
+            n_looks += 1
+            clock.sleep_until(begins_s + min(service.start_s, float(n_looks)))
+        if self._fate.of("dies-at-start", self._try, layout):
+            raise MeasurementError(f"{layout} died at start: exit code 1", hint="It was told to.")
+        running = RunningLayout(
+            layout, service, clock=clock, cores=self.cores, sample_sd=self.noise.sample_sd
+        )
+        self._running = running
+        try:
+            self._begin_stretch(running)
+            yield running
+        finally:
+            running.end()
+            self._running = None
+            clock.sleep_until(clock.monotonic_s() + service.stop_s)
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[VirtualCounting]:  # noqa: ARG002
+        """Count what the simulation finishes."""
+        yield VirtualCounting(self.clock, lambda: self._running)
+
+    def prepare(self) -> None:
+        """Nothing needs to be fed."""
+
+    @contextmanager
+    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002
+        """Nothing needs to be fed."""
+        yield
+
+    def away(self) -> str:
+        """It is simulated."""
+        return ""
+
+    def rest(self) -> None:
+        """Nothing is sent."""
+
+    def is_dry(self) -> bool:
+        """Whether a trouble says so."""
+        return self._running is not None and self._running.is_within("dry")
+
+    def problem(self) -> str:
+        """Nothing is fed."""
+        return ""
+
+    def pids(self) -> frozenset[int]:
+        """The virtual feeder has no process."""
+        return frozenset()
+
+    def requests(self) -> None:
+        """The simulation knows of none."""
+
+    @property
+    def pace(self) -> None:
+        """It goes on as it begins."""
+
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
+        """Whoever works finds the items."""
+
+    def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
+        """Nobody asks for it."""
+        raise NotImplementedError
+
+    @contextmanager
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[VirtualWatch]:  # noqa: ARG002
+        """See the simulated load and CPU."""
+        assert self._running is not None
+        yield VirtualWatch(self.clock, self._running)
+
+    def _begin_stretch(self, running: RunningLayout) -> None:
+        """A window begins or ends: draw what it is like."""
+        layout, noise = running.layout, self.noise
+        launch, window = (key(self._stream, layout) for key in (self._try.launch_key, self._try.window_key))
+        log_factor = self._drift_of_launch() + noise.launch_sd * Random(f"{launch}/launch").gauss(0, 1)
+        if self._try.window is not None:
+            log_factor += noise.window_sd * Random(f"{window}/window").gauss(0, 1)
+        troubles = self._fate.of_stretch(self._try, layout)
+        running.begin_stretch(exp(log_factor), Random(f"{window}/samples"), troubles)
+
+    def _drift_of_launch(self) -> float:
+        """Over launches, not over time: a study that lost time to a cut meets the same drift."""
+        ordinal = max(0, self._try.block * self.service.n_layouts + self._try.position)
+        keeps = self.noise.drift_ar1
+        while len(self._drift) <= ordinal:
+            step = Random(f"{self._stream}/drift/{len(self._drift)}").gauss(0, 1)
+            before = self._drift[-1] if self._drift else None
+            self._drift.append(step if before is None else keeps * before + sqrt(1 - keeps**2) * step)
+        return self.noise.drift_sd * self._drift[ordinal]

@@ -1,0 +1,157 @@
+"""A layout that runs on a virtual box: items, CPU and load, second by second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from random import Random
+
+from tuner.adapters.virtual.clock import VirtualClock
+from tuner.adapters.virtual.service import Service
+from tuner.adapters.virtual.troubles import Kind, Trouble
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import LoadAverage
+from tuner.core.domain.window import VoidReason
+from tuner.core.messages import invalid
+
+_QUIET_CORES = 0.02  #: what a box runs beside a study
+_TUNER_CORES = 0.002
+_PID = 5_000_000  #: of the first worker: more than a kernel ever gives, so that no real process is meant
+_WIDE = 0.3  #: a normal deviate this wide would often be below nothing
+
+
+class RunningLayout:
+    """The Launch port, and the state of the simulation.
+
+    It goes through stretches, a warm-up or a window each, with luck and troubles of its own.
+    """
+
+    def __init__(
+        self, layout: Layout, service: Service, *, clock: VirtualClock, cores: int, sample_sd: float
+    ) -> None:
+        self.layout, self.running_after_s = layout, service.start_s
+        self.truth = service.truth(layout, cores)
+        self._settle_s, self._clock, self._cores = service.settle_s, clock, cores
+        self._sample_sd = sample_sd if self.truth.second_sd is None else self.truth.second_sd
+        self._began_s = self._stretch_s = self._until_s = clock.monotonic_s()
+        self._factor, self._random = 1.0, Random(0)
+        self._troubles: dict[Kind, Trouble] = {}
+        self._problems: dict[str, VoidReason] = {}
+        self._n_done_before = (
+            0  # the stretch; whole items, so that a window's count does not hang on what came before
+        )
+        self._n_done = 0.0
+        self.load = LoadAverage(self._began_s)
+        self.busy_s = 0.0  #: for so long the layout was as busy as it is once it has settled
+        self.foreign_cpu_s = self.tuner_cpu_s = 0.0
+        self.n_active = 0
+        self._has_ended = False
+
+    @property
+    def n_done(self) -> int:
+        """Items finished since the launch."""
+        return self._n_done_before + int(self._n_done)
+
+    @property
+    def shape(self) -> Layout:
+        """The layout."""
+        return self.layout
+
+    def worker_pids(self) -> frozenset[int]:
+        """Made up, as many as there are."""
+        if self._has_ended:
+            return frozenset()
+        alive = self.layout.processes - ("worker-died" in self._problems)
+        return frozenset(range(_PID, _PID + alive))
+
+    def overhead_pids(self) -> frozenset[int]:
+        """No supervisord runs."""
+        return frozenset()
+
+    def gil_module(self) -> str | None:
+        """Nothing is imported."""
+        return None
+
+    def clue(self) -> str:
+        """No process shows anything."""
+        return ""
+
+    def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
+        """What the troubles have done by now."""
+        self.advance()
+        late = self._troubles.get("late-threads")
+        if threads and late is not None and self._until_s - self._began_s < late.after_s:
+            self._wrong_threads(1)
+        found = self._problems.values()
+        return [reason for reason in found if threads or reason.slug != "wrong-layout"]
+
+    def end(self) -> None:
+        """Stop what runs."""
+        self._has_ended = True
+
+    def begin_stretch(self, factor: float, random: Random, troubles: Sequence[Trouble]) -> None:
+        """From now on throughput is *factor* times the service's, with the noise that *random* draws."""
+        self.advance()
+        self._factor, self._random = factor, random
+        self._stretch_s = self._until_s
+        self._n_done_before, self._n_done = self.n_done, 0.0
+        self._troubles = {trouble.kind: trouble for trouble in troubles}
+
+    def is_within(self, kind: Kind) -> bool:
+        """Whether a trouble of some duration is on now."""
+        trouble = self._troubles.get(kind)
+        if trouble is None:
+            return False
+        since_s = self._clock.monotonic_s() - self._stretch_s - trouble.after_s
+        return 0 <= since_s < trouble.lasts_s
+
+    def advance(self) -> None:
+        """Bring the simulation up to now."""
+        now_s = self._clock.monotonic_s()
+        elapsed_s = now_s - self._until_s
+        if elapsed_s <= 0:
+            return
+        self._until_s = now_s
+        truth = self.truth
+        settled = (now_s - self._began_s) / self._settle_s if self._settle_s else 1.0
+        busy_s = elapsed_s * min(1.0, settled)
+        self._n_done += truth.items_per_s * self._factor * busy_s * self._noise(elapsed_s)
+        self.n_active = self._seen_active()
+        self.busy_s += busy_s
+        self.tuner_cpu_s += elapsed_s * _TUNER_CORES
+        self.foreign_cpu_s += elapsed_s * _QUIET_CORES
+        if self._troubles:
+            self._suffer(now_s, elapsed_s)
+        self.load.advance(now_s, self.n_active)
+
+    def _noise(self, elapsed_s: float) -> float:
+        """What chance makes of *elapsed_s*: 1 on average."""
+        sd = self._sample_sd / sqrt(elapsed_s)
+        if sd <= _WIDE:
+            return max(0.0, 1.0 + sd * self._random.gauss(0, 1))
+        return self._random.gammavariate(1 / sd**2, sd**2)
+
+    def _seen_active(self) -> int:
+        mean, swing = self.truth.n_active, self.truth.n_active_swing
+        if swing:
+            mean += swing * (2 * self._random.random() - 1)
+        return int(mean) + (self._random.random() < mean % 1)
+
+    def _suffer(self, now_s: float, elapsed_s: float) -> None:
+        in_s = now_s - self._stretch_s
+        if self.is_within("foreign-cpu"):
+            self.foreign_cpu_s += elapsed_s * self._troubles["foreign-cpu"].size * self._cores
+        for kind in ("dies", "dies-warming"):
+            if kind in self._troubles and in_s >= self._troubles[kind].after_s:
+                self._problems["died"] = invalid.worker_died(f"process 1 (pid {_PID})", "exit status 1")
+        if "wrong-threads" in self._troubles and in_s >= self._troubles["wrong-threads"].after_s:
+            self._wrong_threads(self.layout.threads + 3)
+        jump = self._troubles.get("clock-jump")
+        if jump is not None and in_s >= jump.after_s:
+            self._clock.jump_wall(3600 * jump.size)
+            del self._troubles["clock-jump"]
+
+    def _wrong_threads(self, n_threads: int) -> None:
+        wanted = self.layout.threads
+        reason = invalid.wrong_threads(f"process 1 (pid {_PID})", n_threads, wanted, wanted)
+        self._problems.setdefault("threads", reason)

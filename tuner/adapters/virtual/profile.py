@@ -1,0 +1,96 @@
+"""A service as its profile has it, on a virtual box: the model says what each layout gives."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from tuner.adapters.virtual.box import VirtualBox
+from tuner.adapters.virtual.clock import VirtualClock
+from tuner.adapters.virtual.service import Noise, Truth
+from tuner.core.domain.layout import Layout
+from tuner.core.model.demand import layout_demands
+from tuner.core.model.network import predict
+from tuner.core.model.profile import Profile
+
+
+class ProfileService:
+    """A Service that asks the model, once for every layout that is launched."""
+
+    def __init__(self, profile: Profile, n_layouts: int) -> None:
+        self.n_layouts = n_layouts
+        self.start_s, self.settle_s, self.stop_s = profile.start_s, profile.settle_s, profile.stop_s
+        self._profile = profile
+        self._known: dict[tuple[Layout, int], Truth] = {}
+
+    def truth(self, layout: Layout, cores: int) -> Truth:
+        """What the model predicts; CPU and waits as a kernel would count them."""
+        key = layout, cores
+        if key not in self._known:
+            self._known[key] = self._predicted(layout, cores)
+        return self._known[key]
+
+    def _predicted(self, layout: Layout, cores: int) -> Truth:
+        profile = self._profile
+        machine = profile.machine_of(cores)
+        of = layout_demands(profile.demands, profile.terms, [layout.processes], [layout.threads])
+        prediction = predict(profile.demands, machine, [layout], profile.terms)
+        items_per_s, load = float(prediction.throughput_per_s[0]), float(prediction.load[0])
+        n_blocked, background = float(prediction.n_blocked[0]), float(of.process_cores[0])
+        done_cores = items_per_s * float(of.cpu_s[0])
+        n_runnable = done_cores + float(prediction.n_core_waiting[0])
+        n_running = min(n_runnable, float(prediction.busy_cores[0]) - background)
+        children_ratio = float(of.child_s[0] / of.cpu_s[0]) if of.cpu_s[0] else 0.0
+        n_delayed = n_runnable - n_running
+        n_threads = float(layout.total_threads)
+        n_children = n_runnable * children_ratio
+        noise_sd = profile.noise.second_sd
+        return Truth(
+            items_per_s=items_per_s,
+            n_active=load,
+            # with the standard deviation of as many threads that are each active by chance, where that fits
+            n_active_swing=max(
+                0.0, min(sqrt(3 * load * max(0.0, 1 - load / n_threads)), load, n_threads - load)
+            ),
+            worker_cores=n_running * (1 - children_ratio) + background,
+            child_cores=n_running * children_ratio,
+            n_delayed=n_delayed * (1 - children_ratio),
+            n_blocked=n_blocked,
+            n_spawning=items_per_s * float(of.spawn_s[0]),
+            n_gil_waiting=float(prediction.n_gil_waiting[0]) if machine.has_gil else None,
+            n_children_delayed=n_delayed * children_ratio,
+            n_in_items=n_threads - n_runnable * (1 - children_ratio),
+            pss_bytes=profile.memory.of(layout, n_children),
+            # items that end one after the other, each after a time that scatters so
+            second_sd=profile.demands.cv_ratio / sqrt(items_per_s) if noise_sd is None else noise_sd,
+        )
+
+
+def profile_box(
+    profile: Profile, *, cores: int, n_layouts: int, seed: str, name: str, clock: VirtualClock
+) -> VirtualBox:
+    """A box of so many *cores* on which the service of *profile* runs.
+
+    Args:
+        profile: the service, its noise and what goes wrong.
+        cores: of the box.
+        n_layouts: of the study.
+        seed: names the random streams: the same give the same windows.
+        name: of the box, in the study's file.
+        clock: whose time passes.
+    """
+    noise = profile.noise
+    return VirtualBox(
+        ProfileService(profile, n_layouts),
+        Noise(
+            window_sd=noise.window_sd,
+            launch_sd=noise.launch_sd,
+            drift_sd=noise.drift_sd,
+            drift_ar1=noise.drift_ar1,
+        ),
+        seed=seed,
+        cores=cores,
+        name=name,
+        clock=clock,
+        risks=profile.failures,
+        varied=True,
+    )

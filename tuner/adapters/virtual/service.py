@@ -1,0 +1,113 @@
+"""What is true of a service on a virtual box, and how windows scatter around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from tuner.adapters.virtual.clock import STOP_S
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a layout gives on a virtual box once it has settled, noise apart. Tasks are means over time."""
+
+    items_per_s: float
+    n_active: float  #: running, waiting for a core, or uninterruptible
+    n_active_swing: float = 0.0  #: a look at them shows up to so many more or fewer
+    worker_cores: float = 0.0  #: CPU of the workers' own threads
+    child_cores: float = 0.0  #: CPU of their children
+    n_delayed: float = 0.0  #: workers' threads that wait for a core
+    n_blocked: float = 0.0  #: workers' threads in uninterruptible waits
+    n_spawning: float = 0.0  #: of these, that are starting a child
+    n_gil_waiting: float | None = None  #: workers' threads in line for the GIL; None: nobody looks
+    n_children_delayed: float = 0.0  #: children that wait for a core
+    n_in_items: float = 0.0  #: workers' threads that wait within an item, child and all
+    pss_bytes: float = 60e6
+    threads: int | None = None  #: of each worker process; None: the layout's
+    second_sd: float | None = None  #: of log throughput in one second; None: the box's own
+
+
+class Service(Protocol):
+    """What runs on a virtual box."""
+
+    @property
+    def n_layouts(self) -> int:
+        """Of its study: drift goes on from block to block."""
+
+    @property
+    def start_s(self) -> float:
+        """Until RUNNING."""
+
+    @property
+    def settle_s(self) -> float:
+        """Throughput rises for so long after RUNNING."""
+
+    @property
+    def stop_s(self) -> float:
+        """Until a layout is gone."""
+
+    def truth(self, layout: Layout, cores: int) -> Truth:
+        """What *layout* gives on a box of so many *cores*."""
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualService:
+    """A service of which the throughputs are told."""
+
+    items_per_s: Mapping[Layout, float]  #: throughput, settled
+    n_active: Mapping[Layout, float] = field(default_factory=dict)  #: default: as many threads as find a core
+    cpu_s_per_item: float = 0.1
+    pss_bytes_per_process: int = 60_000_000
+    start_s: float = 0.5  #: until RUNNING
+    settle_s: float = 8.0  #: throughput rises for so long after RUNNING
+    stop_s: float = STOP_S
+    fixed_threads: int | None = None  #: of each process, whatever the layout asks for; None: the layout's
+
+    @property
+    def n_layouts(self) -> int:  # noqa: D102  (Service says it; so for the other)
+        return len(self.items_per_s)
+
+    def truth(self, layout: Layout, cores: int) -> Truth:  # noqa: D102
+        items_per_s = self.items_per_s[layout]
+        return Truth(
+            items_per_s=items_per_s,
+            n_active=self.n_active.get(layout, float(min(layout.total_threads, cores))),
+            worker_cores=items_per_s * self.cpu_s_per_item,
+            pss_bytes=layout.processes * self.pss_bytes_per_process,
+            threads=self.fixed_threads,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Standard deviations of log throughput."""
+
+    window_sd: float = 0.05  #: each window
+    launch_sd: float = 0.015  #: drawn once per launch, shared by its windows
+    drift_sd: float = 0.0  #: of the box, alike for every layout: a stationary AR(1) over the launches
+    drift_ar1: float = 0.95  #: correlation from one launch to the next
+    sample_sd: float = 0.1  #: each second
+
+
+def virtual_study(service: VirtualService, **asked: Any) -> StudyRecord:
+    """A study of all layouts of *service*; *asked* are the fields of StudyRecord that shall differ."""
+    usual: dict[str, Any] = {
+        "service": "virtual",
+        "strategy": "all",
+        "layouts": tuple(service.items_per_s),
+        "cores": 24,
+        "box_cores": 24.0,
+        "window_s": 600.0,
+        "warmup_s": None,
+        "n_blocks": 3,
+        "windows_per_launch": 1,
+        "seed": 1,
+        "budget_s": None,
+        "created_wall_s": 1_000_000_000.0,
+        "config": "{}",
+    }
+    return StudyRecord(**{**usual, **asked})

@@ -1,0 +1,1 @@
+"""Config files, commands and start files, read with the services that tuner knows."""

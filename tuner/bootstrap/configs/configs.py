@@ -1,0 +1,314 @@
+"""Reads configs and commands, with the services that tuner knows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from tuner.bootstrap.configs.seen_through import Behind, cannot_watch, named_later, seen_through
+from tuner.bootstrap.parts.web import WEB, url_of, web_script
+from tuner.core.doctor.bound_ports import bound_ports
+from tuner.core.errors import ConfigError
+from tuner.core.messages.service import service_behind
+from tuner.core.text.command_words import split_command, taken_apart
+from tuner.core.text.wrappers import is_assignment
+
+if TYPE_CHECKING:
+    from tuner.config.document import Place
+    from tuner.config.load import DocumentLook, Given
+    from tuner.config.settings import Settings
+    from tuner.services.expansion import GilIsOff
+    from tuner.services.record import Service
+
+_COMMAND = ("service", "command")
+_OWN_KINDS = ("crash-processor", "script")
+
+
+def settings_of(
+    config: Path | None,
+    options: Mapping[Place, Given],
+    *,
+    without: Collection[str] = (),
+    kept: Mapping[str, Any] | None = None,
+    look: DocumentLook | None = None,
+) -> Settings:
+    """The settings of a config and of options, a known service expanded by its record.
+
+    A command among the options is that of the service it is known as, or of a script. *kept* is what a study
+    that goes on was begun with, *look* is for its config; see `load_settings`.
+
+    Raises:
+        ConfigError: with every error, each with its place.
+    """
+    from tuner.config.load import load_settings
+
+    folder = Path.cwd() if config is None else config.resolve().parent
+
+    def section(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
+        if _COMMAND in options:
+            asked = _from_the_command_line(asked, folder)
+        return _expanded(asked, variants, folder)
+
+    return load_settings(config, options, without=without, service=section, kept=kept, look=look)
+
+
+def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+    """What a config would say beside a command that was typed: which service it is, or its name."""
+    try:
+        words = tuple(split_command(str(asked["command"])))
+    except ValueError:
+        return {"kind": "script", **asked}
+    kind = asked.get("kind")
+    more: dict[str, Any] = {}
+    if kind is None:
+        behind = seen_through(words, None, folder)
+        _refuse_hidden(behind)
+        kind = "script" if behind.service is None else behind.service.name
+        if kind == "script" and (found := named_later(words)) is not None:
+            warn = more.setdefault("cautions", {}).__setitem__
+            warn(*service_behind(words[0], found.name))
+    if kind in ("script", WEB) and asked.get("name") is None:
+        more["name"] = _name_of(words)
+    return {**more, **asked, "kind": kind}
+
+
+def _refuse_hidden(behind: Behind) -> None:
+    """Refuse a known service that a shell starts in a way that tuner cannot tell it a layout."""
+    from tuner.config.fields import Misplaced
+
+    if behind.hidden is not None:
+        raise Misplaced(
+            f"starts {behind.hidden.name} by a shell, but {behind.why}, so tuner cannot add options to it."
+            f" Give the command of {behind.hidden.name} itself, as {behind.hidden.example}",
+            ("command",),
+        )
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """A script's name by its program, of Python its script or module."""
+    taken = taken_apart(words)
+    named = [word for word in (taken.program, *taken.words, *taken.interpreter) if word and word[0] != "-"]
+    name = re.sub(r"[^A-Za-z0-9._-]", "", PurePath(named[0]).stem) if named else ""
+    return name.lstrip("._-")[:64] or "script"
+
+
+def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Path) -> Mapping[str, Any]:
+    from tuner.config.fields import Misplaced, nearest
+
+    kind = asked.get("kind")
+    if kind in ("script", WEB):
+        if kind == "script":
+            _check_queue_is_read(asked)
+        return _script_as_it_runs(asked)
+    if not isinstance(kind, str) or kind in _OWN_KINDS:
+        return asked
+    from tuner.config.axes import script_with_variants
+    from tuner.services.catalogue import known_services
+    from tuner.services.expansion import Unclear, expanded
+
+    services = known_services()
+    if kind not in services:
+        known = [*_OWN_KINDS, WEB, *services]
+        raise Misplaced(f"{kind} is none of {', '.join(known)}{nearest(kind, known)}", ("kind",))
+    _refuse_misspelt(asked, [setting.name for setting in services[kind].settings])
+    environment = {**os.environ, **_of_file(asked, folder)}
+    section = script_with_variants(_as_it_runs(asked, services[kind], environment, folder), folder)
+    try:
+        return expanded(services[kind], section, environment, variants, _gil_is_off(asked, folder))
+    except Unclear as error:
+        below = ("study", "variants") if error.key == "variants" else (error.key,)
+        raise Misplaced(error.problem, below) from error
+
+
+def _as_it_runs(
+    asked: Mapping[str, Any], service: Service, environment: Mapping[str, str], folder: Path
+) -> Mapping[str, Any]:
+    """The section with its commands as they are measured; see `seen_through`."""
+    from tuner.config.fields import Misplaced
+
+    own = asked.get("environment")
+    if isinstance(own, Mapping):
+        environment = {**environment, **{str(name): str(value) for name, value in own.items()}}
+    changed = dict(asked)
+    if (words := _words_of(asked.get("command"))) is not None:
+        directory = asked.get("directory")
+        behind = seen_through(
+            words, environment, folder / directory if isinstance(directory, str) else folder, service
+        )
+        _refuse_hidden(behind)
+        if why := cannot_watch(behind.taken):
+            raise Misplaced(why, ("command",))
+        if behind.words != words:
+            changed["command"] = [*behind.words]
+    if isinstance(variants := asked.get("variants"), Mapping):
+        changed["variants"] = {
+            name: _as_it_runs(variant, service, environment, folder)
+            if isinstance(variant, Mapping)
+            else variant
+            for name, variant in variants.items()
+        }
+    return changed
+
+
+def _script_as_it_runs(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The section of a script: ``A=1 worker`` as a shell would run it, and a web server fed."""
+    words = _words_of(asked.get("command"))
+    if words is not None and is_assignment(words[0]) and len(words) > 1:
+        asked = {**asked, "command": ["env", *words]}
+    return asked if asked["kind"] == "script" else web_script(asked, words or ())
+
+
+def _words_of(command: Any) -> tuple[str, ...] | None:
+    """The words of a config's command; None: there is none, or none that can be split."""
+    try:
+        words = split_command(command) if isinstance(command, str) else command
+    except ValueError:
+        return None
+    if not isinstance(words, Sequence) or not words:
+        return None
+    return tuple("" if word is None else str(word) for word in words)
+
+
+def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
+    """Of a script whose command starts a known service; what else is wrong with it is told elsewhere."""
+    from tuner.config.fields import Misplaced
+    from tuner.services.catalogue import recognised
+    from tuner.services.expansion import Unclear, check_queue_is_read
+
+    command = asked.get("command")
+    if asked.get("variants") or asked.get("axes"):
+        return  # each may have a command of its own
+    try:
+        words = split_command(command) if isinstance(command, str) else [str(word) for word in command or ()]
+        found = recognised(words)
+    except (TypeError, ValueError):
+        return
+    if found is None:
+        return
+    try:
+        check_queue_is_read(found, asked, os.environ)
+    except Unclear as error:
+        raise Misplaced(error.problem, (error.key,)) from error
+
+
+def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
+    """Return what runs a command's Python to find out about its GIL, in the directory that is *asked* for."""
+    from tuner.adapters.worker_interpreter import interpreter_facts
+    from tuner.config.paths import with_home
+
+    def is_off(command: Sequence[str], environment: Mapping[str, str]) -> bool:
+        named = asked.get("directory")
+        try:
+            directory = str(folder / with_home(Path(named))) if isinstance(named, str) else None
+        except ValueError:  # the settings will say so
+            return False
+        return interpreter_facts(command, environment, directory).get("worker_gil") == "off"
+
+    return is_off
+
+
+def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:
+    """Refuse a key that no service has, and that is nearly one of this service's own *settings*.
+
+    All other unknown keys are refused with the section that is made of it.
+    """
+    from difflib import get_close_matches
+
+    from tuner.config.fields import Misplaced
+    from tuner.config.service import ScriptSettings
+
+    known = [*settings, *ScriptSettings.model_fields]
+    for key in map(str, asked):
+        if key not in known and (near := get_close_matches(key, known, n=1)) and near[0] in settings:
+            raise Misplaced(f"unknown key, did you mean {near[0]}?", (key,))
+
+
+def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
+    """What the environment file says, which a known service may say its addresses in."""
+    from tuner.config.environment_file import read_environment_file
+    from tuner.config.fields import Misplaced
+    from tuner.config.paths import check_file, with_home
+
+    file = asked.get("environment_file")
+    if not isinstance(file, str):
+        return {}
+    try:
+        path = check_file(folder / with_home(Path(file)))
+    except ValueError as error:
+        raise Misplaced(str(error), ("environment_file",)) from error
+    return read_environment_file(path)
+
+
+def described_services() -> list[dict[str, Any]]:
+    """What is known of each known service; see `tuner.services.derived.described`."""
+    from tuner.services.catalogue import known_services
+    from tuner.services.derived.described import described
+
+    return [described(service) for service in known_services().values()]
+
+
+def described_service(name: str) -> dict[str, Any]:
+    """What is known of the service called *name*.
+
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    from difflib import get_close_matches
+
+    from tuner.services.catalogue import known_services
+    from tuner.services.derived.described import described
+
+    services = known_services()
+    if name not in services:
+        near = get_close_matches(name, services, n=1)
+        raise ConfigError(
+            f"unknown service {name!r}",
+            hint=f"Did you mean {near[0]}?" if near else "tuner services lists the supported services.",
+        )
+    return described(services[name])
+
+
+def written_config(
+    words: Sequence[str],
+    kind: str | None,
+    given: Mapping[str, str],
+    section: Mapping[str, Any] | None = None,
+    origin: str = "--",
+) -> str:
+    """A commented config for the command *words*, as a user would go on with; see `derived.starter`.
+
+    *section* is what else the service's section will say, which `start_files` writes into it: it is looked at
+    with the command. *origin* says where both come from.
+
+    Raises:
+        ConfigError: the command's service, or one of the settings *given* for it, is not known.
+    """
+    from tuner.config.load import Given
+    from tuner.core.text.redaction import redacted
+    from tuner.services.catalogue import known_services
+    from tuner.services.derived.starter import starter, web_starter
+
+    options: dict[Place, Given] = {
+        ("service", name): Given(f"--set {name}", value) for name, value in given.items()
+    }
+    environment: Mapping[str, str] = (section or {}).get("environment", {})
+    for name, value in environment.items():
+        options["service", "environment", name] = Given(f"{origin}: {name}", value)
+    if section is not None and "directory" not in given:
+        options["service", "directory"] = Given(origin, str(section["directory"]))
+    options["service", "command"] = Given(origin, shlex.join(words))
+    if kind is not None:
+        options["service", "kind"] = Given("--service", kind)
+    settings_of(None, options)  # what is wrong with it is told here
+    around = {**os.environ, **environment}
+    own = known_services().get(kind) if kind is not None else None
+    behind = seen_through(words, around, Path.cwd(), own)
+    service = own or behind.service
+    words = behind.words
+    if kind == WEB or (service is None and kind is None and bound_ports(words)):
+        return web_starter(words, given.get("url", url_of(words)), _name_of(words))
+    return starter(service, words, given, around, _name_of(words), redacted)

@@ -1,0 +1,234 @@
+"""A config made of a file by which another program starts a service."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.core.errors import ConfigError
+from tuner.core.text.redaction import redacted
+
+if TYPE_CHECKING:
+    from tuner.bootstrap.configs.on_this_host import Adapted
+    from tuner.config.start_files.started import Started
+    from tuner.services.record import Service
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenConfig:
+    """A config, and what its reader should know of it."""
+
+    text: str
+    origin: str  #: ``file:line:column, NAME``
+    notes: tuple[str, ...]  #: each a line
+    is_secret: bool  #: it holds a value that looks like a secret
+
+
+def config_from_file(source: str, kind: str | None, given: Mapping[str, str], folder: Path) -> WrittenConfig:
+    """A commented config for a process that a file starts.
+
+    Args:
+        source: the file, or ``FILE:NAME`` where it starts several.
+        kind: the service that it is; None: as it is known by its name.
+        given: settings of the service that the user has named.
+        folder: of the config: its relative paths begin there.
+
+    Raises:
+        ConfigError: the file cannot be read, it is not clear which process is meant, or its command needs
+            what tuner does not have.
+    """
+    from tuner.bootstrap.configs.configs import written_config
+    from tuner.bootstrap.configs.on_this_host import adapted, relative_to
+    from tuner.config.document import printable
+    from tuner.services.catalogue import known_services
+    from tuner.services.running import escaped
+
+    file, started, notes = _chosen(source, kind)
+    service = _recognised(started) if kind is None else known_services().get(kind)
+    one = adapted(started, service)
+    notes += [*started.notes, *one.notes]
+    if service is None:
+        notes.append("not recognized as a supported service, so it is written as a script; see --service")
+    else:
+        _without_what_tuner_sets(one, service, started.copies, notes)
+    if started.copies > 1:
+        notes.append(f"the file starts {started.copies} of it: in a study the layout sets this number")
+    notes = [printable(redacted(note)) for note in notes]
+    _check_computed(started, one.words)
+    words = tuple(map(escaped, one.words))
+    environment = {name: escaped(value) for name, value in one.environment.items()}
+    section: dict[str, Any] = {"directory": str(one.directory), "environment": environment}
+    text = written_config(words, kind, given, section, f"{file}:{started.name}")
+    own = {"probe", *(setting.name for setting in (service.settings if service is not None else ()))}
+    further = {key: value for key, value in given.items() if key not in own}
+    shown = {**section, "directory": relative_to(folder, one.directory), **further}
+    text = _with_section(text, {key: value for key, value in shown.items() if value})
+    text = "".join(f"# {line}\n" for line in (f"From {started.at}, {started.name}:", *_items(notes))) + text
+    is_secret = started.has_secret or redacted(environment) != environment
+    origin = f"{started.at}, {started.name}"
+    return WrittenConfig(text, origin, tuple(notes), is_secret or redacted(words) != list(words))
+
+
+def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> None:
+    """Take out of a command what a study sets or cannot have."""
+    from tuner.config.start_files.started import COMPUTED
+    from tuner.services.derived.numbers import without_numbers, without_refused
+
+    numbers = without_numbers(service, one.words, one.environment, copies)
+    one.words, refused = without_refused(service, numbers.words)
+    one.environment = dict(numbers.environment)
+    if numbers.removed:
+        what = ", ".join(text.replace(COMPUTED, "") for text in numbers.removed)
+        notes.append(f"left out the numbers that a study varies: {what}")
+    notes += [f"left out {text}" for text in refused]
+    notes += _without_ours(one.environment, service)
+    if numbers.layout is not None:
+        notes.append(
+            f"today's layout is {numbers.layout}: compare with tuner rank STUDY --current {numbers.layout}"
+        )
+
+
+def _with_section(text: str, section: Mapping[str, Any]) -> str:
+    """A config with further keys of its service below the command."""
+    import yaml
+
+    block = yaml.safe_dump(dict(section), sort_keys=False, width=10_000, allow_unicode=True)
+    lines = "".join(f"  {line}\n" for line in block.splitlines())
+    return re.sub(r"^  command: .*\n", lambda match: match[0] + lines, text, count=1, flags=re.MULTILINE)
+
+
+def _items(notes: Sequence[str]) -> list[str]:
+    return [f"- {note}" for note in notes]
+
+
+def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
+    """The file, the process that is meant, and what to say of the choice.
+
+    Raises:
+        ConfigError: there is no such process, several are meant, or its command cannot be used.
+    """
+    from tuner.config.start_files.kinds import read_start_file
+
+    file, name = source, ""
+    if not os.path.lexists(source) and ":" in source:
+        file, _, name = source.rpartition(":")
+    kind_of_file, processes = read_start_file(Path(file), os.environ)
+    processes = [_in_the_foreground(one) for one in processes]
+    if not processes:
+        raise ConfigError(
+            f"{file}: this {kind_of_file} starts no process whose command it names",
+            hint="Name the command: tuner init -- COMMAND",
+        )
+    if name:
+        named = [one for one in processes if one.name == name]
+        if not named:
+            known = ", ".join(one.name for one in processes)
+            raise ConfigError(
+                f"{file} has no process {name!r}; it has {known}",
+                hint=f"As --from {file}:{processes[0].name}",
+            )
+    else:
+        named = [one for one in processes if not one.by_name_only]
+    known_ones = [one for one in named if kind is not None or _recognised(one) is not None]
+    if not name and len(known_ones) == 1:
+        named = known_ones
+    if len(named) != 1:
+        raise _several(file, named or processes, len(known_ones))
+    (one,) = named
+    if one.error is not None:
+        raise one.error
+    others = [other.name for other in processes if other is not one and not other.by_name_only]
+    notes = [] if name or not others else [f"left out the other processes of the file: {', '.join(others)}"]
+    return file, _without_entrypoint(one, notes), notes
+
+
+def _in_the_foreground(one: Started) -> Started:
+    """What ``celery multi`` would start as a daemon."""
+    from tuner.services.celery_multi import node_of_multi
+
+    node = node_of_multi(one.words)
+    if node is None:
+        return one
+    notes = [f"celery multi starts {node.n_nodes} daemons: tuner starts such a node in the foreground"]
+    notes += [f"left out {' '.join(node.left_out)}"] if node.left_out else []
+    return replace(one, words=node.words, copies=one.copies * node.n_nodes, notes=(*one.notes, *notes))
+
+
+def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigError:
+    """Which process is meant?"""
+    from tuner.bootstrap.configs.on_this_host import command_of
+
+    width = max(len(one.name) for one in processes)
+    lines = []
+    for one in processes:
+        service = _recognised(one)
+        what = service.name if service is not None else "unknown" if one.error is None else "unreadable"
+        shown = command_of(redacted(list(one.words))) if one.error is None else one.error.problem
+        lines.append(f"  {one.name:{width}}  {what:10}  {shown}".rstrip())
+    known = f"{n_known} of them supported services" if n_known else "none of them a supported service"
+    first = next((one for one in processes if _recognised(one) is not None), processes[0])
+    return ConfigError(
+        "\n".join([f"{file} starts {len(processes)} processes, {known}: which one?", *lines]),
+        hint=f"Name it: tuner init --from {file}:{first.name}",
+    )
+
+
+def _recognised(one: Started) -> Service | None:
+    """The service that a process is, with its image's entrypoint or without."""
+    return _known(one.words) or (_known(one.words[one.n_entrypoint :]) if one.n_entrypoint else None)
+
+
+def _known(words: Sequence[str]) -> Service | None:
+    """The service that *words* start, unless they are a command of it that is no worker (``celery beat``)."""
+    from tuner.core.text.command_words import taken_apart
+    from tuner.services.catalogue import recognised
+    from tuner.services.record import Command
+
+    service = recognised(words)
+    if service is None:
+        return None
+    taken = taken_apart(words)
+    command = Command(taken.words, {}, is_module=taken.is_module, grammar=service.grammar)
+    return service if any(form.words(command) is not None for form in service.forms) else None
+
+
+def _without_entrypoint(one: Started, notes: list[str]) -> Started:
+    """Leave out an image's entrypoint that hides the service, and runs it after its own work."""
+    from tuner.bootstrap.configs.on_this_host import command_of
+
+    n = one.n_entrypoint
+    if not n or _known(one.words) is not None or _known(one.words[n:]) is None:
+        return one
+    notes.append(f"left out the entrypoint, which runs before the command: {command_of(one.words[:n])}")
+    return replace(one, words=one.words[n:])
+
+
+def _without_ours(environment: dict[str, str], service: Service) -> list[str]:
+    """Take variables out of *environment* that tuner tells the service with, or its workers."""
+    ours = {name for form in service.forms for name in form.layout.environment} | set(
+        service.always.environment
+    )
+    for counted in service.probes:
+        ours |= {*counted.told.environment, *counted.told.besides}
+    ours -= set(service.joined)
+    found = [name for name in environment if name in ours or name.startswith("TUNER_")]
+    for name in found:
+        del environment[name]
+    return [f"left out {', '.join(found)}, which tuner sets"] if found else []
+
+
+def _check_computed(started: Started, words: Sequence[str]) -> None:
+    """Refuse a word that only a shell can compute."""
+    from tuner.config.start_files.started import COMPUTED
+
+    for word in words:
+        if COMPUTED in word:
+            what = word.replace(COMPUTED, "")
+            raise ConfigError(
+                f"{started.at}: {what} needs a shell, but tuner starts programs without one",
+                hint="Write the value into the file, or type the command: tuner init -- COMMAND",
+            )

@@ -1,0 +1,103 @@
+"""Which interpreters an experiment is run by, and by which its results were made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.lab.command_line import PYTHON
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tuner.adapters.lab.results import Results
+    from tuner.bootstrap.lab.lab import LabAsked
+    from tuner.core.lab.experiment import Experiment, ProgramExperiment
+
+
+def on_interpreters(
+    experiment: ProgramExperiment, asked: LabAsked, results: Results
+) -> tuple[ProgramExperiment, LabAsked]:
+    """*experiment* on the interpreters that are asked for, or else on those of *results*, which are asked for
+    then; itself on one.
+
+    Raises:
+        ConfigError: they are no Pythons, or two of one version, or others than those of the results.
+    """
+    from tuner.core.lab.interpreters import OnInterpreters
+
+    facts = results.provenance.items()
+    kept = {name.removeprefix(PYTHON): program for name, program in facts if name.startswith(PYTHON)}
+    if not asked.also and not kept:
+        return experiment, asked
+    if asked.python is None:
+        first, *others = kept.values()
+        return OnInterpreters(experiment, kept), replace(asked, python=first, also=tuple(others))
+    programs = by_version([asked.python, *asked.also])
+    if results.provenance and kept.keys() != programs.keys():
+        raise ConfigError(
+            f"{asked.results} was made with {_told(list(kept))}, not with {_told(list(programs))}",
+            hint="Leave --python out to continue it, or name another file with --results.",
+        )
+    return OnInterpreters(experiment, programs), asked
+
+
+def facts_of(experiment: Experiment) -> dict[str, str]:
+    """The interpreters that *experiment* is on, as its results keep them; nothing on one."""
+    from tuner.core.lab.interpreters import OnInterpreters
+
+    if not isinstance(experiment, OnInterpreters):
+        return {}
+    return {f"{PYTHON}{version}": program for version, program in experiment.programs.items()}
+
+
+def check_points(experiment: Experiment, results: Results, file: Path) -> None:
+    """Whether the points of *results* are such as *experiment* has.
+
+    Raises:
+        ConfigError: one is not.
+    """
+    from tuner.core.lab.experiment import point_told
+    from tuner.core.lab.interpreters import NONE, OnInterpreters
+
+    pythons = {*experiment.programs, NONE} if isinstance(experiment, OnInterpreters) else None
+    for at in (*(run.at for run in results.runs), *(one.at for one in results.failed)):
+        if len(at) != len(experiment.parameters) or (pythons is not None and at[0] not in pythons):
+            raise ConfigError(
+                f"{file} has a point ({point_told(at)}) that is none of {experiment.name}'s "
+                f"({', '.join(experiment.parameters)})",
+                hint="Name another file with --results.",
+            )
+
+
+def _in_order(version: str) -> tuple[bool, list[int], str]:
+    return not version[0].isdigit(), [int(part) for part in re.findall(r"\d+", version)], version
+
+
+def by_version(programs: Sequence[str]) -> dict[str, str]:
+    """Interpreters by version, the earliest first: 3.13.0, 3.13.0t without a GIL, and others than CPython as
+    pypy3.11.13.
+
+    Raises:
+        ConfigError: one is no Python, or two are of one version.
+    """
+    from tuner.adapters.lab.program import packages_of
+
+    found: dict[str, str] = {}
+    for program in programs:
+        told, _, number = packages_of(program, ())[0].rpartition(" ")
+        version = f"{told.lower().removeprefix('cpython')}{number}"
+        if version in found:
+            raise ConfigError(
+                f"{found[version]} and {program} are both Python {version}",
+                hint="Name interpreters of different versions with --python.",
+            )
+        found[version] = program
+    return {version: found[version] for version in sorted(found, key=_in_order)}
+
+
+def _told(versions: Sequence[str]) -> str:
+    return f"Python {', '.join(versions)}" if versions else "one interpreter"

@@ -1,0 +1,282 @@
+"""Published experiments, run here."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tuner.bootstrap.lab.command_line import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
+from tuner.bootstrap.lab.interpreters import check_points, facts_of, on_interpreters
+from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
+from tuner.core.text.figures import counted
+
+if TYPE_CHECKING:
+    from tuner.adapters.lab.results import Results
+    from tuner.bootstrap.lab.studies import Measure
+    from tuner.bootstrap.lab.tools import Tools
+    from tuner.core.lab.experiment import At, Experiment, Outcome, ProgramExperiment, Run
+
+_SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
+
+
+@dataclass(frozen=True, slots=True)
+class LabAsked:
+    """How an experiment is to be run; None: as the results that are there say, else as usual."""
+
+    results: Path  #: the file that they go to, and are gone on with
+    quick: bool = False  #: a few points, once
+    repeats: int | None = None  #: runs of each point
+    seed: int | None = None  #: of their order
+    python: str | None = None  #: the interpreter that runs the programs; None: the one that runs tuner
+    also: tuple[str, ...] = ()  #: further interpreters: which one it is is a parameter of the points then
+
+
+def experiments() -> list[tuple[Experiment, str]]:
+    """Every experiment, with who published it."""
+    from tuner.adapters.lab.published import published
+    from tuner.core.lab import EXPERIMENTS
+    from tuner.core.lab.experiment import source_of
+
+    seeds = published()
+    return [(one, source_of(one, seeds)) for one in EXPERIMENTS]
+
+
+def experiment_named(name: str) -> Experiment:
+    """The experiment called *name*.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    from difflib import get_close_matches
+
+    from tuner.core.lab import EXPERIMENTS
+
+    known = {one.name: one for one in EXPERIMENTS}
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"They are {', '.join(known)}."
+        raise ConfigError(f"no experiment is called {name!r}", hint=hint)
+    return known[name]
+
+
+def lab_run(
+    name: str, asked: LabAsked, tell: Callable[[str], None], measure: Measure
+) -> tuple[Outcome, Results]:
+    """Make the runs of an experiment that its file of results does not have yet; what came of all.
+
+    The file is written after each run, so that one that was ended goes on where it was; studies keep each
+    window in a file of their own. *measure* makes one.
+
+    Raises:
+        ConfigError: another tuner measures here, a package without which there is nothing to run is
+            missing, the file is of something else.
+        MeasurementError: every run failed.
+    """
+    from tuner.adapters.lab.published import published
+    from tuner.bootstrap.lab.studies import run_studies
+    from tuner.core.lab.experiment import ProgramExperiment, in_blocks
+    from tuner.core.lab.studied import StudyExperiment
+
+    experiment, seeds = experiment_named(name), published()
+    results = _results_of(experiment, asked)
+    if isinstance(experiment, StudyExperiment):
+        check_points(experiment, results, asked.results)
+
+        def check_same(before: Mapping[str, str], facts: Mapping[str, str]) -> None:
+            begun = {**before, "cores": f"{results.cores}"}
+            _check_same(begun, {**facts, "cores": f"{_n_cores()}"}, _SAME, asked.results)
+
+        results = run_studies(experiment, asked, results, measure, tell, check_same)
+        return _outcome(experiment, seeds, results, asked.results), results
+    assert isinstance(experiment, ProgramExperiment)
+    experiment, asked = on_interpreters(experiment, asked, results)
+    check_points(experiment, results, asked.results)
+    points = experiment.points(list(experiment.published(seeds)), quick=results.quick)
+    made = {(run.block, run.at) for run in results.runs}
+    order = [one for one in in_blocks(points, results.repeats, results.seed) if one not in made]
+    if order:
+        results = _run_all(experiment, asked, results, order, tell)
+    return _outcome(experiment, seeds, results, asked.results), results
+
+
+def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results, file: Path) -> Outcome:
+    """What the runs of *results*, which stand in *file*, make of the experiment.
+
+    Raises:
+        ConfigError: they lack a figure that it rests on.
+    """
+    from tuner.core.lab.experiment import outcome
+
+    try:
+        return outcome(experiment, seeds, results.runs)
+    except KeyError as error:
+        key = error.args[0] if error.args else None
+        if not isinstance(key, str) or not (n_without := sum(key not in run.values for run in results.runs)):
+            raise  # that is no figure
+        raise ConfigError(
+            f"{file} has {counted(n_without, 'run')} without {key}, and {experiment.name} rests on it",
+            hint="Name another file with --results.",
+        ) from error
+
+
+def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
+    """The results that are there, or none yet."""
+    from tuner.adapters.lab.results import Results, read_results
+
+    kept = read_results(asked.results)
+    if kept is None:
+        repeats = asked.repeats or (QUICK_REPEATS if asked.quick else USUAL_REPEATS)
+        seed = USUAL_SEED if asked.seed is None else asked.seed
+        return Results(experiment.name, asked.quick, repeats, seed, _n_cores(), {})
+    if kept.name != experiment.name:
+        raise ConfigError(
+            f"{asked.results} has results of {kept.name}, not of {experiment.name}",
+            hint="Name another file with --results.",
+        )
+    differing = [
+        option
+        for option, wanted, there in (
+            ("--quick", asked.quick or None, kept.quick),
+            ("--repeats", asked.repeats, kept.repeats),
+            ("--seed", asked.seed, kept.seed),
+        )
+        if wanted is not None and wanted != there
+    ]
+    if differing:
+        raise ConfigError(
+            f"{asked.results} was made with another {', '.join(differing)}",
+            hint="Leave that out to continue it, or name another file.",
+        )
+    return kept
+
+
+def _run_all(
+    experiment: ProgramExperiment,
+    asked: LabAsked,
+    results: Results,
+    order: Sequence[tuple[int, At]],
+    tell: Callable[[str], None],
+) -> Results:
+    from dataclasses import replace
+
+    from tuner.adapters.host_lock import box_held
+    from tuner.adapters.lab.program import folder_of_programs, memory, run_job
+    from tuner.adapters.lab.results import write_results
+    from tuner.adapters.provenance import provenance
+    from tuner.adapters.supervisord.guardian import Guardian, children_marked
+    from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
+    from tuner.bootstrap.lab.tools import others_told, tools_of
+    from tuner.core.lab.experiment import USABLE_CORES, Failure, Run
+
+    python = asked.python or sys.executable
+    tools = tools_of(experiment, [at for _, at in order], python, asked.also)
+    able = [(block, at) for block, at in order if tools.can_run(experiment.job(at))]
+    if not able and not results.runs:
+        raise MissingToolError(" ".join(tools.left_out), hint=tools.hint)
+    if not able:
+        return results
+    there = {name: version for name, version in tools.versions.items() if version}
+    facts = {**provenance(), **there, **facts_of(experiment), "worker_python": tools.interpreter}
+    if results.runs or asked.also:  # of several, each has to be what its points are named by
+        before = {**results.provenance, "cores": f"{results.cores}"}
+        names = (*_SAME, *there)
+        _check_same(before, {**facts, "cores": f"{_n_cores()}"}, names, asked.results)
+    named = {} if asked.python is None else {PROGRAM: results.provenance.get(PROGRAM, asked.python)}
+    left_out = tools.left_out
+    if asked.python is None and not results.quick:
+        left_out += others_told(experiment.needs, python, tools.interpreter)
+    results = replace(results, provenance={**results.provenance, **facts, **named}, left_out=left_out)
+    folder, marker = folder_of_programs(), uuid.uuid4().hex
+    with ExitStack() as stack:
+        held = stack.enter_context(box_held(f"tuner lab {experiment.name}"))
+        stack.enter_context(children_marked(marker))
+        scratch = new_scratch_path(memory())
+        guardian = Guardian(marker, [held], [scratch])  # it removes the folder when we cannot
+        stack.callback(guardian.close)
+        stack.enter_context(scratch_folder(scratch, 0o700))
+        write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
+        tell(f"{experiment.name}: the runs are kept in {asked.results}")
+        for sentence in left_out:
+            tell(sentence)
+        results = _calibrated(experiment, results, tools, scratch, asked.results)
+        handed = {**results.calibration, USABLE_CORES: float(_n_cores())}
+        ready = {at: tools.runnable(experiment.job(at).with_handed(handed), folder, tell) for _, at in able}
+        for n, (block, at) in enumerate(able, 1):
+            told = f"{n}/{len(able)}  {_point(experiment, at)}"
+            try:
+                run = Run(at, block, {**run_job(*ready[at], scratch), USABLE_CORES: handed[USABLE_CORES]})
+            except MeasurementError as error:
+                results = results.with_failure(Failure(at, block, error.problem))
+                tell(f"{told} failed: {error.problem}")
+            else:
+                results = results.with_run(run)
+                tell(f"{told}: {_first(experiment, run)}")
+            write_results(asked.results, results)
+    if not results.runs:
+        raise MeasurementError(
+            f"every run of {experiment.name} failed; the last error: {results.failed[-1].why}",
+            hint=f"Fix that, then continue with --results {asked.results}.",
+        )
+    return results
+
+
+def _calibrated(
+    experiment: ProgramExperiment, results: Results, tools: Tools, scratch: Path, file: Path
+) -> Results:
+    """With what all runs are handed, found once for all of them.
+
+    Raises:
+        ConfigError: there are runs that were not handed it.
+        MeasurementError: it cannot be found.
+    """
+    from dataclasses import replace
+
+    from tuner.adapters.lab.program import folder_of_programs, run_job
+
+    job = experiment.calibration
+    if job is None or results.calibration:
+        return results
+    if results.runs:
+        raise ConfigError(
+            f"{file} has runs that each found for itself how much to compute",
+            hint="Name another file with --results.",
+        )
+    return replace(results, calibration=run_job(job, [tools.python], folder_of_programs(), scratch))
+
+
+def _point(experiment: Experiment, at: At) -> str:
+    named = zip(experiment.parameters, at, strict=True)
+    return ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in named)
+
+
+def _first(experiment: Experiment, run: Run) -> str:
+    figure = experiment.figures[0]
+    if figure.key not in run.values:
+        return "done"
+    return f"{figure.label} {run.values[figure.key]:.{figure.digits}f}"
+
+
+def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Sequence[str], file: Path) -> None:
+    """What was begun on one box, with one interpreter and one tuner, is not gone on with on another.
+
+    Something that was not there when it was begun, so that points were left out, may have come since.
+    """
+    for name in names:
+        before, now = begun.get(name), facts.get(name)
+        if before is not None and before != now:
+            raise ConfigError(
+                f"{file} was begun with {name} {before!r}, and here it is {now!r}",
+                hint="Continue there, or name another file with --results.",
+            )
+
+
+def _n_cores() -> int:
+    """Whole cores that the programs may use: fewer than there are where a quota says so."""
+    from tuner.adapters.proc.cores import usable_cores
+
+    return max(1, int(usable_cores().count))

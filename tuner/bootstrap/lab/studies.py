@@ -1,0 +1,243 @@
+"""Published experiments whose runs are windows of ordinary studies, kept beside the results."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.lab.command_line import PROGRAM, PYTHON
+from tuner.bootstrap.plan_builder import check_same_box, planned, settings_kept
+from tuner.bootstrap.stores import open_store
+from tuner.bootstrap.study_queries import recalled
+from tuner.core.domain.records import WARMING_BLOCK
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.study.launch.outcome import BRAKED, DONE, INTERRUPTED, NOTHING_MEASURED
+
+if TYPE_CHECKING:
+    from tuner.adapters.lab.results import Results
+    from tuner.bootstrap.lab.lab import LabAsked
+    from tuner.config.settings import Settings
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.lab.experiment import Run
+    from tuner.core.lab.studied import Study, StudyExperiment
+
+#: makes the study of a record with these settings in a file, new or gone on with; gives its exit code
+Measure = Callable[["Settings", "StudyRecord", Path, bool], int]
+
+_STUDY = "study "  #: before the name of one, in the provenance of results: its file
+
+
+def run_studies(
+    experiment: StudyExperiment,
+    asked: LabAsked,
+    results: Results,
+    measure: Measure,
+    tell: Callable[[str], None],
+    check_same: Callable[[Mapping[str, str], Mapping[str, str]], None],
+) -> Results:
+    """Make, or go on with, the studies of *experiment*; the results with their runs, written after each.
+
+    Args:
+        experiment: whose studies.
+        asked: how.
+        results: those that are there, or none yet.
+        measure: makes a study, as `tuner grid` does.
+        tell: gets sentences.
+        check_same: told what results were begun with, and what is here; refuses what differs.
+
+    Raises:
+        ConfigError: another box or interpreter than before, or a study's file is in the way.
+        MeasurementError: no window counts.
+        KeyboardInterrupt: a study was interrupted; what it has is in the results.
+    """
+    from tuner.adapters.lab.program import packages_of
+    from tuner.adapters.lab.results import write_results
+    from tuner.adapters.provenance import provenance
+    from tuner.adapters.virtual.simulator import find_simulator, simulate_all
+
+    find_simulator()  # what is missing is told before anything runs
+    python = asked.python or results.provenance.get(PROGRAM)
+    is_new = not results.provenance
+    pythons = _pythons(asked, results, is_new=is_new)
+    facts = {
+        **provenance(),
+        "worker_python": packages_of(python or sys.executable, ())[0],
+        **({} if python is None else {PROGRAM: python}),
+        **{PYTHON + name: program for name, program in pythons.items()},
+    }
+    if not is_new:
+        check_same(results.provenance, facts)
+    studies = experiment.studies(results.cores, python, pythons, quick=results.quick)
+    left_out = experiment.left_out(None if pythons else python, pythons, quick=results.quick)
+    if pythons and results.quick:
+        left_out.append(f"Of the Pythons that were named {python} alone runs the layouts.")
+    before, results = results, replace(results, provenance={**results.provenance, **facts}, gaps=())
+    results = replace(results, left_out=tuple(left_out))
+    files = {study.name: study_file(asked.results, study.name) for study in studies}
+    _check_there(before, files, asked.results)
+    settings = {one.name: _settings(one, results) for one in studies if not files[one.name].exists()}
+    if is_new and (there := [file for file in files.values() if os.path.lexists(file)]):
+        raise ConfigError(
+            f"{there[0]} exists already, and a study is never overwritten",
+            hint="Name another file with --results.",
+        )
+    write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
+    for sentence in left_out:
+        tell(sentence)
+    runs: list[Run] = []
+    again = shlex.join(["tuner", "lab", experiment.name, "--results", str(asked.results)])
+    for study in studies:
+        file = files[study.name]
+        code = _made(study, file, settings.get(study.name), measure, tell, again)
+        runs += _runs(experiment, file)
+        results = replace(results, gaps=(*results.gaps, *_gaps(file, code)))
+        if runs:
+            begun = {**results.provenance, _STUDY + study.name: file.name}
+            together = tuple(experiment.together(runs, simulate_all))
+            results = replace(results, provenance=begun, runs=together)
+            write_results(asked.results, results)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
+        if code in (NOTHING_MEASURED, BRAKED):
+            break
+    if not runs:
+        raise MeasurementError(
+            f"no window of {', '.join(str(file) for file in files.values() if file.exists())} counts",
+            hint=f"{shlex.join(['tuner', 'rank', str(files[studies[0].name])])} prints the reason.",
+        )
+    return results
+
+
+def study_file(results: Path, name: str) -> Path:
+    """Where the study called *name* is kept, beside *results*."""
+    stem = results.name.removesuffix(".json").removesuffix(".lab")
+    return results.with_name(f"{stem}.{name}.tuner.db")
+
+
+def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
+    """What results were begun with; for new ones those named, or those here unless time is short."""
+    from tuner.adapters.lab.pythons import pythons_here
+    from tuner.bootstrap.lab.interpreters import by_version
+
+    named = {}
+    if asked.python is not None and asked.also:
+        found = by_version([asked.python, *asked.also])
+        named = {_value_name(version): program for version, program in found.items()}
+    if is_new:
+        no_others = asked.python is not None or results.quick
+        return named or ({} if no_others else pythons_here(os.environ))
+    facts = results.provenance.items()
+    kept = {name.removeprefix(PYTHON): one for name, one in facts if name.startswith(PYTHON)}
+    if named and named.keys() != kept.keys():
+        with_kept = f"Python {', '.join(kept)}" if kept else "one Python"
+        raise ConfigError(
+            f"{asked.results} was made with {with_kept}, not with Python {', '.join(named)}",
+            hint="Leave --python out to continue it, or name another file with --results.",
+        )
+    return kept
+
+
+def _value_name(version: str) -> str:
+    """A version as the value of an axis: of a Python between two releases it ends in ``+``."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", version.replace("+", ".dev"))
+
+
+def _check_there(results: Results, files: Mapping[str, Path], kept: Path) -> None:
+    """Studies of which *results* have runs are gone on with, never made anew in their place.
+
+    Raises:
+        ConfigError: the file of one is not where *kept* is.
+    """
+    for name, file in files.items():
+        if _STUDY + name in results.provenance and not file.exists():
+            raise ConfigError(
+                f"{kept} has runs of a study that is not there: {file}",
+                hint="Put that file into the same folder, or name another file with --results.",
+            )
+
+
+def _made(
+    study: Study,
+    file: Path,
+    settings: Settings | None,
+    measure: Measure,
+    tell: Callable[[str], None],
+    again: str,
+) -> int:
+    """Make *study*, as far as *file* does not have it; gives its exit code.
+
+    Args:
+        settings: of a new one.
+        again: what to type to go on.
+    """
+    if settings is None:
+        with open_store(file, read_only=True) as store:
+            record, is_over = store.study(), recalled(store).ending() == "over"
+        if is_over:
+            return DONE
+        check_same_box(record, file, tell)
+        settings = settings_kept(record, file, again)
+        tell(f"{study.what}: continuing {file}")
+        return measure(settings, record, file, False)
+    record = planned(settings)
+    n_windows = len(record.layouts) * record.n_blocks
+    tell(f"{study.what}: {n_windows} windows, kept in {file}")
+    return measure(settings, record, file, True)
+
+
+def _settings(asked: Study, results: Results) -> Settings:
+    """Those of a study, checked before anything is written.
+
+    Raises:
+        ConfigError: they do not hold, as with an interpreter that is none by its name.
+    """
+    from pydantic import ValidationError
+
+    from tuner.config.problems import message
+    from tuner.config.settings import Settings
+
+    study = {**asked.settings["study"], "repeats": results.repeats, "seed": results.seed}
+    try:
+        return Settings.model_validate({**asked.settings, "study": study}, context={"folder": Path.cwd()})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        is_python = "interpreter" in first["loc"]
+        where = "--python" if is_python else f"the study {asked.name}: {'.'.join(map(str, first['loc']))}"
+        raise ConfigError(
+            f"{where}: {message(first)}",
+            hint="Name it as python3.13, or /path/to/python." if is_python else None,
+        ) from error
+
+
+def _gaps(file: Path, code: int) -> Sequence[str]:
+    """What the study in *file*, which ended with that exit code, did not give, in sentences."""
+    if code == INTERRUPTED or not file.exists():
+        return ()
+    with open_store(file, read_only=True) as store:
+        record, windows = store.study(), store.windows()
+    counted = Counter(
+        one.layout for one in windows if not one.void and one.n_done and one.block != WARMING_BLOCK
+    )
+    lacking = [one for one in record.layouts if counted[one] < record.n_blocks]
+    stopped = [f"A safety limit stopped the study in {file}."] if code == BRAKED else []
+    if not lacking:
+        return stopped
+    told = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)
+    why = shlex.join(["tuner", "rank", str(file)])
+    return [*stopped, f"Valid windows are missing: {told}. {why} prints the reasons."]
+
+
+def _runs(experiment: StudyExperiment, file: Path) -> list[Run]:
+    from tuner.core.model.diagnosis.explanation import machine_of
+
+    if not file.exists():  # nothing was begun in it
+        return []
+    with open_store(file, read_only=True) as store:
+        return experiment.runs_of(store.windows(), machine_of(store.study()))

@@ -1,0 +1,99 @@
+"""Metrics of a study that runs."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.errors import ConfigError
+from tuner.ports import Progress
+
+if TYPE_CHECKING:
+    from tuner.core.domain.strategy import Strategy
+    from tuner.core.text.address import Address
+
+Warn = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsAsked:
+    """Where metrics are to be had."""
+
+    address: Address | None  #: over HTTP; None: not at all
+    file: Path | None  #: for node_exporter; None: not at all
+
+
+def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> MetricsAsked | None:
+    """What the options say; None: nothing.
+
+    Raises:
+        ConfigError: *address* is none, or others could get there and *is_open* does not say that they may.
+    """
+    from tuner.core.text.address import parse_address
+
+    if address is None and file is None:
+        if is_open:
+            raise ConfigError("--metrics-open needs --metrics")
+        return None
+    if address is None:
+        return MetricsAsked(None, file)
+    try:
+        where = parse_address(address)
+    except ConfigError as error:
+        raise ConfigError(f"--metrics: {error.problem}", hint=error.hint) from error
+    if not where.is_loopback and not is_open:
+        raise ConfigError(
+            f"--metrics {where} would show the study to anyone who can reach that address",
+            hint="Add --metrics-open if they may; or use 127.0.0.1 and let a tunnel or proxy lead there.",
+        )
+    return MetricsAsked(where, file)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Metrics that are to be had."""
+
+    told: tuple[Progress, ...]  #: to be told how the study goes, in this order
+    recall: Callable[[Sequence[WindowRecord]], None]  #: takes what the study's file holds already
+    url: str | None  #: None: not over HTTP
+    grew: Callable[[StudyRecord], None]  #: is told of the study once its grid has grown
+
+
+@contextmanager
+def metrics_shown(
+    asked: MetricsAsked, record: StudyRecord, file: Path, strategy: Strategy, warn: Warn
+) -> Iterator[Metrics]:
+    """Metrics of the study *record*, kept in *file*, as long as the ``with`` block.
+
+    Raises:
+        ConfigError: nobody can listen at the address, or the file cannot be written.
+    """
+    from tuner.adapters.metrics.exposition import MetricsFile, answering
+    from tuner.adapters.metrics.figures import Known, StudyFigures
+    from tuner.adapters.web.server import serving
+
+    def known() -> Known:
+        return Known(strategy.estimates(), strategy.answer())
+
+    figures = StudyFigures(record, file.name, platform.node(), known)
+    with ExitStack() as stack:
+        told: list[Progress] = [figures]
+        url = None
+        if asked.address is not None:
+            where = stack.enter_context(serving(asked.address, answering(figures), option="--metrics"))
+            url = f"http://{where}/metrics"
+        if asked.file is not None:
+            kept = MetricsFile(figures, asked.file, warn)
+            told.append(kept)
+            stack.callback(kept.write)
+        try:
+            yield Metrics(tuple(told), figures.recall, url, figures.grew)
+        except BaseException:  # the strategy may be in the middle of something
+            figures.end(as_planned=False)
+            raise
+        figures.end(as_planned=True)

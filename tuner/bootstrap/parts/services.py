@@ -1,0 +1,126 @@
+"""The service of a config: how it is started, and what feeds it."""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.parts.feeders import StudyName, Warn, feeder_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+from tuner.ports import Feeder
+
+if TYPE_CHECKING:
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
+    from tuner.config.settings import Settings
+    from tuner.services.running import Running
+
+
+def service_of(
+    settings: Settings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
+) -> tuple[ServiceSpec, Feeder]:
+    """The service and what feeds it; *scratch* is a folder of the study's own."""
+    if settings.service.kind == "crash-processor":
+        return _crash_processor(settings.service, layouts, scratch)
+    return _script(settings.service, layouts, study, scratch, warn)
+
+
+def _crash_processor(
+    asked: CrashProcessorSettings, layouts: Sequence[Layout], scratch: Path
+) -> tuple[ServiceSpec, Feeder]:
+    from tuner.adapters.feeders.spool import SpoolFeeder
+    from tuner.services import crash_processor as service
+
+    spool = asked.spool or scratch
+    content = service.CrashInput(
+        items=asked.items or service.items_for(layouts, asked.options),
+        seed=asked.seed,
+        symbols_bytes=asked.symbols_bytes,
+        dumps=asked.dumps,
+        symbols=asked.symbols,
+    )
+    specs = {
+        name: _spec_of_crash_processor(asked.of(name), spool, scratch, one.environment)
+        for name, one in asked.variants.items()
+    }
+    spec = replace(_spec_of_crash_processor(asked, spool, scratch), variants=specs)
+    return spec, SpoolFeeder(spool, service.fill_command(spool, content), asked.user)
+
+
+def _spec_of_crash_processor(
+    asked: CrashProcessorSettings, spool: Path, scratch: Path, of_variant: Mapping[str, str] | None = None
+) -> ServiceSpec:
+    from tuner.services import crash_processor as service
+
+    started = service.started_by(asked.interpreter or (), scratch)
+    spec = _running(asked, of_variant).spec(
+        asked.name,
+        (*asked.prepend, *service.run_command(started, spool, asked.options)),
+        max_extra_threads=service.MAX_EXTRA_THREADS,
+    )
+    return replace(spec, environment={**started.environment, **spec.environment})
+
+
+def prepare_service(settings: Settings, scratch: Path) -> None:
+    """Put into *scratch*, which is there by now, what the service finds there when it starts."""
+    if settings.service.kind != "crash-processor":
+        return
+    service = settings.service
+    if service.interpreter or any(one.interpreter for one in service.variants.values()):
+        from tuner.services.crash_processor import link_packages
+
+        link_packages(scratch)
+
+
+def _script(
+    asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
+) -> tuple[ServiceSpec, Feeder]:
+    variants = {name: _spec_of(asked.of(name), one.environment) for name, one in asked.variants.items()}
+    return replace(_spec_of(asked), variants=variants), feeder_of(asked, layouts, study, scratch, warn)
+
+
+def _spec_of(asked: ScriptSettings, of_variant: Mapping[str, str] | None = None) -> ServiceSpec:
+    from tuner.services.script import script
+
+    return script(asked.name, asked.command, _running(asked, of_variant))
+
+
+def _running(
+    asked: CrashProcessorSettings | ScriptSettings, of_variant: Mapping[str, str] | None = None
+) -> Running:
+    """How it runs. The environment file's values go before the config's, and are not filled in; with a known
+    service the config's go first: they carry the layout. What makes a variant goes before all."""
+    from tuner.config.environment_file import read_environment_file
+    from tuner.services.running import Running, escaped
+
+    file = read_environment_file(asked.environment_file) if asked.environment_file is not None else {}
+    of_file = {name: escaped(value) for name, value in file.items()}
+    told = {**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file}
+    return Running(
+        user=asked.user,
+        directory=None if asked.directory is None else str(asked.directory),
+        environment={**told, **(of_variant or {})},
+        stop_signal=asked.stop.signal,
+        stop_wait_s=asked.stop.wait,
+        stop_as_group=asked.stop.as_group,
+        max_extra_threads=asked.max_extra_threads,
+        limits=asked.limits,
+        programs=asked.programs,
+        workers=asked.workers or ("children" if asked.programs == "one" else "programs"),
+        event_loop=asked.kind == "script" and asked.event_loop,
+        probe_fields=asked.probe_fields,
+        is_known=asked.record is not None,
+    )
+
+
+def owner(settings: Settings) -> tuple[int, int] | None:
+    """User and group id that the service runs as; None: ours."""
+    return None if settings.service.user is None else _ids(settings.service.user)
+
+
+def _ids(user: str) -> tuple[int, int]:
+    entry = pwd.getpwnam(user)
+    return entry.pw_uid, entry.pw_gid

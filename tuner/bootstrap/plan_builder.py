@@ -1,0 +1,407 @@
+"""What settings ask for, as a study's record; what a file keeps of them."""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner import __version__
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import prepare_service, service_of
+from tuner.core.defaults import WINDOW_S, WITHIN
+from tuner.core.domain.axes import values_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import TYPED
+from tuner.core.domain.simulated import SIMULATED, is_simulated, simulated_name
+from tuner.core.errors import ConfigError
+from tuner.core.search.growth import GROWS, LOOKS
+from tuner.core.text.figures import counted
+from tuner.core.text.stored_config import stored_config
+
+if TYPE_CHECKING:
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
+    from tuner.config.settings import Settings
+    from tuner.core.domain.fleet import BoxFacts
+    from tuner.core.model.profile import Profile
+
+QUICK_LAYOUTS = 5
+REPEATS = 3  #: of a full grid, likewise
+SIMULATED_HOST = "a simulated box"
+STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
+#: of a layout that the model is asked for, as 512x64 has them: 1x32768 takes it two seconds, 1x100000 six
+MOST_MODELLED_THREADS = 32_768
+
+
+def planned(
+    settings: Settings,
+    *,
+    quick: bool = False,
+    profile: Profile | None = None,
+    on: tuple[BoxFacts, int] | None = None,
+) -> StudyRecord:
+    """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all.
+
+    With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
+    *on* is the box of a fleet that speaks for all (its provenance holds that of the workers), and how many
+    there are: a grid that is not told how often to repeat keeps all of them busy.
+
+    Raises:
+        ConfigError: what is to be simulated cannot be, or a layout is of a variant that there is not.
+    """
+    from tuner.adapters.proc.cores import usable_cores
+    from tuner.config.load import canonical_json
+    from tuner.core.search.spread import well_spread
+
+    asked = settings.study
+    if profile is not None:
+        box_cores = float(asked.cores or _simulated_cores(profile))
+    else:
+        box_cores = usable_cores().count if on is None else on[0].cores
+    n_boxes = 1 if on is None else on[1]
+    cores, layouts = layouts_asked(settings, box_cores, is_simulated=profile is not None)
+    is_plain = profile is None and on is None and not quick
+    return StudyRecord(
+        service=settings.service.name if profile is None else simulated_name(profile.name),
+        strategy=asked.strategy,
+        layouts=tuple(well_spread(layouts, QUICK_LAYOUTS)) if quick else layouts,
+        cores=cores,
+        box_cores=box_cores,
+        window_s=asked.window,
+        warmup_s=None if asked.warmup == "auto" else asked.warmup,
+        n_blocks=(asked.repeats or max(REPEATS, n_boxes)) if asked.strategy == "all" else 0,
+        windows_per_launch=asked.windows_per_launch or 1,
+        seed=asked.seed,
+        budget_s=asked.budget,
+        created_wall_s=time.time(),
+        config=canonical_json(settings) if profile is None else _simulated_config(settings, profile),
+        max_attempts=asked.max_attempts,
+        warmup_cap_s=asked.warmup_cap,
+        foreign_limit_cores=asked.foreign_limit,
+        memory_pressure_limit_ratio=asked.memory_pressure_limit,
+        warms_cache=asked.warm_cache,
+        within_ratio=WITHIN if asked.within is None else asked.within,
+        confidence=asked.confidence,
+        objective=asked.objective,
+        limits=asked.limits,
+        kind="none" if asked.strategy == "all" else asked.kind or "strict",
+        min_window_s=None if asked.strategy == "all" else asked.shortest_window,
+        provenance={
+            **(
+                _simulated_provenance(profile, cores)
+                if profile is not None
+                else provenance_here(settings, layouts)
+                if on is None
+                else on[0].provenance
+            ),
+            **({"quick": "true"} if quick else {}),
+            **({LOOKS: "yes"} if is_plain and _looks_first(settings) else {}),
+            **({GROWS: "yes"} if on is None and not quick and _may_grow(settings) else {}),
+        },
+    )
+
+
+def _looks_first(settings: Settings) -> bool:
+    """Whether a study begins with a first look: nobody has said how long it may take, or of what it is."""
+    asked = settings.study
+    return (
+        asked.strategy == "race"
+        and asked.layouts is None
+        and asked.budget is None
+        and asked.min_window is None
+        and asked.window >= WINDOW_S
+    )
+
+
+def _may_grow(settings: Settings) -> bool:
+    """Whether the layouts are those of a grid, and whether more give more is to be seen by throughput.
+
+    At a fixed rate throughput is the rate; more items per CPU second are no matter of more threads.
+    """
+    service = settings.service
+    is_at_a_rate = (
+        service.kind == "script" and service.feeder.kind == "http" and service.feeder.rate_per_s is not None
+    )
+    return settings.study.layouts is None and settings.study.objective == "throughput" and not is_at_a_rate
+
+
+def layouts_asked(
+    settings: Settings, box_cores: float, *, is_simulated: bool = False
+) -> tuple[int, tuple[Layout, ...]]:
+    """The cores that the layouts are for, and the layouts, on a box that offers *box_cores*; all checked.
+
+    Raises:
+        ConfigError: there is none, or one that the service, or a profile that is simulated, has not got.
+    """
+    cores = settings.study.cores or whole_cores(box_cores)
+    layouts = settings.layouts_for(cores)
+    if not layouts:
+        raise ConfigError(
+            f"every layout opens more than {settings.study.max_connections} connections",
+            hint="Raise --max-connections, or set the number of connections per process:"
+            " service.connections.",
+        )
+    if is_simulated:
+        check_simulated(layouts)
+    else:
+        _check_variants(settings.service, layouts)
+    return cores, layouts
+
+
+def _simulated_cores(profile: Profile) -> int:
+    from tuner.config.study import MOST_CORES
+
+    cores = profile.machine.cores
+    if cores > MOST_CORES:
+        raise ConfigError(
+            f"the profile's host has {counted(cores, 'core')}; tuner simulates at most {MOST_CORES}",
+            hint="Set the number to simulate with --cores.",
+        )
+    return whole_cores(cores)
+
+
+def whole_cores(cores: float) -> int:
+    """What layouts are for where *cores* are offered: whole ones, at least 1."""
+    return max(1, int(cores))
+
+
+def check_simulated(layouts: Sequence[Layout]) -> None:
+    """Before anything is simulated: a profile can play *layouts*.
+
+    Raises:
+        ConfigError: one is of a variant, or too large.
+    """
+    if variants := [str(layout) for layout in layouts if layout.variant]:
+        raise ConfigError(
+            f"cannot simulate {', '.join(variants)}: a profile has no variants",
+            hint="Simulate each with its own profile.",
+        )
+    check_modelled(layouts)
+
+
+def _check_variants(service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]) -> None:
+    """Where a service tells of no variants, layouts are of none, or what is measured is not what is named.
+
+    Its command or environment may have the name of one filled in all the same.
+    """
+    of_variants = [str(layout) for layout in layouts if layout.variant]
+    told = [*service.command, *service.environment.values()] if service.kind == "script" else []
+    if of_variants and not service.variants and not any("{variant}" in text for text in told):
+        raise ConfigError(
+            f"{', '.join(of_variants)}: {service.name} has no variants",
+            hint="Name a config whose service has some (service.variants), or leave out the @ and its name.",
+        )
+
+
+def check_modelled(layouts: Sequence[Layout]) -> None:
+    """Before the model is asked for *layouts*: it answers within seconds, and means something.
+
+    Raises:
+        ConfigError: one has too many threads.
+    """
+    for layout in layouts:
+        if layout.total_threads > MOST_MODELLED_THREADS:
+            raise ConfigError(
+                f"layout {layout} has {layout.total_threads} threads in all:"
+                f" more than {MOST_MODELLED_THREADS} are not modelled",
+                hint="Name smaller ones.",
+            )
+
+
+def another_stream(record: StudyRecord, name: str) -> StudyRecord:
+    """*record*, which if it is simulated meets other windows than studies of another *name*."""
+    if not is_simulated(record):
+        return record
+    return replace(record, provenance={**record.provenance, STREAM: name})
+
+
+def settings_kept(record: StudyRecord, file: Path, command: str) -> Settings:
+    """What the study in *file* was asked for; of a simulated one its study section, it has no other.
+
+    A simulated one was for its box's cores, whether they were asked for or its profile's. *command* is what
+    to type instead, with a config.
+
+    Raises:
+        ConfigError: they hold secrets, which are not kept, or they do not hold here.
+    """
+    from tuner.config.load import settings_of_study
+
+    kept = stored_config(record.config)
+    if kept.pop("simulate", None) is not None:
+        kept["study"]["cores"] = record.cores
+    try:
+        return settings_of_study(json.dumps(kept), str(file))
+    except ConfigError as error:
+        raise ConfigError(error.problem, hint=f"Name {_source(record)}: {command}") from error
+
+
+def _source(record: StudyRecord) -> str:
+    """What a study's settings came from."""
+    return "the config" if record.provenance.get(TYPED) is None else "the command and its settings, as before"
+
+
+def profile_kept(record: StudyRecord, file: Path) -> Profile:
+    """The profile that the simulated study in *file* plays."""
+    from tuner.config.profile import parse_profile
+
+    return parse_profile(stored_config(record.config)["simulate"], str(file))
+
+
+def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None]) -> None:
+    """Before a study goes on: it must offer the cores it was begun on; another host is only worth a word.
+
+    Raises:
+        ConfigError: this box offers other cores.
+    """
+    from tuner.adapters.proc.cores import usable_cores
+
+    began, here = record.provenance.get("host", "another host"), platform.node()
+    cores = usable_cores().count
+    if abs(cores - record.box_cores) > 0.01:
+        raise ConfigError(
+            f"{file} was begun with {record.box_cores:g} usable cores on {began}; {here} offers {cores:g}",
+            hint="Continue where it was started, or begin another study.",
+        )
+    if began != here:
+        warn(f"{file} was begun on {began}, this is {here}: launches of different hosts are not paired.")
+
+
+def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> None:
+    """Before a simulated study goes on: with *profile* as it was begun.
+
+    Raises:
+        ConfigError: the profile has changed since.
+    """
+    from tuner.config.profile import profile_texts
+    from tuner.core.text.setting_changes import changed_settings
+
+    kept, given = stored_config(record.config)["simulate"], profile_texts(profile)
+    if changes := changed_settings(json.dumps(kept), json.dumps(given)):
+        raise ConfigError(
+            f"{file} was begun with another profile: {'; '.join(changes)}",
+            hint="Continue that one, or start anew without --resume.",
+        )
+
+
+def _simulated_config(settings: Settings, profile: Profile) -> str:
+    """As a study keeps it: what was asked, and the whole profile, so that it goes on without its file."""
+    from tuner.config.load import canonical_json
+    from tuner.config.profile import profile_texts
+
+    asked = json.loads(canonical_json(settings))
+    kept = {"study": asked["study"], "simulate": profile_texts(profile)}
+    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+
+
+def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
+    """What is known of a box that is none; its kind as the same facts of a real one tell it."""
+    machine = profile.machine_of(cores)
+    siblings = machine.cores / (machine.physical_cores or machine.cores)
+    return {
+        SIMULATED: profile.name,
+        "host": SIMULATED_HOST,
+        "tuner": __version__,
+        "physical_cores": f"{machine.physical_cores or machine.cores:g}",
+        "worker_gil": "on" if machine.has_gil else "off",
+        "threads_per_core": f"{siblings:g}",
+    }
+
+
+def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
+    """Of this box, and of what workers are run by on it, which is asked of each variant of *layouts*."""
+    from tuner.adapters.provenance import provenance, worker_facts
+    from tuner.core.domain.worker_facts import of_variants
+
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="tuner-") as scratch:
+        spec, _ = service_of(
+            settings, [Layout(1, 1)], StudyName("", ""), Path(scratch), lambda _slug, _text: None
+        )
+        prepare_service(settings, Path(scratch))
+        asked: dict[tuple[object, ...], dict[str, str]] = {}
+        for variant in dict.fromkeys(layout.variant for layout in layouts):
+            alone = Layout(1, 1, variant)
+            own = spec.of(alone)
+            told = own.environment_of(alone, 0, 1)
+            told["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
+            command = (*own.command_line(alone, 0, 1),)
+            key = (command, *sorted(told.items()), own.directory)
+            if key not in asked:
+                how = _spawn_path_command(settings, variant, Path(scratch))
+                facts = worker_facts(how, command, told, own.directory)
+                by_axis = _axis_with_interpreter(settings.service, variant)
+                if by_axis is not None and "worker_python" not in facts:
+                    facts |= _facts_of_interpreter(*by_axis, told, own.directory)
+                elif by_axis is not None:
+                    _check_imports(*by_axis, command, told, own.directory)
+                asked[key] = facts
+            found[variant] = asked[key]
+    return {**provenance(), **of_variants(found)}
+
+
+def _axis_with_interpreter(
+    service: CrashProcessorSettings | ScriptSettings, variant: str
+) -> tuple[str, tuple[str, ...]] | None:
+    """Which value of an axis names the interpreter of a *variant*, and its words; None: none does."""
+    for axis, value in zip(service.axes, values_of(variant), strict=False):
+        if (interpreter := service.axes[axis][value].interpreter) is not None:
+            return f"service.axes.{axis}.{value}", interpreter
+    return None
+
+
+def _facts_of_interpreter(
+    where: str, interpreter: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> dict[str, str]:
+    """What the Python that an axis names says, where the command hides it behind what it begins with.
+
+    Raises:
+        ConfigError: it gives no answer.
+    """
+    from tuner.adapters.worker_interpreter import interpreter_facts
+
+    facts = interpreter_facts(interpreter, environment, directory)
+    if not facts:
+        raise ConfigError(
+            f"{where}: {interpreter[0]} is not here, or does not start",
+            hint=f"Try {interpreter[0]} --version; else name the variants that can be measured: --variants.",
+        )
+    return facts
+
+
+def _check_imports(
+    where: str,
+    interpreter: Sequence[str],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str | None,
+) -> None:
+    """Before anything is launched: the Python that an axis names has what the command imports first.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    from tuner.adapters.worker_imports import missing_import
+
+    if (package := missing_import(command, environment, directory)) is not None:
+        hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."
+        if package == "tuner":
+            hint = "Copy tuner/probe/counter.py into the worker's folder and import it; it needs no package."
+        raise ConfigError(
+            f"{where}: {interpreter[0]} has no package {package}, which the command imports", hint=hint
+        )
+
+
+def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequence[str] | None:
+    service = settings.service_in(variant)
+    if service.kind != "crash-processor":
+        return None
+    from tuner.services.crash_processor import spawn_path_command, started_by
+
+    words = spawn_path_command(started_by(service.interpreter or (), scratch), service.options)
+    return [word.format() for word in words]

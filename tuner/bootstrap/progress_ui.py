@@ -1,0 +1,125 @@
+"""How a study that runs is shown: on a terminal, in a log, and in the file that others watch."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.ports import FleetProgress, Progress, Store
+
+if TYPE_CHECKING:
+    from tuner.adapters.terminal.live_file import LiveFile
+    from tuner.adapters.terminal.live_view import LiveView
+    from tuner.adapters.terminal.progress import LineProgress
+    from tuner.core.ranking.live_status import Board
+    from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
+
+
+@contextmanager
+def showing(
+    study: StudyRecord, strategy: Followed | FollowedOnFleet, is_ending: Callable[[], bool]
+) -> Iterator[LineProgress | LiveView]:
+    """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
+    from tuner.adapters.terminal.screen import Screen, is_screen
+
+    if not is_screen(sys.stderr, os.environ.get("TERM")):
+        from tuner.adapters.processes.beating import beating
+        from tuner.adapters.terminal.progress import BEATS_S, LineProgress
+        from tuner.core.ranking.leading import Leading
+        from tuner.core.search.strategies.followed import Followed
+
+        leading = Leading(strategy, len(study.layouts))
+        lines = LineProgress(sys.stderr, is_race=study.strategy == "race", leading=leading)
+        if isinstance(strategy, Followed):
+            with beating(BEATS_S, lines.beat):
+                yield lines
+        else:  # of several boxes others tell
+            yield lines
+        return
+    from tuner.adapters.processes.signals import FINISHING
+    from tuner.adapters.terminal.live_view import LiveView
+
+    def draw(board: Board, columns: int, lines: int, ends: bool) -> Sequence[tuple[str, int]]:
+        return drawn(board, sys.stderr, columns, lines, says=FINISHING if ends else None)
+
+    screen = Screen(sys.stderr.fileno(), "utf-8" if takes_unicode(sys.stderr) else "ascii")
+    view = LiveView(screen, draw, study, strategy, is_ending)
+    with view.shown():
+        yield view
+
+
+def live_file(file: Path, progress: Progress) -> LiveFile:
+    """What keeps the file beside a study that says what runs; *progress* is told when it cannot be."""
+    from tuner.adapters.terminal.live_file import LiveFile
+
+    return LiveFile(file, progress.warning)
+
+
+@contextmanager
+def begun(store: Store, view: Progress | LiveView, file: LiveFile) -> Iterator[None]:
+    """Both know what *store*, which is held by now, has; the file is there within the block."""
+    from tuner.adapters.terminal.live_view import LiveView
+
+    windows = [window for window in store.windows() if window.block != WARMING_BLOCK]
+    if isinstance(view, LiveView):
+        view.begins(windows, lambda: [launch for _, launch in store.launches()])
+    n_void = sum(bool(window.void) for window in windows)
+    with file.written(len(windows) - n_void, n_void):
+        yield
+
+
+def drawn(
+    board: Board,
+    stream: TextIO,
+    columns: int,
+    lines: int,
+    *,
+    says: str | None = None,
+    go_on: str | None = None,
+    colours: bool = True,
+) -> list[tuple[str, int]]:
+    """*board* for the terminal behind *stream*, *lines* at most: each with its width in cells."""
+    from tuner.reports.live.live import Look, live_lines
+    from tuner.reports.text.cells import painted
+
+    unicode = takes_unicode(stream)
+    colours = colours and not os.environ.get("NO_COLOR")
+    return [
+        painted(line, columns, unicode=unicode, colours=colours)
+        for line in live_lines(
+            board, Look(columns, lines, time.time(), unicode=unicode), go_on=go_on, says=says
+        )
+    ]
+
+
+def takes_unicode(stream: TextIO) -> bool:
+    """Whether *stream* shows more than ASCII."""
+    return (stream.encoding or "").lower().replace("-", "").replace("_", "") == "utf8"
+
+
+@contextmanager
+def showing_fleet(
+    study: StudyRecord,
+    file: Path,
+    store: Store,
+    strategy: FollowedOnFleet,
+    is_ending: Callable[[], bool],
+) -> Iterator[FleetProgress]:
+    """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
+    from tuner.adapters.terminal.fleet_lines import FleetLines
+    from tuner.adapters.terminal.fleet_progress import FleetTold
+    from tuner.adapters.terminal.live_view import LiveView
+
+    with showing(study, strategy, is_ending) as view:
+        live = live_file(file, view)
+        with begun(store, view, live):
+            if isinstance(view, LiveView):
+                yield FleetTold([view, live])
+            else:
+                yield FleetTold([live], [FleetLines(sys.stderr, is_race=study.strategy == "race")])

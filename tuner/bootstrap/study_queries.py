@@ -1,0 +1,378 @@
+"""What a study file says: its ranking, and what binds its layouts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.collection import collection_paused
+from tuner.bootstrap.stores import open_store
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.errors import ConfigError
+from tuner.ports import Store
+
+if TYPE_CHECKING:
+    from tuner.core.domain.limits import Verdict
+    from tuner.core.model.diagnosis.explanation import Explanation
+    from tuner.core.model.diagnosis.sizing import Rule
+    from tuner.core.ranking.next_step import NextStep
+    from tuner.core.ranking.overview import Live, Overview
+    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.windows.launch_sums import Sums
+    from tuner.study import Recalled
+
+_ANOTHER_QUESTION = (
+    "This ranking uses another objective or other limits than the race, so the race did not choose its"
+    " launches for this question."
+)
+_OTHER_BOXES = (
+    "The result of the race is for all its hosts. This ranking uses some of them, so the race did not choose"
+    " these launches for this question."
+)
+
+
+@collection_paused()
+def ranked(
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> tuple[StudyRecord, Ranking]:
+    """The study in *file* and its ranking; *current* is the layout that every row is compared with.
+
+    *confidence* is the study's own where none is given; *question* (objective, limits, costs) likewise.
+    A race has an answer to its own question only: to another one its launches are ranked as they are.
+
+    Raises:
+        ConfigError: a race was asked for its answer at another confidence, which it has none for.
+    """
+    from tuner.core.ranking.ranking_options import Question
+
+    with open_store(file, read_only=True) as store:
+        asked = question or Question()
+        seen = _ranked(store, file, current=current, confidence=confidence, question=asked)
+        step = _next_step(store, file, seen, is_held=live_now(file)[1])
+    return seen.record, replace(seen.ranking, next_step=step)
+
+
+def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
+    from tuner.core.ranking.next_step import OF_HOST, Facts, next_step
+    from tuner.reports.documents.plain import file_word
+
+    ending, ranking = None, seen.ranking
+    n_asked = len(seen.record.layouts) * seen.record.n_blocks * seen.record.windows_per_launch
+    is_short = sum(row.n_windows for row in ranking.rows) < n_asked
+    if is_short if ranking.claim is None else not ranking.claim.answer.reached:
+        known = seen.known or _known(store)
+        ending = None if known is None else known.ending()
+    invalid: Counter[str] = Counter()
+    for one in seen.sums.void:
+        invalid.update(one.reasons)
+    facts = Facts(
+        file_word(str(file)),
+        ending,
+        is_held,
+        invalid,
+        seen.n_launches,
+        n_invalid=sum(one.n_windows for one in seen.sums.void),
+        # a window may have two of these reasons: of each launch no more than it has windows
+        n_of_host=sum(
+            min(one.n_windows, sum(one.reasons[slug] for slug in OF_HOST)) for one in seen.sums.void
+        ),
+    )
+    return next_step(seen.record, ranking, facts)
+
+
+@collection_paused()
+def overview(
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+) -> Overview:
+    """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
+    with open_store(file, read_only=True) as store:
+        return overview_of(store, file, current=current, confidence=confidence, question=question)
+
+
+def overview_of(
+    store: Store,
+    file: Path,
+    *,
+    current: str | None = None,
+    confidence: float | None = None,
+    question: Question | None = None,
+    sums: Sums | None = None,
+) -> Overview:
+    """The same of a *store* that is open, *file* its own; *sums* are the store's where they are known."""
+    from tuner.core.ranking.overview import Overview
+    from tuner.core.ranking.ranking_options import Question
+
+    question = question or Question()
+    live, is_held = live_now(file)
+    known = _known(store)
+    seen = _ranked(
+        store, file, current=current, confidence=confidence, question=question, known=known, sums=sums
+    )
+    ending = None if known is None else known.ending()
+    return Overview(
+        name=file.name,
+        study=seen.record,
+        ranking=seen.ranking,
+        launches=store.launches(),
+        windows=store.windows(),
+        explanation=seen.explanation,
+        rules=_rules(seen.explanation, None),
+        live=live,
+        is_held=is_held,
+        is_over=None if ending is None else ending == "over",
+        rest_s=None if known is None or known.rest is None else known.rest.lasts_s,
+        is_spent=ending == "out-of-budget",
+        boxes=store.boxes(),
+    )
+
+
+def live_now(file: Path) -> tuple[Live | None, bool]:
+    """What runs now of the study in *file* (None: nothing, or nobody says), and whether a tuner writes it."""
+    from tuner.adapters.sqlite.study_file import is_held
+    from tuner.adapters.terminal.live_file import read_live
+
+    try:
+        held = is_held(file)
+    except OSError:
+        return None, False  # told where the file is opened
+    return (read_live(file), True) if held else (None, False)
+
+
+def study_stamp(file: Path) -> tuple[tuple[int, int] | None, ...]:
+    """Changes whenever something was written into the study in *file*."""
+    return tuple(_stamp(path) for path in (file, Path(f"{file.resolve()}-wal")))
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _known(store: Store) -> Recalled | None:
+    """The strategy of the study in *store*, shown all of it; None: the file alone does not tell (a check)."""
+    from tuner.core.search.strategies.of_study import NAMES
+
+    if (record := store.study()).strategy == "aa":
+        from tuner.study.pairing import pairs_strategy
+        from tuner.study.replay_store import recalled as recalled_by
+
+        return recalled_by(store, pairs_strategy(record))
+    return recalled(store) if record.strategy in NAMES else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """A study, its ranking, and what that rests on."""
+
+    record: StudyRecord
+    ranking: Ranking
+    explanation: Explanation | str  #: what binds its layouts, or why that is not known
+    sums: Sums
+    n_launches: int
+    known: Recalled | None  #: of a race; None: its strategy was not asked
+
+
+def _ranked(
+    store: Store,
+    file: Path,
+    *,
+    current: str | None,
+    confidence: float | None,
+    question: Question,
+    known: Recalled | None = None,
+    sums: Sums | None = None,
+) -> _Ranked:
+    from tuner.core.domain.strategy import Comparing
+    from tuner.core.ranking.race_result import by_claim
+    from tuner.core.ranking.ranking import rank
+    from tuner.core.ranking.wider import wider_than
+
+    record = store.study()
+    layout = measured_layout(current, record, file) if current is not None else None
+    is_race = record.strategy == "race"
+    if is_race and confidence not in (None, record.confidence):
+        raise ConfigError(
+            f"cannot use --confidence {confidence:g}: the race in {file} was run at {record.confidence:g}",
+            hint="Leave --confidence out.",
+        )
+    seen = _of_boxes(store, question, store.sums() if sums is None else sums)
+    if question.within is not None and not question.costs and not seen.is_of_boxes:
+        raise ConfigError(
+            "--within needs --costs, or a fleet: it is the margin within which layouts are equivalent",
+            hint="Add --costs load,memory. The margin of a race's answer is that of `tuner grid --within`.",
+        )
+    ranking = rank(
+        record,
+        seen.sums,
+        current=layout,
+        confidence=confidence or record.confidence,
+        launches=seen.launches,
+        objective=question.objective_of(record),
+        limits=question.limits_of(record),
+        costs=question.costs,
+        within=question.within_of(record),
+    )
+    explanation = _explanation(record, seen.sums, ranking.verdicts)
+    ranking = replace(_with_bound_by(ranking, explanation), notes=(*seen.notes, *ranking.notes))
+    if is_race and seen.is_part:
+        ranking = replace(ranking, notes=(_OTHER_BOXES, *ranking.notes))
+    elif is_race and not question.is_of(record):
+        ranking = replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
+    elif is_race:
+        known = known or recalled(store)
+        claim, strategy = known.claim(), known.strategy
+        if ranking.starved:  # whatever the race found, it found under too small a load
+            claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
+        beside = strategy.beside(layout) if layout is not None and isinstance(strategy, Comparing) else None
+        ranking = by_claim(ranking, claim, strategy.estimates(), beside)
+    if not isinstance(explanation, str):
+        ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
+    return _Ranked(record, ranking, explanation, seen.sums, len(seen.launches), known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What was measured on the boxes that are asked for."""
+
+    sums: Sums
+    launches: Sequence[LaunchRecord]
+    notes: tuple[str, ...] = ()
+    is_part: bool = False  #: some boxes are left out
+    is_of_boxes: bool = False  #: of several that it was measured on
+
+
+def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
+    from tuner.core.domain.fleet import is_fleet
+    from tuner.core.ranking.ranking_options import boxes_asked_for
+
+    launches = [launch for _, launch in store.launches()]
+    fleet = [box.name for box in store.boxes()]
+    names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
+    asked = boxes_asked_for(question, names)
+    is_part = len(asked) < len(names)
+    if is_part:
+        sums = sums.on(asked)
+        launches = [launch for launch in launches if launch.box in asked]
+    if not (is_fleet(store.study()) or is_part):
+        return _Seen(sums, launches)
+    counting = {one.block[0] for one in sums.launches}
+    alone = tuple(
+        f"This result is for {box} only. It does not include differences between hosts." for box in counting
+    )
+    return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part, is_of_boxes=len(alone) > 1)
+
+
+def recalled(store: Store) -> Recalled:
+    """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
+    from tuner.core.domain.fleet import is_fleet
+    from tuner.core.search.strategies.of_study import spreading_strategy_of, strategy_of
+    from tuner.study.fleet.recall import recalled_fleet
+    from tuner.study.replay_store import recalled
+
+    if is_fleet(record := store.study()):
+        return recalled_fleet(store, spreading_strategy_of(record))
+    return recalled(store, strategy_of(record))
+
+
+@collection_paused()
+def explained(
+    file: Path,
+    *,
+    question: Question | None = None,
+    confidence: float | None = None,
+    cores: float | None = None,
+) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
+    """The study in *file*, what binds its layouts (or why that is not known), and rules to size it by.
+
+    The rules are for *cores* (None: for what the study ran on), those of the fastest layout's variant first;
+    *question* may limit memory, and *confidence* (None: the study's own) is that of what passes the limit.
+
+    Raises:
+        ConfigError: a confidence is given, and there is no limit.
+    """
+    from tuner.core.ranking.ranking_options import Question
+
+    asked = question or Question()
+    with open_store(file, read_only=True) as store:
+        record, sums = store.study(), store.sums()
+        limits, verdicts = asked.limits_of(record), {}
+        if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
+            from tuner.core.ranking.ranking import rank
+
+            verdicts = rank(record, sums, confidence=confidence or record.confidence, limits=limits).verdicts
+        elif confidence is not None:
+            raise ConfigError(
+                f"{file} has no limits, and --confidence is of these alone",
+                hint="Add --max-memory, or leave --confidence out.",
+            )
+        found = _explanation(record, sums, verdicts)
+    return record, found, _rules(found, cores)
+
+
+def _rules(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
+    """To size the service by, for *cores* (None: what the study ran on); none where nothing is known.
+
+    Those of the variant of the fastest layout come first.
+    """
+    if isinstance(found, str):
+        return ()
+    from tuner.core.model.diagnosis.sizing import resized, sizing_rules
+
+    rules: list[Rule] = []
+    for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
+        if (of := found.references.get(variant)) is None:
+            continue
+        wanted = of.machine if cores is None else resized(of.machine, cores)
+        own = sizing_rules(of.demands, wanted, found.known_of(variant))
+        rules += [replace(rule, variant=variant) for rule in own]
+    return rules
+
+
+def measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
+    """The layout *text* of the study *record* in *file*; ConfigError when it is none of its layouts."""
+    layout = parse_layout(text)
+    if layout not in record.layouts:
+        raise ConfigError(
+            f"{layout} is not among the layouts of {file}",
+            hint=f"Those are {', '.join(map(str, record.layouts))}.",
+        )
+    return layout
+
+
+def _with_bound_by(ranking: Ranking, found: Explanation | str) -> Ranking:
+    """*ranking*, saying what binds its layouts, or why that is not known."""
+    from tuner.core.model.diagnosis.evidence import NO_WINDOWS
+
+    if not isinstance(found, str):
+        return ranking.with_bound_by(found.bound_by, None)
+    return ranking.with_bound_by({}, found if found != NO_WINDOWS else None)  # that is told already
+
+
+def _explanation(
+    record: StudyRecord, sums: Sums, verdicts: Mapping[Layout, Verdict | None]
+) -> Explanation | str:
+    """What binds the layouts, of which *verdicts* say what limits they keep; or why it is not known."""
+    from tuner.core.model.diagnosis.evidence import evidence_of, why_unknown
+
+    seen = evidence_of(record, sums, verdicts)
+    if not seen:
+        return why_unknown(sums)
+    from tuner.core.model.diagnosis.explanation import explain, gils_of, machine_of
+
+    return explain(seen, machine_of(record), gils=gils_of(record))

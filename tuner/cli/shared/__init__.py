@@ -1,0 +1,1 @@
+"""Options, sessions and output that several commands share."""

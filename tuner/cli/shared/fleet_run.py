@@ -1,0 +1,158 @@
+"""tuner grid on several boxes: what is asked of them, and measuring there."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.cli import EXIT_INTERRUPTED
+from tuner.cli.shared.output import say
+from tuner.cli.shared.session import Session
+from tuner.core.domain.fleet import is_fleet
+from tuner.core.domain.simulated import is_simulated
+from tuner.core.errors import ConfigError
+from tuner.core.text.figures import counted
+
+if TYPE_CHECKING:
+    from tuner.adapters.sqlite.store import SqliteStore
+    from tuner.config.settings import Settings
+    from tuner.core.domain.fleet import BoxFacts
+    from tuner.core.domain.records import StudyRecord
+    from tuner.ports import FleetProgress
+
+
+@dataclass(frozen=True, slots=True)
+class OnFleet:
+    """Where the boxes of a study are."""
+
+    address: str  #: of the scheduler
+    certs: Path | None
+    is_forced: bool
+
+
+def fleet_asked(address: str | None, certs: Path | None, *, force: bool) -> OnFleet | None:
+    """What was typed; None: this box alone.
+
+    Raises:
+        ConfigError: options of a fleet without one.
+    """
+    if address is not None:
+        return OnFleet(address, certs, force)
+    if certs is not None or force:
+        raise ConfigError(
+            f"{'--certs' if certs is not None else '--force'} is of a fleet",
+            hint="Name its scheduler with --fleet, or leave that out.",
+        )
+    return None
+
+
+def check_same_place(record: StudyRecord, file: Path, on: OnFleet | None) -> None:
+    """A study of a fleet goes on with one, any other does not.
+
+    Raises:
+        ConfigError: it is the other way round.
+    """
+    if is_fleet(record) and on is None:
+        raise ConfigError(
+            f"{file} was started on a fleet", hint="Name its scheduler: --fleet ADDRESS, and --certs DIR."
+        )
+    if on is not None and not is_fleet(record):
+        raise ConfigError(
+            f"{file} was started on one host", hint="Leave --fleet out, or start another study."
+        )
+
+
+def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:
+    """A box of the fleet, which speaks for all of them, and how many there are.
+
+    *settings* are for what the workers there are run by.
+
+    Raises:
+        ConfigError: no box is there, or it cannot use the configuration.
+    """
+    from tuner.bootstrap.fleet import first_box
+
+    one, n = first_box(on.address, on.certs, settings, is_forced=on.is_forced)
+    others = "" if n == 1 else f" and {counted(n - 1, 'similar host')}"
+    say(f"On {one.name} ({counted(one.cores, 'core')}){others}, at {on.address}.")
+    return one, n
+
+
+def say_who_is_idle(record: StudyRecord, n_boxes: int) -> None:
+    """Where boxes are to stand idle at the end of a grid."""
+    from tuner.core.search.strategies.fleet_grid import idle_told
+
+    told = idle_told(record.n_blocks, n_boxes) if record.strategy == "all" else None
+    if told is not None:
+        say(f"With --repeats {record.n_blocks}: {told}.")
+
+
+def measured_on(session: Session, on: OnFleet) -> tuple[int, bool]:
+    """Have the boxes measure; gives the study's exit code, and whether nothing is left to do.
+
+    Raises:
+        ConfigError: the scheduler does not answer or let us in, or no box can use the configuration.
+    """
+    from tuner.adapters.processes.signals import stopping_by_signal
+    from tuner.adapters.terminal.fleet_lines import FleetLines, simulated_time
+    from tuner.bootstrap import progress_ui
+    from tuner.bootstrap.boxes import hooks_of
+    from tuner.bootstrap.fleet import fleet_of
+    from tuner.core.search.strategies.followed import FollowedOnFleet
+    from tuner.core.search.strategies.of_study import spreading_strategy_of
+    from tuner.study.fleet.study import run_fleet
+
+    record = session.record
+    joined = fleet_of(
+        on.address,
+        on.certs,
+        record,
+        session.settings,
+        session.file.name,
+        is_forced=on.is_forced,
+        began_wall_s=_ended_wall_s(session),
+    )
+    strategy = FollowedOnFleet(spreading_strategy_of(record))
+    with stopping_by_signal() as stop:
+        try:
+            with joined as fleet, _opened(session) as store, ExitStack() as stack:  # no answer leaves no file
+                if is_simulated(record):
+                    is_race = record.strategy == "race"
+                    stamp = simulated_time(fleet.clock)
+                    progress: FleetProgress = FleetLines(sys.stderr, is_race=is_race, stamp=stamp)
+                else:
+                    shown = progress_ui.showing_fleet(record, session.file, store, strategy, stop.requested)
+                    progress = stack.enter_context(shown)
+                hooks = hooks_of(session.settings, progress.warning, runs=not is_simulated(record))
+                outcome = run_fleet(fleet, store, progress, stop, strategy, hooks)
+            return outcome.exit_code, outcome.is_over
+        except KeyboardInterrupt:
+            return EXIT_INTERRUPTED, False
+
+
+def _ended_wall_s(session: Session) -> float | None:
+    """When what is in the file ended; None: there is nothing yet."""
+    from tuner.bootstrap import stores
+
+    if session.is_new:
+        return None
+    with stores.open_store(session.file, read_only=True) as store:
+        return max((one.ended_wall_s or one.started_wall_s for _, one in store.launches()), default=None)
+
+
+def _opened(session: Session) -> SqliteStore:
+    from tuner.bootstrap import stores
+
+    lasting = not is_simulated(session.record)  # what a power cut costs is simulated again
+    if session.is_new:
+        return stores.new_store(session.file, session.record, lasting=lasting)
+    return stores.open_store(session.file, lasting=lasting, told=say)
+
+
+def told_of(on: OnFleet) -> list[str]:
+    """What is typed to go on there."""
+    certs = [] if on.certs is None else ["--certs", str(on.certs)]
+    return ["--fleet", on.address, *certs, *(["--force"] * on.is_forced)]

@@ -1,0 +1,40 @@
+"""Where commands say what: results on stdout, the rest to the person at the terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from tuner.core.domain.simulated import is_simulated, simulated_told
+
+if TYPE_CHECKING:
+    from tuner.core.domain.records import StudyRecord
+
+
+def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a result, *text* for people or *facts* for programs, and whether it was simulated."""
+    if as_json:
+        typer.echo(json.dumps({"simulated": is_simulated(record), **facts}))
+        return
+    for sentence in simulated_told(record):
+        typer.echo(f"{sentence}\n")
+    show(text)
+
+
+def show(text: str) -> None:
+    """Print a result for people; tables that a terminal is too narrow for are folded."""
+    from tuner.reports.text.folding import folded
+
+    if sys.stdout.isatty():
+        text = folded(text, shutil.get_terminal_size().columns)
+    typer.echo(text, nl=False)
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal; results go elsewhere."""
+    typer.echo(text, err=True)

@@ -1,0 +1,58 @@
+"""tuner export --snippet: settings of the winner, ready to apply, on stdout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tuner.cli import EXIT_WEAKER
+
+if TYPE_CHECKING:
+    from tuner.core.ranking.ranking_options import Question
+
+
+def _names_kinds(value: str | None) -> str | None:
+    """`--snippet list` needs no study: it is answered while options are read."""
+    if value == "list":
+        from tuner.reports.snippets import kinds_told
+
+        typer.echo(kinds_told())
+        raise typer.Exit
+    return value
+
+
+SnippetKind = Annotated[
+    str | None,
+    typer.Option(
+        "--snippet",
+        metavar="KIND",
+        is_eager=True,
+        callback=_names_kinds,
+        rich_help_panel="Apply it",
+        help="Print settings to apply, as systemd, env or kubernetes. `--snippet list` prints all.",
+    ),
+]
+SnippetLayout = Annotated[
+    str | None,
+    typer.Option(
+        "--layout",
+        metavar="LAYOUT",
+        rich_help_panel="Apply it",
+        help="With --snippet: layout to print settings for (default: the best).",
+    ),
+]
+
+
+def print_snippet(
+    study: Path, kind: str, *, layout: str | None, confidence: float | None, question: Question
+) -> int:
+    """Print the snippet; 5 when the study has no answer, and this is of the layout that leads."""
+    from tuner.bootstrap import rollouts
+    from tuner.reports.snippets import check_kind, snippet
+
+    check_kind(kind)
+    rollout, is_answer = rollouts.rollout(study, layout=layout, confidence=confidence, question=question)
+    typer.echo(snippet(kind, rollout), nl=False)
+    return 0 if is_answer else EXIT_WEAKER

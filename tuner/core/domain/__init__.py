@@ -1,0 +1,1 @@
+"""Layouts, services, launches, windows, studies: the values that everything else speaks of."""

@@ -1,0 +1,162 @@
+"""A fleet: several identical boxes on which one study is measured, and what it and they tell each other.
+
+A coordinator decides and writes the study's file; a box makes one launch at a time, as it was ordered, and
+tells what comes of it. Times in news are the box's own; `BoxFacts.ahead_s` says how far its clock is ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
+from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.domain.window import Sample, Window
+
+FLEET = "fleet"  #: in the provenance: the study is of several boxes
+LOST = "lost"  #: a launch whose error begins so was lost with its box: it says nothing of its layout
+
+
+def is_fleet(study: StudyRecord) -> bool:
+    """Whether *study* is measured on several boxes, or on one of a fleet."""
+    return FLEET in study.provenance
+
+
+@dataclass(frozen=True, slots=True)
+class BoxFacts:
+    """A box as it says of itself when it joins."""
+
+    name: str  #: no other box of the fleet has it
+    cores: float  #: what it offers (affinity, cgroup quota)
+    provenance: Mapping[str, str]  #: host, kernel, python, version of tuner ...
+    ahead_s: float = 0.0  #: its wall clock, less the coordinator's
+
+
+def record_of_box(facts: BoxFacts, joined_wall_s: float) -> BoxRecord:
+    """A box as a study keeps it, from when it joined on, by the coordinator's clock."""
+    return BoxRecord(facts.name, facts.cores, joined_wall_s, facts.ahead_s, dict(facts.provenance))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a study a launch is made."""
+
+    block: int  #: 0, 1, ...: of one box
+    position: int  #: in its block
+    box: str
+    asked: Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One launch that a box is to make."""
+
+    id: str  #: of this launch alone; another one of the same place has another
+    place: Place
+    attempt: int  #: 1, 2, ...: launches that failed or were spoilt are made again
+    tries: Mapping[int, int] = field(default_factory=dict)  #: windows of the place taken before, by index
+    kept: tuple[int, ...] = ()  #: the windows of the place that count already, by index
+    discards: bool = False  #: it only warms the page cache
+
+
+# ---------------------------------------------------------------------- what comes from boxes
+
+
+@dataclass(frozen=True, slots=True)
+class BoxCame:
+    """A box is there, and free."""
+
+    facts: BoxFacts
+
+
+@dataclass(frozen=True, slots=True)
+class BoxWent:
+    """A box is there no more; what it was ordered is lost."""
+
+    box: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A launch has begun."""
+
+    order: str
+    launch: LaunchRecord
+
+
+@dataclass(frozen=True, slots=True)
+class WarmedUp:
+    """What was seen while a launch warmed up; again where it warmed up again."""
+
+    order: str
+    samples: Sequence[Sample]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """How a launch goes on, every few seconds."""
+
+    order: str
+    elapsed_s: float  #: of its warm-up, or its window
+    items_per_s: float | None
+    sample: Sample | None  #: None: it warms up
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """A window was taken, void or not."""
+
+    order: str
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A launch is over, and nothing is left of it; its box is free."""
+
+    order: str
+    launch: LaunchRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """What a box has to say beside; *slug* as in docs/messages.md."""
+
+    box: str
+    slug: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Nothing more is to be expected of an order: it was given up, or whoever made it was killed."""
+
+    order: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A box cannot make any launch of this study: its configuration cannot be used there, or it is held."""
+
+    order: str
+    problem: str
+    hint: str | None
+
+
+News = BoxCame | BoxWent | Began | WarmedUp | Sampled | Took | Ended | Warned | Lost | Refused
+
+
+# ---------------------------------------------------------------------- what a strategy is told
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A place that was tried to its end, or given up with its box."""
+
+    place: Place
+    windows: Sequence[Observed]  #: that count, in time order; none: it was in vain, or is not whole
+    is_whole: bool = True  #: tried to its end; False: given up with its box, and worth asking for again
+    failed: Sequence[Layout] = ()  #: layouts that, with it, turn out not to run at all

@@ -1,0 +1,304 @@
+"""What may win: limits of load, memory and latency, and whether a layout is shown to keep them.
+
+What is claimed, and on what grounds: `docs/method/limits.md`.
+
+- A launch is one value: the mean over its windows of load, the largest of memory, the p95 of the requests of
+  all of them. The claim is about the mean over many launches like these (on the logarithmic scale).
+- A layout is ``within`` when its whole interval keeps the limit, ``beyond`` when all of it passes the limit,
+  else ``open``. What is open cannot win; more launches may decide it.
+- All intervals of all layouts and limits hold at once with the confidence asked for (Bonferroni). With
+  ``at_any_look`` they also hold after every further launch: the n-th launch that can tell something may spend
+  1 / (n (n + 1)) of its layout's doubt, and these shares add up to 1.
+- ``strict`` takes each layout's noise from its own launches, so that what was launched when, and why, cannot
+  make a verdict wrong; it needs some four launches. Other kinds pool the noise of all layouts (but take the
+  layout's own where that is larger), and can tell from the first launch on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import exp, fsum, log, sqrt
+from typing import Literal, Protocol, get_args
+
+from tuner.core.domain.latency import BUCKET_RATIO
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.requests import LONGEST_S, Requests
+from tuner.core.domain.strategy import Kind
+from tuner.core.errors import ConfigError
+from tuner.core.stats.groups import LEAST_LAUNCHES
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile, student_t_tail
+
+Quantity = Literal["load", "memory_bytes", "p95_s"]
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+State = Literal["within", "beyond", "open"]
+
+_SMALLEST = {"load": 0.01, "memory_bytes": 4096.0, "p95_s": 1e-6}  # below it is nothing that could be seen
+_UNSEEN = {
+    "load": "no window has load figures",
+    "memory_bytes": "--max-memory: this host does not report the memory of a service",
+    "p95_s": "--max-p95: this service does not report latency",
+}
+#: What rounding hides of the noise, on the logarithmic scale: two launches of one bucket may well differ.
+#: Without it strict verdicts of layouts at the limit were wrong 3 to 11 times as often as they may be.
+_ROUNDED_SD = {"p95_s": BUCKET_RATIO / sqrt(12)}
+_NOTHING_KNOWN = 50.0  # an interval that reaches so far, on the logarithmic scale, is none
+_MOST_LAUNCHES = 1000  #: needing more than that is told as not knowing
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most of one quantity that a layout may use and still win."""
+
+    name: Quantity
+    at_most: float  #: load: tasks; memory_bytes: of workers and their children; p95_s: seconds
+
+    def __post_init__(self) -> None:
+        if self.name not in QUANTITIES or not 0 < self.at_most < float("inf"):
+            raise ValueError(f"no limit: {self.name} at most {self.at_most}")
+
+
+class Watched(Protocol):
+    """A window as limits see it; `tuner.core.domain.strategy.Observed` is one."""
+
+    @property
+    def layout(self) -> Layout:
+        """What ran."""
+
+    @property
+    def launch(self) -> int:
+        """Windows of the same number are of the same launch."""
+
+    @property
+    def length_s(self) -> float:
+        """How long it was."""
+
+    @property
+    def usage(self) -> Mapping[str, float]:
+        """By quantity; what was not seen is absent."""
+
+    @property
+    def requests(self) -> Requests | None:
+        """That ended in it: a p95 of several windows is none of theirs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is known of one layout and one limit."""
+
+    limit: Limit
+    state: State
+    n_launches: int
+    level: float | None = None  #: the mean over launches; None: never seen
+    sd: float | None = None  #: of the logarithm of one launch's value; None: not known
+    df: float = 0.0  #: degrees of freedom of *sd*
+    doubt: float = 0.0  #: that the interval may spend at so many launches
+
+    @property
+    def estimate(self) -> Estimate:
+        """The level and its interval, which holds together with those of all layouts and limits."""
+        if self.level is None or self.sd is None:
+            return Estimate(self.level)
+        reach = student_t_quantile(1 - self.doubt / 2, self.df) * self.sd / sqrt(self.n_launches)
+        if reach > _NOTHING_KNOWN:
+            return Estimate(self.level)
+        return Estimate(self.level, self.level * exp(-reach), self.level * exp(reach))
+
+    @property
+    def launches_needed(self) -> int | None:
+        """About how many more launches would decide it, were the level what it seems; None: nobody knows."""
+        if self.state != "open":
+            return 0
+        if self.level is None or not self.sd:
+            return None
+        gap = abs(log(self.limit.at_most / self.level))
+        reach = student_t_quantile(1 - self.doubt / 2, self.df) * self.sd
+        if gap * sqrt(_MOST_LAUNCHES) < reach:
+            return None
+        return max(1, round((reach / gap) ** 2 + 0.5) - self.n_launches)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a layout may win."""
+
+    state: State  #: within: shown to keep every limit; beyond: shown to pass one; open: neither
+    findings: tuple[Finding, ...]  #: one per limit
+
+
+def limits_from(largest: Mapping[str, float]) -> tuple[Limit, ...]:
+    """The limits that a study's record keeps as the largest value per quantity."""
+    return tuple(Limit(name, largest[name]) for name in QUANTITIES if name in largest)
+
+
+def usage_of(window: WindowRecord) -> dict[str, float]:
+    """What *window* used, by quantity.
+
+    ``load`` is the load average without memory of the layout before: load1 turned back into what it averages
+    or, where the window is too short for that, the tasks counted; ``memory_bytes`` is the proportional set
+    size.
+    """
+    active = window.n_active_from_load1
+    if active is None:
+        active = window.n_active_mean if window.n_active_mean is not None else window.load1_mean
+    usage = {"load": active}
+    if window.pss_bytes is not None:
+        usage["memory_bytes"] = window.pss_bytes
+    p95_s = None if window.requests is None else window.requests.latency_s(0.95)
+    if p95_s is not None:
+        usage["p95_s"] = p95_s
+    return usage
+
+
+def check_seen(limits: Iterable[Limit], windows: Sequence[Watched]) -> None:
+    """See that *windows* tell what *limits* limit; nothing is wrong while there are none.
+
+    Raises:
+        ConfigError: no window tells one of the quantities.
+    """
+    for limit in limits:
+        if windows and not any(limit.name in window.usage for window in windows):
+            raise ConfigError(_UNSEEN[limit.name], hint="Leave that limit out.")
+
+
+def verdicts(
+    limits: Sequence[Limit],
+    layouts: Sequence[Layout],
+    windows: Iterable[Watched],
+    confidence: float,
+    *,
+    kind: Kind = "strict",
+    at_any_look: bool = True,
+) -> dict[Layout, Verdict]:
+    """Say of each of *layouts* whether it keeps *limits*, at *confidence* for all of them together.
+
+    Args:
+        limits: one per quantity; none lets every layout win.
+        layouts: all that are or may come to be measured: the confidence is shared among them.
+        windows: those that count, in any order.
+        confidence: 0.5 to 1.
+        kind: ``strict`` never pools noise; see the top of this module.
+        at_any_look: the verdicts may be asked for after every launch, and acted on. False: this is the one
+            look, at numbers of launches that were fixed beforehand.
+    """
+    if not 0.5 <= confidence < 1:
+        raise ValueError(f"a confidence from 0.5 to 1, got {confidence}")
+    if not (limits and layouts):
+        return {layout: Verdict("within", ()) for layout in layouts}
+    doubt = (1 - confidence) / (len(layouts) * len(limits))
+    by_launch: dict[int, list[Watched]] = {}
+    for window in windows:
+        by_launch.setdefault(window.launch, []).append(window)
+    findings: dict[Layout, list[Finding]] = {layout: [] for layout in layouts}
+    for limit in limits:
+        logs: dict[Layout, list[float]] = {layout: [] for layout in layouts}
+        for of_launch in by_launch.values():
+            value = _value_of_launch(of_launch, limit.name)
+            own = logs.get(of_launch[0].layout)
+            if value is not None and own is not None:
+                own.append(log(value))
+        spreads = {layout: _spread(own) for layout, own in logs.items()}
+        endless = {one for one, own in logs.items() if limit.name == "p95_s" and any(map(_is_endless, own))}
+        pooled = _noise(spread for layout, spread in spreads.items() if layout not in endless)
+        for layout, own in logs.items():
+            alone = _noise([spreads[layout]])
+            look = len(own) - (kind == "strict")  # alone, the first launch tells nothing
+            share = 1 / (look * (look + 1)) if at_any_look and look > 0 else 1.0
+            # what has no end has no size either: it tells nothing of the noise of others, nor they of it
+            noise = alone if kind == "strict" or layout in endless else _larger(pooled, alone)
+            findings[layout].append(_judged(limit, own, noise, doubt * share))
+    return {layout: Verdict(_together(own), tuple(own)) for layout, own in findings.items()}
+
+
+def _value_of_launch(windows: Sequence[Watched], name: Quantity) -> float | None:
+    """What one launch used; None: not seen.
+
+    Of memory the largest window: a leak shows in the last one, and what is to fit is the most. The p95 is
+    that of all requests together: a mean of quantiles is no quantile.
+    """
+    if name == "p95_s" and len(windows) > 1:
+        return _p95_s([window.requests for window in windows if window.requests is not None])
+    seen = [window for window in windows if name in window.usage]
+    if not seen:
+        return None
+    if len(seen) == 1:
+        value = seen[0].usage[name]
+    elif name == "memory_bytes":
+        value = max(window.usage[name] for window in seen)
+    else:
+        value = fsum(window.usage[name] * window.length_s for window in seen)
+        value /= fsum(window.length_s for window in seen)
+    return max(value, _SMALLEST[name])
+
+
+def _p95_s(requests: Sequence[Requests]) -> float | None:
+    found = reduce(Requests.merged, requests).latency_s(0.95) if requests else None
+    return None if found is None else max(found, _SMALLEST["p95_s"])
+
+
+def _is_endless(value_log: float) -> bool:
+    """Whether a launch's p95, by its logarithm, stands for requests that nobody waited for to the end."""
+    return value_log == log(LONGEST_S)
+
+
+def _spread(logs: Sequence[float]) -> tuple[float, int]:
+    """Sum of squares around the mean, and its degrees of freedom."""
+    if len(logs) < 2:
+        return 0.0, 0
+    mean = fsum(logs) / len(logs)
+    return fsum((value - mean) ** 2 for value in logs), len(logs) - 1
+
+
+def _noise(spreads: Iterable[tuple[float, int]]) -> tuple[float, float] | None:
+    """Variance of the logarithm of a launch's value and its degrees of freedom; None: not known."""
+    found = list(spreads)
+    df = sum(own for _, own in found)
+    return (fsum(squares for squares, _ in found) / df, df) if df else None
+
+
+def _larger(
+    pooled: tuple[float, float] | None, own: tuple[float, float] | None
+) -> tuple[float, float] | None:
+    """The pooled variance, or the layout's own where that is larger; the degrees of freedom stay the pool's.
+
+    Some layouts are noisier than others: the pool alone would be too sure of them.
+    """
+    if pooled is None or own is None:
+        return pooled
+    return max(pooled[0], own[0]), pooled[1]
+
+
+def _judged(
+    limit: Limit,
+    logs: Sequence[float],
+    noise: tuple[float, float] | None,
+    doubt: float,
+) -> Finding:
+    n = len(logs)
+    if not n:
+        return Finding(limit, "open", 0)
+    mean = fsum(logs) / n
+    if noise is None:
+        return Finding(limit, "open", n, exp(mean))
+    variance, df = noise
+    if exp(min(logs)) < 0.999 * LONGEST_S:  # else all are of the last bucket, which is as wide as it gets
+        variance = max(variance, _ROUNDED_SD.get(limit.name, 0.0) ** 2)
+    gap = log(limit.at_most) - mean
+    state: State = "open"
+    if not variance or 2 * student_t_tail(abs(gap) * sqrt(n / variance), df) <= doubt:
+        state = "within" if gap >= 0 else "beyond"
+    if state == "beyond" and n < LEAST_LAUNCHES:
+        return Finding(limit, "open", n, exp(mean))  # no layout is ruled out by a single launch
+    if state == "within" and limit.name == "memory_bytes" and exp(max(logs)) > limit.at_most * (1 + 1e-12):
+        state = "open"  # it was seen to pass: nobody wants it as the winner, whatever the mean
+    return Finding(limit, state, n, exp(mean), sqrt(variance), df, doubt)
+
+
+def _together(findings: Sequence[Finding]) -> State:
+    states = {finding.state for finding in findings}
+    if "beyond" in states:
+        return "beyond"
+    return "open" if "open" in states else "within"

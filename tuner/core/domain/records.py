@@ -1,0 +1,147 @@
+"""What a study keeps: of itself, of each launch, of each window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tuner.core.defaults import CONFIDENCE, MEMORY_PRESSURE_RATIO, WITHIN
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.strategy import Kind
+from tuner.core.domain.window import VoidReason
+
+FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
+WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """A study as it was asked for and where it ran; fixed from its first moment."""
+
+    service: str  #: the name that exports and marks carry
+    strategy: str  #: "all"
+    layouts: tuple[Layout, ...]
+    cores: int  #: the cores the layouts are for
+    box_cores: float  #: what the box really offered (affinity, cgroup quota)
+    window_s: float  #: the longest, where the strategy chooses
+    warmup_s: float | None  #: None: found per launch
+    n_blocks: int  #: how often each layout is to be launched
+    windows_per_launch: int
+    seed: int
+    budget_s: float | None
+    created_wall_s: float
+    config: str  #: the settings as canonical JSON
+    max_attempts: int = 3  #: launches of a cell, and tries of a window, before the cell stays void
+    warmup_cap_s: float = 300.0  #: a launch that has not settled by then is measured all the same, and marked
+    foreign_limit_cores: float | None = None  #: CPU of strangers that voids a window; None: the usual rule
+    memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO  #: share of a window spent waiting for memory
+    warms_cache: bool = True  #: begin with a launch that is discarded, so that the page cache is warm for all
+    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, git revision ...
+    within_ratio: float = WITHIN  #: the answer may be worse than the best by this share
+    confidence: float = CONFIDENCE  #: of the answer
+    kind: Kind = "strict"  #: what the answer promises
+    min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
+    objective: str = "throughput"  #: what is to be large
+    limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
+    schema_version: int = 13
+
+    @property
+    def shortest_window_s(self) -> float:
+        """The shortest window that the strategy may choose."""
+        return self.window_s if self.min_window_s is None else self.min_window_s
+
+
+# Launches and windows are not frozen, though nobody changes one: frozen takes twice as long to make, and a
+# file may hold 20 000 and 100 000.
+@dataclass(slots=True, unsafe_hash=True)
+class LaunchRecord:
+    """One start of one layout."""
+
+    block: int  #: 0, 1, ...; WARMING_BLOCK for the first launch that only warms the page cache
+    position: int  #: place in its block, 0, 1, ...
+    attempt: int  #: 1, 2, ...: a launch that failed or was spoilt is made again; one cut off keeps its number
+    layout: Layout
+    box: str  #: the host it ran on
+    started_wall_s: float
+    running_after_s: float | None  #: from start until supervisord had every process RUNNING
+    warmup_s: float | None  #: from RUNNING until the first window began
+    settled: bool | None  #: False: it never reached a steady state; None: not judged, or not got so far
+    error: str | None = None  #: why the launch failed or was spoilt
+    ended_wall_s: float | None = None  #: when it was stopped and gone; None: it runs, or was cut off
+    window_s: float | None = None  #: length asked of its windows; None: the study's
+    n_windows: int | None = None  #: windows asked of it; None: the study's
+    unsettled: str | None = None  #: why it never settled, "slug: what was seen"; None: see settled
+    steady_from_s: float | None = None  #: from RUNNING to the beginning of steady state; None: not judged
+    trend_ratio_per_h: float | None = None  #: slope of a line after that, in means an hour; None: not judged
+    trend_se_ratio_per_h: float | None = None  #: standard error of it
+    has_gil: bool | None = None  #: a worker was seen to run with a GIL that is on; None: not seen
+    gil_module: str | None = (
+        None  #: whose import switched the GIL on in a free-threaded Python; None: not known
+    )
+
+
+@dataclass(slots=True, unsafe_hash=True)
+class WindowRecord:
+    """A window without its samples: what ranking needs, 100 000 of them at a time."""
+
+    launch_id: int
+    block: int
+    layout: Layout
+    box: str
+    index: int
+    attempt: int
+    started_wall_s: float
+    length_s: float
+    n_done: int
+    n_failed: int
+    load1_mean: float
+    load1_max: float
+    n_active_mean: float | None
+    service_cpu_s: float
+    tuner_cpu_s: float
+    backend_cpu_s: float
+    foreign_cpu_s: float
+    steal_s: float
+    pss_bytes: float | None
+    void: tuple[VoidReason, ...]
+    #: load1 turned back into what it averages; None: the window is too short for it
+    n_active_from_load1: float | None = None
+    # What the kernel's clocks say of workers and children; None: it does not tell, or the file is older.
+    worker_cpu_s: float | None = None  #: CPU of the workers' own threads
+    child_cpu_s: float | None = None  #: CPU of all the service ran beside these
+    run_delay_s: float | None = None  #: thread-seconds that threads which work on items waited for a core
+    running_s: float | None = None  #: thread-seconds of workers in R, from looks a second apart
+    blocked_s: float | None = None  #: ... in D
+    child_running_s: float | None = None  #: the same of children, from looks 5 s apart
+    child_blocked_s: float | None = None
+    # What the items counted themselves, where the service tells its probe.
+    probe_python_cpu_s: float | None = None  #: CPU of the threads that work on items
+    probe_child_cpu_s: float | None = None  #: CPU of the children that items started
+    #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
+    spawning_s: float | None = None
+    gil_waiting_s: float | None = None  #: the same for the GIL; None also: no Python
+    gil_waking_s: float | None = None  #: of these, awake to ask for it: waiting for a core
+    item_cpu_s: float | None = None  #: the part of worker_cpu_s of threads that work on items
+    master_cpu_s: float | None = None  #: the part of child_cpu_s of programs that only start the workers
+    beside_delay_s: float | None = None  #: thread-seconds that all these, beside the items, waited for a core
+    #: that ended in it; None: not known
+    requests: Requests | None = field(default=None, hash=False)
+
+    @property
+    def is_at_a_rate(self) -> bool:
+        """Whether requests came at a rate: then threads also wait for work; what binds them is not seen."""
+        return self.requests is not None and self.requests.rate_per_s is not None
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRecord:
+    """A box of a fleet, from when it joined the study until it left."""
+
+    name: str
+    cores: float  #: what it offers (affinity, cgroup quota)
+    joined_wall_s: float  #: by the coordinator's clock
+    ahead_s: float = 0.0  #: its wall clock, less the coordinator's
+    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, version of tuner ...
+    left_wall_s: float | None = None  #: None: it did not, as far as is known
+    why: str | None = None  #: it left

@@ -1,0 +1,132 @@
+"""How a worker service is started in a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+from tuner.core.defaults import STOP_WAIT_S
+from tuner.core.domain.layout import Layout
+
+Programs = Literal["each", "one"]
+OsThreads = Literal["at-start", "on-demand"]
+Workers = Literal["programs", "children", "children-if-several", "pools", "threads"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """A service as a study runs it: one command, the same for every layout but for its fields.
+
+    It is started once for each process of the layout, or once in all, where it starts its worker processes
+    itself (gunicorn, Celery's prefork pool). Workers are these programs, or their children.
+
+    In *command* and in the values of *environment* these fields are filled in: ``{processes}``,
+    ``{threads}``, ``{process}`` (0, 1, ...), ``{variant}``, ``{cores}``, ``{cores_per_process}`` (1 or more).
+    ``{{`` and ``}}`` stand for braces. Besides, each worker finds TUNER_PROCESSES, TUNER_THREADS,
+    TUNER_PROCESS and TUNER_VARIANT in its environment. What the probe tells the workers is a field too, by
+    its variable's name: ``{TUNER_STATSD}``.
+    """
+
+    name: str  #: names the study, its marks in a runbook, its exports
+    command: tuple[str, ...]  #: an argument list; never through a shell
+    environment: Mapping[str, str] = field(default_factory=dict)  #: added to tuner's own
+    directory: str | None = None  #: where it runs; None: tuner's current folder
+    user: str | None = None  #: run as this user (tuner must be root)
+    stop_signal: str = "TERM"
+    stop_wait_s: float = STOP_WAIT_S  #: then KILL
+    #: signal the whole process group (shell wrappers); loses work with Celery and dramatiq
+    stop_as_group: bool = False
+    #: OS threads a process may have beyond the layout's; None: any number
+    max_extra_threads: int | None = None
+    #: resource limits by name (nofile, as, core, cpu ...)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    programs: Programs = "each"  #: "each": the command once for each process; "one": once, it starts them
+    #: who works on items, and has the layout's threads; "children-if-several": a master that does the work
+    #: itself when it is told to start one process only (uvicorn); "pools": the children of each program, of
+    #: which each has as many as the layout has threads (several nodes of Celery's prefork pool); "threads":
+    #: the one program, whose threads are its workers (granian without a GIL): a layout has one process then
+    workers: Workers = "programs"
+    event_loop: bool = False  #: each worker process runs Python in one loop, whatever threads the layout has
+    probe_fields: tuple[str, ...] = ()  #: variables that only a launch gives a value
+    is_known: bool = False  #: it is a known service: a shell that starts it is none of its processes
+    #: the service in each of its variants, by name; empty: they differ in nothing but ``{variant}``
+    variants: Mapping[str, Self] = field(default_factory=dict)
+
+    def of(self, layout: Layout) -> Self:
+        """The service as it is started in *layout*: that of its variant."""
+        return self.variants[layout.variant] if self.variants else self
+
+    @property
+    def each_variant(self) -> Sequence[Self]:
+        """The services that launches start: those of the variants, or this one."""
+        return tuple(self.variants.values()) or (self,)
+
+    def n_programs(self, layout: Layout) -> int:
+        """How often the command is started for *layout*."""
+        return layout.processes if self.programs == "each" else 1
+
+    def are_workers_children(self, layout: Layout) -> bool:
+        """Whether the programs' children do the work, not these themselves."""
+        if self.workers == "children-if-several":
+            return layout.processes > 1
+        return self.workers in ("children", "pools")
+
+    def shape(self, layout: Layout) -> Layout:
+        """How many worker processes *layout* has, and threads in each that work on items."""
+        if self.workers == "pools":
+            return layout.as_processes
+        is_loop = self.event_loop and self.workers != "threads"  # else each of these threads has a loop
+        return layout.as_loops if is_loop and layout.has_threads else layout
+
+    def command_line(
+        self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None
+    ) -> tuple[str, ...]:
+        """The argument list of process number *process* (from 0) of *layout*; *told* is what its launch adds
+        to the environment. Without it fields of the probe stay as they are written."""
+        fields = {**self._fields(layout, process, cores), **self._of_probe(told or {})}
+        return tuple(part.format(**fields) for part in self.command)
+
+    def environment_of(
+        self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """What is added to the environment of process number *process* (from 0) of *layout*; *told* as for
+        the command line."""
+        fields = self._fields(layout, process, cores)
+        own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}
+        fields |= self._of_probe(told or {})
+        return {**own, **{name: value.format(**fields) for name, value in self.environment.items()}}
+
+    def _fields(self, layout: Layout, process: int, cores: int) -> dict[str, int | str]:
+        return {
+            "processes": layout.processes,
+            "threads": layout.threads,
+            "process": process,
+            "variant": layout.variant,
+            "cores": cores,
+            "cores_per_process": cores_per_process(cores, self.shape(layout).processes),
+        }
+
+    def _of_probe(self, told: Mapping[str, str]) -> dict[str, str]:
+        return {name: told.get(name, f"{{{name}}}") for name in self.probe_fields}
+
+
+def cores_per_process(cores: int, processes: int) -> int:
+    """How many of the *cores* each of so many worker *processes* has for itself, 1 at least."""
+    return max(1, cores // processes)
+
+
+def connections_of(layout: Layout, per_process: int | Literal["threads"]) -> int:
+    """How many connections *layout* opens in all (to its database): a pool of a size in each process, or one
+    for each thread."""
+    return layout.processes * (layout.threads if per_process == "threads" else per_process)
+
+
+def layout_variables(layout: Layout) -> dict[str, str]:
+    """What commands that run beside a launch (feeder, probe) find of *layout* in their environment."""
+    return {
+        "TUNER_LAYOUT": str(layout),
+        "TUNER_PROCESSES": str(layout.processes),
+        "TUNER_THREADS": str(layout.threads),
+        "TUNER_VARIANT": layout.variant,
+    }

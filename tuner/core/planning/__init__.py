@@ -1,0 +1,1 @@
+"""How long a study takes, and whether an answer still holds."""

@@ -1,0 +1,211 @@
+"""A layout against itself: how often tuner's own rules find a difference that cannot be there.
+
+Launches come in pairs. Which one of a pair is called A was a toss, so the share of all ways to label them in
+which a rule calls A and B different *is* the rule's false-alarm rate for these launches: no assumption about
+the noise is needed. What other launches would have shown is another matter; of that, studies that share no
+launch can tell, and there are few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import exp, fsum, log, sqrt
+from random import Random
+from statistics import fmean, variance
+
+from tuner.core.defaults import CONFIDENCE, WITHIN
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Observed
+from tuner.core.search.race import Race
+from tuner.core.search.strategies.launches import launch_value
+from tuner.core.stats.binomial import exact_interval
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.stats.variance import MeanSquare, estimate_sd
+from tuner.core.stats.wilson import wilson_interval
+
+MOST_LABELLINGS = 1024  #: all of ten pairs; of more pairs some are drawn
+_RACED_PAIRS = 5_000  #: so much is tried in some seconds; 200 labellings at least
+PAIRS_OF_A_STUDY = 3  #: of the studies that share no launch: as many launches of a layout as `grid` makes
+POWER = 0.9
+HOURS = (1.0, 4.0, 8.0)
+
+Pair = tuple[tuple[Observed, ...], tuple[Observed, ...]]  #: two launches, as they were made; their windows
+Labelling = Sequence[bool]  #: per pair: whether the second launch is A
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRate:
+    """How often a rule found a difference between a layout and itself."""
+
+    rule: str  #: ranking, race, welch
+    n_alarms: int
+    n: int  #: labellings tried
+    every: bool  #: all there are; else a sample
+    low: float  #: of the share over all labellings, Wilson 95 %; the share itself where all were tried
+    high: float
+
+    @property
+    def ratio(self) -> float:
+        """The share with a false alarm."""
+        return self.n_alarms / self.n
+
+
+@dataclass(frozen=True, slots=True)
+class Separate:
+    """The ranking's rule on studies that share no launch."""
+
+    n_alarms: int
+    n: int
+    low: float  #: exact (Clopper-Pearson), 95 %
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """The smallest difference that is found with POWER, after so long."""
+
+    hours: float
+    n_pairs: int  #: that fit in
+    ratio: Estimate | None  #: share by which one layout is slower; None: fewer than two pairs fit in
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What a layout against itself shows."""
+
+    n_pairs: int
+    confidence: float
+    rates: tuple[AlarmRate, ...]
+    separate: Separate | None  #: None: not even one study's worth of pairs
+    pair_sd: Estimate  #: of one launch around its pair, as a ratio
+    detectable: tuple[Detectable, ...]
+
+
+def self_test(
+    pairs: Sequence[Pair],
+    *,
+    launch_s: float,
+    confidence: float = CONFIDENCE,
+    within: float = WITHIN,
+    seed: int = 1,
+) -> SelfTest:
+    """Try tuner's rules and Welch's test on labellings of *pairs*, two or more.
+
+    Args:
+        pairs: in the order they were made.
+        launch_s: what a launch takes with its windows, for what can be seen per hour.
+        confidence: of the rules; a rule is to give 1 - confidence false alarms at most.
+        within: the race's margin.
+        seed: of the labellings.
+    """
+    if len(pairs) < 2:
+        raise ValueError(f"{len(pairs)} pairs")
+    labellings, every = _labellings(len(pairs), seed)
+    rules: dict[str, Callable[[Labelling], bool]] = {
+        "ranking": lambda labels: ranking_alarm(pairs, labels, confidence),
+        "race": lambda labels: race_alarm(pairs, labels, confidence, within),
+    }
+    if all(len(launch) > 1 for pair in pairs for launch in pair):
+        rules["welch"] = lambda labels: welch_alarm(pairs, labels, confidence)
+    rates = []
+    for name, alarm in rules.items():
+        n_alarms, n = sum(map(alarm, labellings)), len(labellings)
+        low, high = (n_alarms / n, n_alarms / n) if every else wilson_interval(n_alarms, n)
+        rates.append(AlarmRate(name, n_alarms, n, every, low, high))
+    # A and B are the same, so that the mean difference is known: 0.
+    square = MeanSquare(fsum(gap**2 for gap in _gaps(pairs)) / (2 * len(pairs)), len(pairs))
+    sd = estimate_sd(square, confidence)
+    return SelfTest(
+        n_pairs=len(pairs),
+        confidence=confidence,
+        rates=tuple(rates),
+        separate=_separate(pairs, confidence, seed),
+        pair_sd=sd,
+        detectable=tuple(detectable(sd, hours, launch_s, confidence) for hours in HOURS),
+    )
+
+
+def detectable(sd: Estimate, hours: float, launch_s: float, confidence: float) -> Detectable:
+    """The difference that a paired t-test at *confidence* finds with POWER after *hours* of pairs."""
+    n_pairs = int(hours * 3600 / (2 * launch_s))
+    if n_pairs < 2 or sd.mean is None or sd.low is None or sd.high is None:
+        return Detectable(hours, n_pairs, None)
+    reach = student_t_quantile((1 + confidence) / 2, n_pairs - 1) + student_t_quantile(POWER, n_pairs - 1)
+    shares = (-(exp(-reach * one * sqrt(2 / n_pairs)) - 1) for one in (sd.mean, sd.low, sd.high))
+    return Detectable(hours, n_pairs, Estimate(*shares))
+
+
+def ranking_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float) -> bool:
+    """Whether the ranking would tell A from B: for two layouts in whole blocks, the paired t-test."""
+    gaps = [-gap if swap else gap for gap, swap in zip(_gaps(pairs), labels, strict=True)]
+    n = len(gaps)
+    spread = sqrt(variance(gaps) / n)
+    return abs(fmean(gaps)) > max(1e-9, student_t_quantile((1 + confidence) / 2, n - 1) * spread)
+
+
+def race_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float, within: float) -> bool:
+    """Whether a strict race of A and B would, at any look, name one of them and not the other as its tie."""
+    one = pairs[0][0][0].layout
+    a, b = replace(one, variant="A"), replace(one, variant="B")
+    lengths = [window.length_s for pair in pairs for launch in pair for window in launch]
+    race = Race(
+        Goal((a, b), within, confidence, "strict", min(lengths), max(lengths)),
+        seed=0,
+    )
+    for pair, swap in zip(pairs, labels, strict=True):
+        names: tuple[Layout, Layout] = (b, a) if swap else (a, b)
+        race.learn(
+            [
+                replace(window, layout=name)
+                for name, launch in zip(names, pair, strict=True)
+                for window in launch
+            ]
+        )
+        answer = race.answer()
+        if answer.layout is not None and not answer.ties:
+            return True
+    return False
+
+
+def welch_alarm(pairs: Sequence[Pair], labels: Labelling, confidence: float) -> bool:
+    """Whether Welch's test would, if windows of one launch were independent: they are not."""
+    of: tuple[list[float], list[float]] = ([], [])
+    for pair, swap in zip(pairs, labels, strict=True):
+        for place, launch in enumerate(pair):
+            of[place != swap].extend(window.value for window in launch)
+    (var_a, n_a), (var_b, n_b) = ((variance(values), len(values)) for values in of)
+    square = var_a / n_a + var_b / n_b
+    if square == 0:
+        return fmean(of[0]) != fmean(of[1])
+    df = square**2 / ((var_a / n_a) ** 2 / (n_a - 1) + (var_b / n_b) ** 2 / (n_b - 1))
+    return abs(fmean(of[0]) - fmean(of[1])) > student_t_quantile((1 + confidence) / 2, df) * sqrt(square)
+
+
+def _gaps(pairs: Sequence[Pair]) -> list[float]:
+    return [log(launch_value(one) / launch_value(other)) for one, other in pairs]
+
+
+def _labellings(n_pairs: int, seed: int) -> tuple[list[tuple[bool, ...]], bool]:
+    """All ways to label *n_pairs* pairs, or a sample of them; and whether it is all."""
+    if 2**n_pairs <= MOST_LABELLINGS:
+        return list(product((False, True), repeat=n_pairs)), True
+    random = Random(f"{seed}/labels")
+    n = max(200, _RACED_PAIRS // n_pairs)
+    drawn = [random.getrandbits(n_pairs) for _ in range(n)]
+    return [tuple(bool(bits >> place & 1) for place in range(n_pairs)) for bits in drawn], False
+
+
+def _separate(pairs: Sequence[Pair], confidence: float, seed: int) -> Separate | None:
+    """Studies of a few pairs each that follow one another, labelled once."""
+    n = len(pairs) // PAIRS_OF_A_STUDY
+    if not n:
+        return None
+    random = Random(f"{seed}/separate")
+    n_alarms = 0
+    for number in range(n):
+        own = pairs[number * PAIRS_OF_A_STUDY : (number + 1) * PAIRS_OF_A_STUDY]
+        n_alarms += ranking_alarm(own, [random.getrandbits(1) == 1 for _ in own], confidence)
+    return Separate(n_alarms, n, *exact_interval(n_alarms, n))

@@ -1,0 +1,216 @@
+"""Two studies side by side: what differs in how they were made, and what changed from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.requests import LONGEST_S
+from tuner.core.errors import ConfigError
+from tuner.core.planning.differences import Difference, differences
+from tuner.core.planning.heteroscedastic_change import own_changes
+from tuner.core.planning.slow_drift import drifts_on
+from tuner.core.ranking.anova import blocks_of
+from tuner.core.ranking.ranking import Ranking
+from tuner.core.ranking.study_difference import Changes, Side, changes, ratio_within
+from tuner.core.search.recheck import Launched
+from tuner.core.stats.interval import Estimate
+from tuner.core.windows.launch_sums import LaunchTally, tally
+
+#: why the first study's best layout cannot be compared in the second one
+Lost = Literal["not-in-it", "no-window", "idle-launch", "nothing-finished"]
+Figure = Literal["throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s"]
+FIGURES: tuple[Figure, ...] = ("throughput", "load", "memory_bytes", "cpu_s_per_item", "p95_s")
+
+#: Strategies that decide by nothing they measured what they launch next.
+_FIXED = ("all", "aa", "in-order")
+_LEAST_LOAD = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One of the two studies."""
+
+    name: str  #: of its file
+    study: StudyRecord
+    ranking: Ranking
+    windows: Sequence[WindowRecord]
+
+    @property
+    def best(self) -> Layout | None:
+        """The layout that it names first; None: it ranks none."""
+        return next((row.layout for row in self.ranking.rows if row.rank is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """What became of the best layout."""
+
+    before: Layout | None
+    after: Layout | None
+    #: throughput of the second study's best to the first's, within the first study and within the second
+    ratio_before: Estimate | None = None
+    ratio_after: Estimate | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether another layout is named."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """All that is said of two studies."""
+
+    before: Known
+    after: Known
+    confidence: float
+    differences: tuple[Difference, ...]
+    figures: Mapping[Figure, Changes]  #: those that both studies know of a layout that both measured
+    best: Best
+    left_out: tuple[Layout, ...]  #: measured in both, but not fit to be compared: a launch finished no item
+    lost: Lost | None = None  #: what became of the first study's best layout; None: it is compared
+    drifting: tuple[str, ...] = ()  #: names of the studies whose box drifted on within blocks
+
+    @property
+    def throughput(self) -> Changes:
+        """Of items per second."""
+        return self.figures["throughput"]
+
+
+def compared(before: Known, after: Known, confidence: float) -> Compared:
+    """Compare two studies.
+
+    Raises:
+        ConfigError: no layout was measured in both.
+    """
+    tallies = [_tallies(one) for one in (before, after)]
+    idle = {launch.layout for own in tallies for launch in own if not launch.n_done}
+    figures: dict[Figure, Changes] = {}
+    best = Best(before.best, after.best)
+    drifting: tuple[str, ...] = ()
+    for figure in FIGURES:
+        sides = [_side(known, own, figure, idle) for known, own in zip((before, after), tallies, strict=True)]
+        # What drifts with the box is best known of throughput; of all else layouts are of unlike noise.
+        found = (changes if figure == "throughput" else own_changes)(sides[0], sides[1], confidence)
+        if found.layouts:
+            figures[figure] = found
+            if figure == "throughput":
+                best = _best(before.best, after.best, sides, confidence)
+                drifting = tuple(
+                    known.name
+                    for known, side in zip((before, after), sides, strict=True)
+                    if not side.is_adaptive and drifts_on(side.launches)
+                )
+    if "throughput" not in figures:
+        raise ConfigError(
+            f"{before.name} and {after.name} have no layout that both measured: {_layouts(before)};"
+            f" {_layouts(after)}",
+            hint="Measure a layout of one in the other: tuner grid ... --layouts PxT,PxT",
+        )
+    in_both = {one.layout for one in tallies[0]} & {one.layout for one in tallies[1]}
+    return Compared(
+        before,
+        after,
+        confidence,
+        tuple(differences(before.study, after.study)),
+        figures,
+        best,
+        tuple(sorted(idle & in_both)),
+        _lost(before.best, after, tallies[1], figures["throughput"]),
+        drifting,
+    )
+
+
+def _lost(
+    best: Layout | None, after: Known, tallies: Sequence[LaunchTally], throughput: Changes
+) -> Lost | None:
+    if best is None or throughput.of(best) is not None:
+        return None
+    if best not in after.study.layouts:
+        return "not-in-it"
+    finished = [launch.n_done for launch in tallies if launch.layout == best]
+    if not finished:
+        return "no-window"
+    return "idle-launch" if any(finished) else "nothing-finished"
+
+
+def _best(was: Layout | None, becomes: Layout | None, sides: Sequence[Side], confidence: float) -> Best:
+    if was is None or becomes is None or was == becomes:
+        return Best(was, becomes)
+    return Best(was, becomes, *(ratio_within(side, becomes, was, confidence) for side in sides))
+
+
+def _layouts(known: Known) -> str:
+    found = [str(row.layout) for row in known.ranking.rows if row.n_windows]
+    return f"{', '.join(found[:8])}{' ...' if len(found) > 8 else ''}" if found else "nothing was measured"
+
+
+def _tallies(known: Known) -> Sequence[LaunchTally]:
+    return tally(known.windows).launches
+
+
+def _side(known: Known, tallies: Sequence[LaunchTally], figure: Figure, idle: set[Layout]) -> Side:
+    block_of = blocks_of(tallies, joins_single=known.study.strategy not in _FIXED)
+    values = {one.launch: _value(one, figure) for one in tallies if one.layout not in idle}
+    # A layout that one launch says nothing of is left out: what is left would be those that did well.
+    unknown = {one.layout for one in tallies if values.get(one.launch) is None}
+    launches = [
+        Launched(block_of[one.launch], one.layout, log(value))
+        for one in tallies
+        if one.layout not in unknown and (value := values[one.launch]) is not None
+    ]
+    return Side(launches, is_adaptive=known.study.strategy not in _FIXED)
+
+
+def _value(launch: LaunchTally, figure: Figure) -> float | None:
+    """What a launch gave, above 0; None: not known."""
+    value: float | None
+    if figure == "throughput":
+        value = launch.n_done / launch.length_s
+    elif figure == "load":
+        value = max(_LEAST_LOAD, launch.usage["load"])
+    elif figure == "memory_bytes":
+        value = launch.pss_bytes / launch.n_pss if launch.n_pss else None
+    elif figure == "cpu_s_per_item":
+        value = (launch.cpu_s + launch.backend_cpu_s) / launch.n_done
+    else:
+        value = launch.usage.get("p95_s")
+        if value is not None and value >= LONGEST_S:
+            return None
+    return value or None
+
+
+@dataclass(frozen=True, slots=True)
+class Slower:
+    """What a release is judged by: the layouts as a whole, and the one that was best."""
+
+    by: float  #: the share that it may be slower by
+    #: slower by more, with the confidence, or nothing finished any more; None stands for all together
+    surely: tuple[Layout | None, ...]
+    at_worst: float | None  #: otherwise: the share that one of these may still be slower by; None: unknown
+    lost: Lost | None = None  #: the layout that was best has nothing to be judged by, and why
+
+
+def slower(found: Compared, by: float) -> Slower:
+    """Whether the second study is slower by more than *by*: all layouts together, or the first one's best.
+
+    Each is found slower by luck alone in half of ``1 - confidence`` at most, so both together in all of it.
+    """
+    ratios: dict[Layout | None, Estimate] = {}
+    if found.throughput.shared is not None:
+        ratios[None] = found.throughput.shared
+    best = None if found.best.before is None else found.throughput.of(found.best.before)
+    if best is not None:
+        ratios[best.layout] = best.ratio
+    surely = tuple(name for name, ratio in ratios.items() if ratio.high is not None and ratio.high < 1 - by)
+    if found.lost is not None:
+        broken = (found.best.before,) if found.lost == "nothing-finished" else ()
+        return Slower(by, (*surely, *broken), None, found.lost)
+    lows = [ratio.low for ratio in ratios.values()]
+    known = [low for low in lows if low is not None]
+    return Slower(by, surely, max(0.0, 1 - min(known)) if known and len(known) == len(lows) else None)

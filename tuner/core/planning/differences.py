@@ -1,0 +1,142 @@
+"""What differs in how two studies were made, and may explain what changed from one to the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import CONFIG_FILE, STUDY_TYPED
+from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.worker_facts import for_each_variant, names_by_variant
+from tuner.core.text.stored_config import stored_config
+from tuner.core.windows.inner_threads import inner_threads_of, is_of_inner
+
+#: What is another in every study, or tells nothing of what was measured.
+_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of", STUDY_TYPED, CONFIG_FILE)
+_FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
+_MOST_SHOWN = 120  #: characters of a value
+
+#: settings that `_asked` tells as they were in effect, or that luck comes from
+_TOLD_ALREADY = {
+    f"study.{name}"
+    for name in (
+        "seed",
+        "cores",
+        "strategy",
+        "window",
+        "warmup",
+        "objective",
+        "max_load",
+        "max_memory",
+        "max_p95",
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is not the same in how two studies were made."""
+
+    name: str  #: as `python`, or the place in the config, as `config: study.window`
+    before: str | None  #: None: not there
+    after: str | None
+
+
+def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
+    """What differs, as it was in effect: what was written out and what stood for it by default are alike."""
+    pairs = [_asked(before), _asked(after)]
+    for name in pairs[0]:
+        if pairs[0][name] != pairs[1][name]:
+            yield Difference(name, pairs[0][name], pairs[1][name])
+    made = _made(before, after)
+    alike = is_simulated(before) == is_simulated(after)
+    names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
+    names = {name for name in names if not is_of_inner(name)}
+    for name in sorted(name for name in names if name.partition("@")[0] not in _NOT_TOLD):
+        one, other = made[0].get(name), made[1].get(name)
+        if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
+            yield Difference(name, _short(one), _short(other))
+    yield from _inner_threads(before, after)
+    configs = [_in_effect(study) for study in (before, after)]
+    for name in sorted({*configs[0], *configs[1]} - _TOLD_ALREADY):
+        one, other = configs[0].get(name), configs[1].get(name)
+        # What two services are configured by differs in everything, which says nothing more.
+        if one != other and (before.service == after.service or name.startswith("study.")):
+            yield Difference(f"config: {name}", _short(one), _short(other))
+
+
+def _inner_threads(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]:
+    """Layouts of both studies whose workers computed in more threads than they have, for another reason."""
+    causes = [{one.layout: one.cause for one in inner_threads_of(study)} for study in (before, after)]
+    for layout in before.layouts:
+        one, other = causes[0].get(layout), causes[1].get(layout)
+        if layout in after.layouts and one != other:
+            yield Difference(f"threads beside those of {layout}", one, other)
+
+
+def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """What is known of both; where variants differ in a fact in one of them, of the variants both have.
+
+    The other may keep it for all, as it measured fewer.
+    """
+    found = (before.provenance, after.provenance)
+    names = names_by_variant(found[0]) | names_by_variant(found[1])
+    first, second = ({layout.variant for layout in study.layouts} for study in (before, after))
+    shared = sorted(first & second)
+    return for_each_variant(found[0], names, shared), for_each_variant(found[1], names, shared)
+
+
+def _asked(study: StudyRecord) -> dict[str, str]:
+    return {
+        "service": study.service,
+        "measured": "simulated" if is_simulated(study) else "for real",
+        "cores": f"{study.cores}",
+        "cores of the box": f"{study.box_cores:g}",
+        "strategy": study.strategy,
+        "window": f"{study.window_s:g} s",
+        "warm-up": "found" if study.warmup_s is None else f"{study.warmup_s:g} s",
+        "objective": study.objective,
+        "limits": ", ".join(f"{name} {most:g}" for name, most in sorted(study.limits.items())) or "none",
+    }
+
+
+def _in_effect(study: StudyRecord) -> dict[str, str]:
+    """Every setting by its place; what the config left to tuner is as the study took it."""
+    found = dict(_flat(stored_config(study.config)))
+    taken = {
+        "repeats": study.n_blocks or None,
+        "windows_per_launch": study.windows_per_launch,
+        "within": study.within_ratio,
+        "kind": None if study.kind == "none" else study.kind,
+        "min_window": study.min_window_s,
+    }
+    if study.config:
+        found = {
+            **{f"study.{name}": text for name, value in taken.items() for _, text in _flat(value)},
+            **found,
+        }
+    return found
+
+
+def _is_as_fast(one: str | None, other: str | None) -> bool:
+    try:
+        clocks = [float((text or "").split()[0]) for text in (one, other)]
+    except (ValueError, IndexError):
+        return False
+    return abs(clocks[0] - clocks[1]) <= _FREQUENCY_NOISE * max(clocks)
+
+
+def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every leaf of a config with its place in it, as ``study.window``; what is null is not there."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _flat(inner, f"{place}.{name}" if place else str(name))
+    elif value not in (None, []):
+        yield place, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _short(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."

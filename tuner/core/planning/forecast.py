@@ -1,0 +1,189 @@
+"""How long a study will take: the real race on surfaces that the service may have, with the noise it has.
+
+And what limits it: the same races on the same surfaces and luck, with one cause halved. What then takes less
+time is what limits the study; no rule of thumb comes into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, sqrt
+from random import Random
+from statistics import fmean, stdev
+from typing import Literal
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Kind
+from tuner.core.search.replay import run
+from tuner.core.search.strategies import make_strategy
+from tuner.core.search.suite import Suite, SuiteNoise
+
+MARGINS = (0.01, 0.02, 0.05)
+KINDS: tuple[Kind, ...] = ("strict", "calibrated")
+CAP_WINDOWS = 1000  #: a study is followed so far, then it counts as longer
+
+Cause = Literal["launch", "window", "drift", "restart", "ties"]
+CAUSES: tuple[Cause, ...] = ("launch", "window", "drift", "restart", "ties")
+NEARLY = 0.8  #: a cause that saves this share of what the first one does is named beside it
+LEAST_SAVED = 0.05  #: what saves less than this limits nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Which study is to be foretold, or that study with one cause halved."""
+
+    kind: Kind
+    within: float
+    halved: Cause | None = None  #: ties: layouts differ twice as much
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What the races are run on; small enough to be sent to another process."""
+
+    layouts: tuple[Layout, ...]
+    surfaces: tuple[tuple[float, ...], ...]  #: items/s, a row each, as *layouts* are ordered
+    noise: SuiteNoise
+    launch_s: float
+    min_window_s: float
+    max_window_s: float
+    confidence: float
+    cores: int | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedStudy:
+    """What one simulated study took."""
+
+    n_windows: int
+    n_launches: int
+    hours: float
+    answered: bool  #: False: cut off at CAP_WINDOWS
+    right: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What such studies take. Means and quantiles are at least so much where some were cut off."""
+
+    n: int  #: simulated studies
+    n_cut_off: int  #: of these, without an answer after CAP_WINDOWS
+    mean_windows: float
+    p90_windows: int  #: nine studies in ten take so many, or fewer
+    mean_hours: float
+    p90_hours: float
+    mean_hours_se: float  #: standard error of *mean_hours*: so many studies were simulated, and no more
+    mean_launches: float
+    mean_window_s: float
+    right_ratio: float
+
+    @property
+    def is_mean_known(self) -> bool:
+        """Whether no study was cut off."""
+        return self.n_cut_off == 0
+
+    @property
+    def is_p90_known(self) -> bool:
+        """Whether nine in ten had an answer."""
+        return self.n_cut_off <= self.n - ceil(0.9 * self.n)
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What halving one cause would do to the asked study."""
+
+    cause: Cause
+    saved_ratio: float  #: of the hours, on the same surfaces; below 0 where chance makes it longer
+    se: float  #: standard error
+    hours: float  #: what the study would take
+
+
+def questions(kind: Kind, within: float) -> list[Question]:
+    """All that is to be simulated, the asked study (*kind*, *within*) first, its halved causes last."""
+    asked = Question(kind, within)
+    margins = sorted({*MARGINS, within})
+    others = [Question(one, margin) for margin in margins for one in KINDS]
+    halved = [Question(kind, within, cause) for cause in CAUSES]
+    return [asked, *(question for question in others if question != asked), *halved]
+
+
+def simulate(basis: Basis, question: Question, row: int) -> SimulatedStudy:
+    """One study: surface *row*, with the same luck whatever the question."""
+    noise, launch_s, surface = basis.noise, basis.launch_s, basis.surfaces[row]
+    match question.halved:
+        case "launch":
+            noise = replace(noise, launch_sd=noise.launch_sd / 2)
+        case "window":
+            noise = replace(noise, window_sd=noise.window_sd / 2, sample_sd_1s=noise.sample_sd_1s / 2)
+        case "drift":
+            noise = replace(noise, drift_sd=noise.drift_sd / 2)
+        case "restart":
+            launch_s /= 2
+        case "ties":
+            best = max(surface)
+            surface = tuple(best * (value / best) ** 2 for value in surface)
+        case None:
+            pass
+    suite = Suite("plan", basis.layouts, (surface,), noise, question.within, basis.confidence, launch_s, None)
+    goal = Goal(
+        layouts=basis.layouts,
+        within=question.within,
+        confidence=basis.confidence,
+        kind=question.kind,
+        min_window_s=basis.min_window_s,
+        max_window_s=basis.max_window_s,
+        cores=basis.cores,
+    )
+    stream = f"{basis.seed}/{row}"
+    strategy = make_strategy("race", goal, Random(f"{stream}/strategy").getrandbits(32))
+    done = run(strategy, goal, suite.box(0, stream), cap=CAP_WINDOWS)
+    return SimulatedStudy(done.n_windows, done.n_launches, done.hours, done.answered, done.right)
+
+
+def cost_of(courses: Sequence[SimulatedStudy], launch_s: float) -> Cost:
+    """The figures of one or more simulated studies."""
+    n = len(courses)
+    rank = ceil(0.9 * n) - 1
+    hours = [one.hours for one in courses]
+    windows_s = [(3600 * one.hours - one.n_launches * launch_s) / one.n_windows for one in courses]
+    return Cost(
+        n=n,
+        n_cut_off=sum(not one.answered for one in courses),
+        mean_windows=fmean(one.n_windows for one in courses),
+        p90_windows=sorted(one.n_windows for one in courses)[rank],
+        mean_hours=fmean(hours),
+        p90_hours=sorted(hours)[rank],
+        mean_hours_se=stdev(hours) / sqrt(n) if n > 1 else 0.0,
+        mean_launches=fmean(one.n_launches for one in courses),
+        mean_window_s=max(0.0, fmean(windows_s)),
+        right_ratio=fmean(one.right for one in courses),
+    )
+
+
+def savings(
+    asked: Mapping[int, SimulatedStudy], halved: Mapping[Cause, Mapping[int, SimulatedStudy]]
+) -> tuple[Saving, ...]:
+    """What halving each cause saves, the most first; by row, so that both meet the same surface and luck.
+
+    A cause without a row in common with the asked study is left out.
+    """
+    found = []
+    for cause, courses in halved.items():
+        rows = sorted(asked.keys() & courses.keys())
+        if not rows:
+            continue
+        before, after = [asked[row].hours for row in rows], [courses[row].hours for row in rows]
+        ratio = fmean(after) / fmean(before)
+        # Of a ratio of means, by the delta method
+        spread = [one - ratio * other for one, other in zip(after, before, strict=True)]
+        se = stdev(spread) / sqrt(len(rows)) / fmean(before) if len(rows) > 1 else 0.0
+        found.append(Saving(cause, 1 - ratio, se, fmean(after)))
+    return tuple(sorted(found, key=lambda one: -one.saved_ratio))
+
+
+def limiting(found: Iterable[Saving]) -> tuple[Saving, ...]:
+    """Of *savings*, the most first: what limits the study, and what does so nearly as much; none: nothing."""
+    kept = [one for one in found if one.saved_ratio >= max(LEAST_SAVED, 2 * one.se)]
+    return tuple(one for one in kept if one.saved_ratio >= NEARLY * kept[0].saved_ratio)

@@ -1,0 +1,176 @@
+"""What changed of a figure whose noise is each layout's own, as the load: one process with many threads may
+be ten times as noisy as many with one each.
+
+A layout has a few launches only, which tell its noise badly; how noisy the others are tells a bit more. So
+their variances are taken for draws from one distribution (scaled inverse chi-square, as in Smyth 2004), whose
+width is not known: where all are alike the launches of all count for each, where they are not, hardly. What
+is not known (the width, the middle, how much noisier the second study is as a whole) is weighed by how well
+it explains what was seen, and an interval is that of the mixture of Student's t that this gives.
+
+Whatever the box does from block to block is part of each layout's own noise here: blocks are not taken out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, expm1, fsum, lgamma, log, log1p, sqrt
+
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.study_difference import Changes, LayoutChange, Side, estimate_of_gap, look_share
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import falling_root, student_t_quantile, student_t_tail
+
+#: degrees of freedom of the noises' distribution, and how likely at first
+_WIDTHS = ((1.0, 0.4), (2.0, 0.25), (4.0, 0.15), (8.0, 0.1), (32.0, 0.1))
+#: noise of the second study to that of the first, as a whole: its variance, and how likely at first
+_NOISIER = ((1 / 9, 0.1), (1 / 3, 0.2), (1.0, 0.4), (3.0, 0.2), (9.0, 0.1))
+_LEAST_SD = 1e-5  #: nothing is measured more exactly
+_PLACES = tuple(range(-3, 4))  #: of the middle, in its own standard deviations
+_LEAST_WEIGHT = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """The launches of one layout in either study."""
+
+    n: tuple[int, int]
+    means: tuple[float, float]
+    squares: tuple[float, float]  #: sums of squared differences from the mean
+
+    @property
+    def df(self) -> int:
+        return self.n[0] + self.n[1] - 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One distribution that the layouts' noises may have."""
+
+    weight: float
+    df: float
+    variance: float  #: of a launch of the first study
+    noisier: float  #: the second study's variance to the first's
+
+
+def own_changes(before: Side, after: Side, confidence: float) -> Changes:
+    """Compare two studies, each layout by its own noise; *confidence* is of all intervals together.
+
+    Without a layout that was launched twice nothing tells the noise: then ratios have no interval. There is
+    no interval of what all share, and nothing is told beside the others.
+    """
+    of_each = [_values(side) for side in (before, after)]
+    seen = {
+        layout: _seen(of_each[0][layout], of_each[1][layout]) for layout in of_each[0] if layout in of_each[1]
+    }
+    n_blocks = (
+        len({launch.block for launch in before.launches}),
+        len({launch.block for launch in after.launches}),
+    )
+    if not seen:
+        return Changes((), None, 0, n_blocks, confidence)
+    parts = _parts(list(seen.values()))
+    found = []
+    for layout, one in seen.items():
+        doubt = (1 - confidence) * look_share((before, after), one.n)
+        each = -expm1(log1p(-doubt) / len(seen))
+        reach = _reach(one, parts, each)
+        ratio = estimate_of_gap(one.means[1] - one.means[0], reach)
+        found.append(LayoutChange(layout, ratio, None, one.n, (exp(one.means[0]), exp(one.means[1]))))
+    shared = fsum(one.means[1] - one.means[0] for one in seen.values()) / len(seen)
+    return Changes(tuple(found), Estimate(exp(shared)), len(seen), n_blocks, confidence)
+
+
+def _values(side: Side) -> Mapping[Layout, list[float]]:
+    found: dict[Layout, list[float]] = defaultdict(list)
+    for launch in side.launches:
+        found[launch.layout].append(launch.value)
+    return found
+
+
+def _seen(before: Sequence[float], after: Sequence[float]) -> _Seen:
+    means = (fsum(before) / len(before), fsum(after) / len(after))
+    squares = tuple(
+        fsum((value - mean) ** 2 for value in values)
+        for values, mean in zip((before, after), means, strict=True)
+    )
+    return _Seen((len(before), len(after)), means, (squares[0], squares[1]))
+
+
+def _parts(seen: Sequence[_Seen]) -> list[_Part]:
+    """What the noises may be like, by weight; empty: nothing tells, or there is none."""
+    known = [one for one in seen if one.df]
+    if not known:
+        return []
+    n_after = sum(one.n[1] - 1 for one in known)
+    found: list[tuple[float, _Part]] = []
+    for noisier, prior in _NOISIER:
+        squares = [(one.df, max(_squares(one, noisier), one.df * _LEAST_SD**2)) for one in known]
+        for df, share in _WIDTHS:
+            middle, sd = _middle(df, squares)
+            for place in _PLACES:
+                at = middle + place * sd
+                likely = (
+                    _log_likelihood(df, at, squares) - n_after / 2 * log(noisier) + log(prior * share * sd)
+                )
+                found.append((likely, _Part(0.0, df, exp(at), noisier)))
+    most = max(likely for likely, _ in found)
+    weighed = [(exp(likely - most), part) for likely, part in found]
+    total = fsum(weight for weight, _ in weighed)
+    kept = [(weight / total, part) for weight, part in weighed if weight > _LEAST_WEIGHT * total]
+    total = fsum(weight for weight, _ in kept)
+    return [_Part(weight / total, part.df, part.variance, part.noisier) for weight, part in kept]
+
+
+def _squares(one: _Seen, noisier: float) -> float:
+    return one.squares[0] + one.squares[1] / noisier
+
+
+def _log_likelihood(df: float, at: float, squares: Sequence[tuple[int, float]]) -> float:
+    """Of sums of squares, each with its degrees of freedom, where exp(*at*) is the variances' middle."""
+    prior = df * exp(at)
+    return fsum(
+        lgamma((df + own) / 2) - lgamma(df / 2) + df / 2 * log(prior) - (df + own) / 2 * log(prior + square)
+        for own, square in squares
+    )
+
+
+def _middle(df: float, squares: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Where the likelihood has its one top, on the logarithmic scale, and how wide that is."""
+    logs = [log(square / own) for own, square in squares]
+    low, high = min(logs) - 3, max(logs) + 3
+    for _ in range(40):
+        at = (low + high) / 2
+        prior = df * exp(at)
+        slope = fsum(df - (df + own) * prior / (prior + square) for own, square in squares)
+        low, high = (at, high) if slope > 0 else (low, at)
+    prior = df * exp(low)
+    bend = fsum((df + own) * prior * square / (prior + square) ** 2 for own, square in squares) / 2
+    return low, 1 / sqrt(bend)
+
+
+def _reach(one: _Seen, parts: Sequence[_Part], doubt: float) -> float | None:
+    """Half of an interval that is wrong with probability *doubt*; None: unknown."""
+    if not parts:
+        return None
+    scales = [
+        (
+            part.weight,
+            part.df + one.df,
+            sqrt(
+                (part.df * part.variance + _squares(one, part.noisier))
+                / (part.df + one.df)
+                * (1 / one.n[0] + part.noisier / one.n[1])
+            ),
+        )
+        for part in parts
+    ]
+    reaches = [-student_t_quantile(doubt / 2, df) * scale for _, df, scale in scales]
+
+    def doubted(reach: float) -> float:
+        outside = fsum(2 * weight * student_t_tail(reach / scale, df) for weight, df, scale in scales)
+        return log(outside / doubt)
+
+    low, high = min(reaches), max(reaches)
+    return high if high - low <= 1e-9 * high else falling_root(doubted, low, high)

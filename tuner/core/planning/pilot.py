@@ -1,0 +1,222 @@
+"""What a few launches say of a service on a box: levels, noise by its source, what a launch costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log, sqrt
+from statistics import fmean
+
+from tuner.core.defaults import CONFIDENCE
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WindowRecord
+from tuner.core.ranking.anova import blocks_of, launch_value
+from tuner.core.search.suite import DRIFT_STEP_S, SuiteNoise
+from tuner.core.stats.interval import Estimate, LaunchMean
+from tuner.core.stats.noise import estimate_noise
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
+from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
+from tuner.core.windows.launch_sums import LaunchTally
+
+DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too short to tell
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a layout gave: the logarithm of items per second (or per CPU second), and its standard error."""
+
+    log_value: float
+    se: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a study knows of its noise. Standard deviations are ratios of the throughput."""
+
+    levels: Mapping[Layout, Level]
+    window: Estimate | None  #: of one window of *window_s*; None: nothing tells it from the launch's
+    launch: Estimate  #: from one launch to the next; with the windows' noise where *window* is None
+    drift: Estimate | None  #: of the box from block to block; None: there was one block
+    drift_sd: float  #: of the box over hours, as simulated: *drift* and an assumed time of DRIFT_TAU_S
+    window_s: float  #: mean length of a window
+    launch_s: float  #: what a launch takes beside its windows
+    n_windows: int
+    n_launches: int
+    n_blocks: int
+    confidence: float
+
+    @property
+    def noise(self) -> SuiteNoise:
+        """The same for a simulation.
+
+        Within a launch, noise is taken to average out over time: four times as long is half as noisy.
+        """
+        window = 0.0 if self.window is None else self.window.mean or 0.0
+        return SuiteNoise(
+            launch_sd=self.launch.mean or 0.0,
+            sample_sd_1s=window * sqrt(self.window_s),
+            drift_sd=self.drift_sd,
+            drift_ar1_per_600s=exp(-DRIFT_STEP_S / DRIFT_TAU_S),
+        )
+
+
+def pilot_of(
+    windows: Sequence[WindowRecord],
+    measured: Sequence[LaunchTally],
+    *,
+    launch_s: float,
+    objective: str = "throughput",
+    within_window: Callable[[], MeanSquare | None] = lambda: None,
+    confidence: float = CONFIDENCE,
+) -> Pilot | None:
+    """Read a study as a pilot; None: no layout was launched twice, so nothing tells how launches differ.
+
+    Args:
+        windows: all of the study; void ones are left out.
+        measured: what those of each launch add up to.
+        launch_s: what a launch takes beside its windows.
+        objective: what is to be large.
+        within_window: gives the variance of one second within a window, as a ratio of the throughput; it is
+            asked where no launch has two windows to compare.
+        confidence: of the intervals.
+    """
+    compared = _compared(measured, objective)
+    if compared is None:
+        return None
+    tallies, block_of, layouts = compared.tallies, compared.block_of, compared.layouts
+    residual, fitted = compared.residual, compared.fitted
+    launch, window = compared.noise(within_window, confidence)
+    drift = estimate_noise(compared.launches, fitted, confidence).drift
+    n_of: dict[int, int] = defaultdict(int)
+    for one in compared.launches:
+        n_of[one.layout] += 1
+    return Pilot(
+        levels={
+            layout: Level(effect, sqrt(residual.value / n_of[number]))
+            for number, (layout, effect) in enumerate(zip(layouts, fitted.effects, strict=True))
+        },
+        window=window,
+        launch=launch,
+        drift=drift,
+        drift_sd=_drift_sd(drift, fitted, windows, block_of),
+        window_s=compared.window_s,
+        launch_s=launch_s,
+        n_windows=sum(one.n_windows for one in tallies),
+        n_launches=len(tallies),
+        n_blocks=len(set(block_of.values())),
+        confidence=confidence,
+    )
+
+
+def noise_of(
+    measured: Sequence[LaunchTally],
+    *,
+    objective: str = "throughput",
+    within_window: Callable[[], MeanSquare | None] = lambda: None,
+    confidence: float = CONFIDENCE,
+) -> tuple[Estimate, Estimate | None] | None:
+    """`Pilot.launch` and `Pilot.window` alone, for which no windows are read; arguments as of `pilot_of`."""
+    compared = _compared(measured, objective)
+    return None if compared is None else compared.noise(within_window, confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Launches, and what layouts and blocks do not explain of them."""
+
+    tallies: Sequence[LaunchTally]
+    launches: Sequence[LaunchMean]  #: the same
+    layouts: Sequence[Layout]
+    block_of: Mapping[int, int]
+    fitted: AdditiveFit
+
+    @property
+    def residual(self) -> MeanSquare:
+        """Variance of a launch's logarithm."""
+        return MeanSquare(self.fitted.residual_ss / self.fitted.residual_df, self.fitted.residual_df)
+
+    @property
+    def window_s(self) -> float:
+        """Mean length of a window."""
+        return fsum(one.length_s for one in self.tallies) / sum(one.n_windows for one in self.tallies)
+
+    def noise(
+        self, within_window: Callable[[], MeanSquare | None], confidence: float
+    ) -> tuple[Estimate, Estimate | None]:
+        """`Pilot.launch` and `Pilot.window`."""
+        second = _per_second(self.tallies, self.launches) or within_window()
+        if second is None:
+            return estimate_sd(self.residual, confidence), None
+        share = fmean([1 / one.length_s for one in self.tallies])
+        launch = estimate_sd_beyond(self.residual, second, confidence, of_part=share)
+        return launch, estimate_sd(second, confidence, per_unit=1 / self.window_s)
+
+
+def _compared(measured: Sequence[LaunchTally], objective: str) -> _Compared | None:
+    """None: no layout was launched twice."""
+    tallies = [one for one in measured if one.n_done and launch_value(one, objective) > 0]
+    block_of = blocks_of(tallies, joins_single=True)
+    layouts = sorted({one.layout for one in tallies})
+    if not layouts:
+        return None
+    number = {layout: index for index, layout in enumerate(layouts)}
+    launches = [_launch_mean(one, number, block_of[one.launch], objective) for one in tallies]
+    seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
+    fitted = fit(seen, len(layouts))
+    return _Compared(tallies, launches, layouts, block_of, fitted) if fitted.residual_df else None
+
+
+def batch_square(rates: Sequence[Sequence[float]], batch_s: float) -> MeanSquare | None:
+    """Variance of one second, from batches of windows: their rates, *batch_s* long; None: too few of them.
+
+    Batches next to each other are more alike than windows are where throughput wanders; then this is too
+    small, and what is missing is taken for the launch's.
+    """
+    squares, df = 0.0, 0
+    for of_window in rates:
+        mean = fmean(of_window) if of_window else 0.0
+        if len(of_window) > 1 and mean > 0:
+            squares += fsum((rate / mean - 1) ** 2 for rate in of_window)
+            df += len(of_window) - 1
+    return MeanSquare(squares / df * batch_s, df) if df else None
+
+
+def _launch_mean(one: LaunchTally, number: Mapping[Layout, int], block: int, objective: str) -> LaunchMean:
+    window_ss = max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows)
+    value = launch_value(one, objective)
+    return LaunchMean(number[one.layout], block, value, one.n_windows, window_ss)
+
+
+def _per_second(tallies: Sequence[LaunchTally], launches: Sequence[LaunchMean]) -> MeanSquare | None:
+    """From one window of a launch to its next, as if both had lasted one second."""
+    df = sum(one.n_windows - 1 for one in launches)
+    if not df:
+        return None
+    total = fsum(
+        mean.window_ss * one.length_s / one.n_windows for one, mean in zip(tallies, launches, strict=True)
+    )
+    return MeanSquare(total / df, df)
+
+
+def _drift_sd(
+    drift: Estimate | None,
+    fitted: AdditiveFit,
+    windows: Sequence[WindowRecord],
+    block_of: Mapping[int, int],
+) -> float:
+    """What the box drifts by over hours.
+
+    Blocks minutes apart differ by less: of a process with the correlation rho(t) = exp(-t / tau), the
+    expected variance between blocks is sd**2 * (1 - mean rho over pairs of blocks).
+    """
+    if drift is None or not drift.mean or fitted.block_df < 1:
+        return 0.0
+    times: dict[int, list[float]] = defaultdict(list)
+    for window in windows:
+        if window.launch_id in block_of and not window.void:
+            times[block_of[window.launch_id]].append(window.started_wall_s + window.length_s / 2)
+    middles = [fmean(times[block]) for block in sorted(times)][:200]  # pairs grow as the square
+    pairs = [exp(-abs(one - other) / DRIFT_TAU_S) for n, one in enumerate(middles) for other in middles[:n]]
+    alike = min(0.99, fmean(pairs)) if pairs else 0.0
+    return drift.mean / sqrt(1 - alike)

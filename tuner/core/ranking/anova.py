@@ -1,0 +1,212 @@
+"""What launches say of the layouts: their values, who is better than whom, and how noisy it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+
+from tuner.core.defaults import WITHIN
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.objective import value_from
+from tuner.core.ranking.host_effects import Boxes, what_boxes_do
+from tuner.core.stats.comparison import Comparison, compare
+from tuner.core.stats.groups import Group, OfBest, group_of
+from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs
+from tuner.core.stats.mixed_model import box_table, estimate_on_boxes
+from tuner.core.stats.noise import Noise, estimate_noise
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation
+from tuner.core.windows.launch_sums import LaunchTally
+
+_JOINED = 4  # launches: two of a pair that takes turns, each twice
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Per layout that can be compared."""
+
+    ranks: Mapping[Layout, int]  #: of those that may win
+    groups: Mapping[Layout, Group]  #: likewise
+    of_best: Mapping[Layout, OfBest]  #: likewise, without the best one: its group rests on nothing
+    values: Mapping[Layout, Estimate]  #: of the objective: items per second, or per CPU second
+    ratios: Mapping[Layout, Estimate | None]  #: to the current layout's value
+    noise: Noise
+    notes: tuple[str, ...] = ()  #: what limits the comparison, a sentence each
+    boxes: Boxes | None = None  #: None: there is one
+
+
+def standings(
+    of_layout: Mapping[Layout, Sequence[LaunchTally]],
+    *,
+    objective: str = "throughput",
+    confidence: float,
+    current: Layout | None = None,
+    may_win: Collection[Layout],
+    block_of: Mapping[int, int],
+    within: float = WITHIN,
+    of_fleet: bool = False,
+) -> Standings:
+    """Compare layouts by what their launches gave, each of them above 0.
+
+    All layouts tell of the noise, and the limit is for all pairs; ranks are among those that *may_win*.
+    *block_of* is the block of each launch, by its id; *within* is the margin. *of_fleet*: all is of boxes
+    like these; else a box that took the place of another one has blocks of its own, and that is all.
+    """
+    if not of_layout:
+        return Standings({}, {}, {}, {}, {}, Noise(None, None, None))
+    layouts = list(of_layout)
+    launches = _launch_means(of_layout, objective, block_of)
+    found = _judged(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
+    candidates = [number for number, layout in enumerate(layouts) if layout in may_win]
+    n_better = found.comparison.n_better(candidates)
+    groups, of_best = _grouped(found, candidates, within, confidence)
+    reference = layouts.index(current) if current is not None and current in of_layout else None
+    return Standings(
+        ranks={layouts[number]: 1 + n for number, n in zip(candidates, n_better, strict=True)},
+        groups={layouts[number]: group for number, group in groups.items()},
+        of_best={layouts[number]: one for number, one in of_best.items()},
+        values=dict(zip(layouts, found.values, strict=True)),
+        ratios={}
+        if reference is None
+        else {layout: found.comparison.ratio(number, reference) for number, layout in enumerate(layouts)},
+        noise=found.noise,
+        notes=found.notes,
+        boxes=found.boxes,
+    )
+
+
+def _grouped(
+    found: _Judged, candidates: Sequence[int], within: float, confidence: float
+) -> tuple[dict[int, Group], dict[int, OfBest]]:
+    """The group of each candidate, and what it rests on; the best is the one that measured most."""
+    groups: dict[int, Group] = {}
+    of_best: dict[int, OfBest] = {}
+    best = max(candidates, key=lambda number: found.values[number].mean or 0.0, default=None)
+    for number in candidates:
+        if best is None or number == best:
+            groups[number] = "best-or-tied"
+            continue
+        beside, of_best[number] = found.comparison.beside(number, best, candidates, within)
+        groups[number] = group_of(beside, within=within, confidence=confidence)
+    return groups, of_best
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    comparison: Comparison
+    values: Sequence[Estimate]
+    noise: Noise
+    notes: tuple[str, ...]
+    boxes: Boxes | None = None
+
+
+def _judged(
+    launches: Sequence[LaunchMean],
+    of_layout: Mapping[Layout, Sequence[LaunchTally]],
+    block_of: Mapping[int, int],
+    confidence: float,
+    within: float,
+    *,
+    of_fleet: bool,
+) -> _Judged:
+    """What *launches* say: of the box they were made on, or of boxes like those they were made on."""
+    seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
+    tallies = [one for own in of_layout.values() for one in own]
+    names = _boxes(tallies) if of_fleet else [""]
+    if len(names) == 1:
+        comparison = compare(seen, len(of_layout), confidence)
+        return _Judged(
+            comparison,
+            estimate_throughputs(launches, comparison.fit, confidence),
+            estimate_noise(launches, comparison.fit, confidence),
+            _notes(comparison.fit, len({one.block for one in launches})),
+        )
+    table = box_table(seen, boxes_of_blocks(tallies, block_of), len(of_layout))
+    n_launches = [len(own) for own in of_layout.values()]
+    over = compare(table.observations, len(of_layout), confidence, n_launches)
+    knows_boxes = len(of_layout) == 1 or over.fit.residual_df > 0
+    comparison = over if knows_boxes else compare(seen, len(of_layout), confidence)
+    notes = _notes(comparison.fit, len({one.block for one in launches}))
+    return _Judged(
+        comparison,
+        estimate_on_boxes(launches, table, over.fit, confidence),
+        estimate_noise(launches, table.within, confidence),
+        notes if knows_boxes else (*notes, _BOXES_ARE_TAKEN_ALIKE),
+        what_boxes_do(
+            table, over.fit, boxes=names, layouts=list(of_layout), confidence=confidence, within=within
+        ),
+    )
+
+
+_BOXES_ARE_TAKEN_ALIKE = (
+    "No two layouts were both measured on two hosts: a host-by-layout interaction cannot be estimated, so"
+    " the comparison assumes there is none."
+)
+
+
+def launch_value(launch: LaunchTally, objective: str) -> float:
+    """What one launch gave over all its windows."""
+    cpu_s = launch.cpu_s + launch.backend_cpu_s
+    return value_from(launch.n_done, launch.length_s, cpu_s, objective=objective)
+
+
+def blocks_of(launches: Sequence[LaunchTally], *, joins_single: bool) -> dict[int, int]:
+    """The block of each launch, by its id, numbered as they come.
+
+    Adaptive strategies often launch one layout at a time: a block of one launch cannot tell the box from the
+    layout. *joins_single* makes a block of every four such launches that follow one another on a box: what
+    the box does meanwhile is noise, what it does from one such block to the next drops out.
+    """
+    size = Counter(one.block for one in launches)
+    numbers: dict[object, int] = {}
+    single: Counter[str] = Counter()
+    found = {}
+    for one in sorted(launches, key=lambda one: one.launch):
+        box, _ = one.block
+        key: object = one.block
+        if joins_single and size[one.block] == 1:
+            key = (box, "joined", single[box] // _JOINED)
+            single[box] += 1
+        found[one.launch] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def boxes_of_blocks(launches: Sequence[LaunchTally], block_of: Mapping[int, int]) -> dict[int, int]:
+    """The box of each block, by number: 0, 1, ... in the order of their names."""
+    numbers = {box: number for number, box in enumerate(_boxes(launches))}
+    return {block_of[one.launch]: numbers[one.block[0]] for one in launches}
+
+
+def _boxes(launches: Sequence[LaunchTally]) -> list[str]:
+    return sorted({one.block[0] for one in launches})
+
+
+def _launch_means(
+    of_layout: Mapping[Layout, Sequence[LaunchTally]], objective: str, block_of: Mapping[int, int]
+) -> list[LaunchMean]:
+    """What each launch gave, layouts numbered in their order."""
+    return [
+        LaunchMean(
+            layout=number,
+            block=block_of[one.launch],
+            throughput_per_s=launch_value(one, objective),
+            n_windows=one.n_windows,
+            window_ss=max(0.0, one.squares / (one.rates / one.n_windows) ** 2 - one.n_windows),
+        )
+        for number, own in enumerate(of_layout.values())
+        for one in own
+    ]
+
+
+def _notes(fitted: AdditiveFit, n_blocks: int) -> tuple[str, ...]:
+    notes = []
+    if len(fitted.effects) > 1 and not fitted.residual_df:
+        blocks = "One block shows" if n_blocks == 1 else "These data show"
+        notes.append(f"{blocks} no noise between launches, so no difference between layouts can be tested.")
+    if len(fitted.n_blocks_of) > 1:
+        notes.append(
+            f"The layouts fall into {len(fitted.n_blocks_of)} groups that share no block:"
+            " layouts of different groups cannot be compared, whatever their figures."
+        )
+    return tuple(notes)

@@ -1,0 +1,128 @@
+"""What an axis alone changes: each of its values beside the first measured, over the layouts that have both.
+
+Two layouts are a pair where they differ in one value of that axis and in nothing else; 8x- has one thread in
+each process, as 8x1 has. On the logarithmic scale, what a value changes is the mean of its pairs'
+differences, a contrast of layout effects, so that what the box does from block to block drops out, and noise
+is pooled as in the ranking. It says nothing of how unlike the pairs are: an interpreter may gain with many
+threads and lose with one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+
+from tuner.core.domain.axes import values_of
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.study_difference import Side, estimate_of_gap, look_share
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
+from tuner.core.text.stored_config import stored_service
+
+
+@dataclass(frozen=True, slots=True)
+class AxisEffect:
+    """One value of an axis beside the first that was measured."""
+
+    axis: str
+    value: str
+    beside: str  #: the axis' first value that others are a pair with; else the first measured; else the first
+    ratio: Estimate | None  #: intervals of all effects hold together; None: no two layouts are a pair
+    n_pairs: int  #: of layouts that differ in this alone
+    n_measured: int  #: layouts with the value, where some with *beside* were measured too; else 0
+
+
+def axes_of(config: str) -> dict[str, list[str]]:
+    """The axes of a study's service and their values, in their order, by its settings as JSON."""
+    kept = stored_service(config).get("axes")
+    return {axis: [value for value, _ in values] for axis, values in kept or ()}
+
+
+def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: float) -> tuple[AxisEffect, ...]:
+    """What each value of each of the *axes* changes, *confidence* being that of all intervals together.
+
+    In an adaptive study a layout's number of launches was chosen by what came before: then intervals hold
+    wherever it stopped, and are wider (see `tuner.core.ranking.study_difference`).
+    """
+    if not axes:
+        return ()
+    layouts = list(dict.fromkeys(one.layout for one in side.launches))
+    number = {layout: place for place, layout in enumerate(layouts)}
+    blocks = {block: place for place, block in enumerate(dict.fromkeys(one.block for one in side.launches))}
+    fitted = None
+    if layouts:
+        seen = [Observation(number[one.layout], blocks[one.block], one.value) for one in side.launches]
+        fitted = fit(seen, len(layouts))
+    n_of = Counter(number[one.layout] for one in side.launches)
+    n_effects = sum(len(values) - 1 for values in axes.values())
+    found = []
+    for place, (axis, values) in enumerate(axes.items()):
+        alike = _alike(layouts, place)
+        beside = _reference(alike, values)
+        n_of_value = Counter(value for group in alike for value in group)
+        for value in (one for one in values if one != beside):
+            pairs = [] if fitted is None else _pairs(alike, fitted, value, beside)
+            ratio = None
+            if fitted is not None and pairs:
+                look = look_share([side], [max(n_of[one] for pair in pairs for one in pair)])
+                ratio = _ratio(fitted, pairs, (1 - confidence) * look / n_effects)
+            n_measured = n_of_value[value] if n_of_value[beside] else 0
+            found.append(AxisEffect(axis, value, beside, ratio, len(pairs), n_measured))
+    return tuple(found)
+
+
+def _alike(layouts: Sequence[Layout], axis: int) -> list[dict[str, int]]:
+    """Groups of *layouts* that differ in the value of one axis alone: their numbers, by that value."""
+    groups: dict[tuple[object, ...], dict[str, int]] = defaultdict(dict)
+    for number, layout in enumerate(layouts):
+        own = values_of(layout.variant)
+        if axis < len(own):
+            others = (*own[:axis], *own[axis + 1 :])
+            groups[layout.processes, layout.threads, others][own[axis]] = number
+    return list(groups.values())
+
+
+def _reference(alike: Sequence[Mapping[str, int]], values: Sequence[str]) -> str:
+    """The value of an axis that the others are compared with."""
+    paired = {value for group in alike if len(group) > 1 for value in group}
+    measured = {value for group in alike for value in group}
+    return next((value for own in (paired, measured) for value in values if value in own), values[0])
+
+
+def _pairs(
+    alike: Sequence[Mapping[str, int]], fitted: AdditiveFit, value: str, beside: str
+) -> list[tuple[int, int]]:
+    """Layouts with a *value* and those alike with the value *beside* it, by their numbers, where blocks join
+    them."""
+    return [
+        (group[value], group[beside])
+        for group in alike
+        if value in group
+        and beside in group
+        and fitted.difference_variance(group[value], group[beside]) is not None
+    ]
+
+
+def _ratio(fitted: AdditiveFit, pairs: Sequence[tuple[int, int]], doubt: float) -> Estimate:
+    gap = fsum(fitted.effects[one] - fitted.effects[other] for one, other in pairs) / len(pairs)
+    if fitted.residual_variance is None:
+        return estimate_of_gap(gap, None)
+    weights: Counter[int] = Counter()
+    for one, other in pairs:
+        weights[one] += 1
+        weights[other] -= 1
+    # Of weights that add up to 0, within layouts that blocks join: -1/2 of the weighted variances of all
+    # differences; pairs that no block joins with others are independent of them.
+    variance = (
+        fsum(
+            -w * v * (fitted.difference_variance(one, other) or 0.0) / 2
+            for one, w in weights.items()
+            for other, v in weights.items()
+        )
+        / len(pairs) ** 2
+    )
+    spread = sqrt(max(0.0, variance) * fitted.residual_variance)
+    return estimate_of_gap(gap, student_t_quantile(1 - doubt / 2, fitted.residual_df) * spread)

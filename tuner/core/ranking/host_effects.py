@@ -1,0 +1,239 @@
+"""What the boxes of a fleet do: which is slower, and whether layouts do on one what they do on another.
+
+- A box's *level* is what all layouts together give there, as a ratio of the mean of the boxes. It is known as
+  far as the box stays what it is from block to block: its drift is the noise that a level is held against.
+- Layouts are *apart* by what one has more on one box than on others, beyond the noise of its launches.
+- A layout *collapses* that measured best on one box and is worse than the best of another by more than the
+  margin, where launches are not noisy enough for both to be luck.
+
+docs/method/boxes.md has the reasons, and what was simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum, log, sqrt
+
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.study_difference import is_surely_changed
+from tuner.core.stats.interval import Estimate, ratio_around, spread_with_blocks
+from tuner.core.stats.mixed_model import BoxTable, OnBox
+from tuner.core.stats.quantiles import student_t_quantile, studentized_range_quantile
+from tuner.core.stats.two_way_anova import AdditiveFit
+from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
+from tuner.core.stats.variance_quantiles import f_quantile
+
+_ROUNDING = 1e-9  #: rounding alone must not tell anything apart
+
+
+@dataclass(frozen=True, slots=True)
+class BoxLevel:
+    """What all layouts together give on one box."""
+
+    box: str
+    level: Estimate  #: as a ratio of the mean of all boxes; the intervals of all boxes hold together
+    n_launches: int  #: that count
+    n_blocks: int
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is surely faster or slower than the boxes on average."""
+        return is_surely_changed(self.level)
+
+
+@dataclass(frozen=True, slots=True)
+class Collapse:
+    """A layout that wins on one box and loses on another."""
+
+    layout: Layout
+    best_on: str
+    worse_on: str
+    than: Layout  #: measured best there
+    ratio: Estimate  #: of what *than* gives there; what is said of all boxes holds together
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """What two boxes or more do. Standard deviations are ratios; None where the study cannot tell."""
+
+    levels: tuple[BoxLevel, ...]
+    between: Estimate | None  #: standard deviation from box to box, drift taken off where that is known
+    drifts: bool  #: whether the drift of boxes is known, and levels so have intervals
+    apart: Estimate | None  #: standard deviation of what a layout has more on one box than on others
+    is_apart: bool | None  #: whether that is shown to be there
+    collapses: tuple[Collapse, ...]  #: of each layout the worst; who loses most first
+    confidence: float
+
+    @property
+    def differing(self) -> tuple[BoxLevel, ...]:
+        """Boxes that are surely faster or slower, the farthest first."""
+        found = [one for one in self.levels if one.differs]
+        return tuple(sorted(found, key=lambda one: -abs(log(one.level.mean or 1.0))))
+
+
+def what_boxes_do(
+    table: BoxTable,
+    across: AdditiveFit,
+    *,
+    boxes: Sequence[str],
+    layouts: Sequence[Layout],
+    confidence: float,
+    within: float,
+) -> Boxes:
+    """Read *table*, of two boxes or more.
+
+    Args:
+        table: of logarithms.
+        across: its layouts' effects over boxes, and what is left over.
+        boxes: their names, as numbered.
+        layouts: as numbered.
+        confidence: of all levels together, of all collapses together, and of each deviation by itself.
+        within: the margin: a share of the best.
+    """
+    noise = _square(table.within.residual_ss, table.within.residual_df)
+    left = _square(across.residual_ss, across.residual_df) if table.n_layouts > 1 else None
+    share = table.noise_share
+    apart, is_apart = None, None
+    if left is not None and noise is not None and noise.value:
+        apart = estimate_sd_beyond(left, noise, confidence, of_part=share)
+        limit = f_quantile(confidence, left.df, noise.df) * share * noise.value
+        is_apart = left.value > max(limit, _ROUNDING**2)
+    spread = 0.0 if apart is None or table.is_whole else (apart.mean or 0.0) ** 2
+    by_box = table.by_box
+    levels = _levels(by_box, across)
+    spreads = [_level_spread(table, own, spread) for own in by_box]
+    told = [Estimate(None)] * table.n_boxes
+    if levels is not None:
+        told = [ratio_around(one, _reach(spreads, number, confidence)) for number, one in enumerate(levels)]
+    return Boxes(
+        levels=tuple(
+            BoxLevel(
+                box,
+                told[number],
+                sum(one.n_launches for one in by_box[number]),
+                table.within.n_blocks_of[number],
+            )
+            for number, box in enumerate(boxes)
+        ),
+        between=None if levels is None else _between(levels, spreads, confidence),
+        drifts=all(one is not None for one in spreads),
+        apart=apart,
+        is_apart=is_apart,
+        collapses=_worst(_collapses(table, noise, boxes, layouts, confidence, within)),
+        confidence=confidence,
+    )
+
+
+def _square(ss: float, df: int) -> MeanSquare | None:
+    return MeanSquare(ss / df, df) if df else None
+
+
+# ---------------------------------------------------------------------- levels
+
+
+def _levels(by_box: Sequence[Sequence[OnBox]], across: AdditiveFit) -> list[float] | None:
+    """Of each box, their mean at 0; None: boxes have no layout in common through which all are compared."""
+    if len(across.n_blocks_of) > 1:
+        return None
+    levels = []
+    for own in by_box:
+        left = [one.value - across.effects[one.layout] for one in own]
+        levels.append(fsum(left) / len(left))
+    mean = fsum(levels) / len(levels)
+    return [one - mean for one in levels]
+
+
+def _level_spread(table: BoxTable, own: Sequence[OnBox], apart: float) -> tuple[float, float] | None:
+    """Variance of a level and its degrees of freedom; None: one block on each box tells nothing of drift.
+
+    *apart* is what each value of a table with holes varies by: such a box is judged by layouts of its own.
+    """
+    if not table.within.block_df:
+        return None
+    found = spread_with_blocks(table.within, own[0].box, 1 / sum(one.n_launches for one in own))
+    return None if found is None else (found[0] + apart / len(own), found[1])
+
+
+def _reach(spreads: Sequence[tuple[float, float] | None], box: int, confidence: float) -> float | None:
+    """Half of a level's interval: Sidak's share of the doubt for each box; what all drift by is shared."""
+    known = [one for one in spreads if one is not None]
+    if len(known) < len(spreads):
+        return None
+    n_boxes = len(known)
+    own, df = known[box]
+    variance = own * (1 - 2 / n_boxes) + fsum(one for one, _ in known) / n_boxes**2
+    n_told = n_boxes if n_boxes > 2 else 1  # of two, one is the other, turned round
+    each = confidence ** (1 / n_told)
+    return student_t_quantile((1 + each) / 2, df) * sqrt(variance)
+
+
+def _between(
+    levels: Sequence[float], spreads: Sequence[tuple[float, float] | None], confidence: float
+) -> Estimate | None:
+    whole = MeanSquare(fsum(one**2 for one in levels) / (len(levels) - 1), len(levels) - 1)
+    known = [one for one in spreads if one is not None]
+    if len(known) < len(spreads):
+        return estimate_sd(whole, confidence)
+    variance = fsum(one for one, _ in known) / len(known)
+    if not variance or not whole.value:
+        return estimate_sd(whole, confidence)
+    return estimate_sd_beyond(whole, MeanSquare(variance, min(df for _, df in known)), confidence)
+
+
+# ---------------------------------------------------------------------- layouts that win here and lose there
+
+
+def _collapses(
+    table: BoxTable,
+    noise: MeanSquare | None,
+    boxes: Sequence[str],
+    layouts: Sequence[Layout],
+    confidence: float,
+    within: float,
+) -> Iterator[Collapse]:
+    """By Tukey's limit within each box, all boxes together.
+
+    The limit allows for the layout having been chosen as the best of a box: what it measured more there and
+    less here is beyond both limits, so it is no luck, and less here by more than the margin.
+    """
+    if noise is None or table.n_layouts < 2:
+        return
+    each = confidence ** (1 / table.n_boxes)
+    limit = studentized_range_quantile(each, table.n_layouts, noise.df) / sqrt(2)
+    on_box = [{one.layout: one.value for one in own} for own in table.by_box]
+    margin = -log(1 - within)
+
+    def half(box: int, one: int, other: int) -> float | None:
+        own = table.layouts_of[box]
+        variance = table.fits[box].difference_variance(own.index(one), own.index(other))
+        return None if variance is None else limit * sqrt(variance * noise.value)
+
+    best = [max(values, key=lambda layout: values[layout]) for values in on_box]
+    for here in range(table.n_boxes):
+        than = best[here]
+        winners = {layout: box for box, layout in reversed(list(enumerate(best))) if layout != than}
+        for layout, there in winners.items():
+            if layout not in on_box[here] or than not in on_box[there]:
+                continue
+            halves = (half(here, layout, than), half(there, layout, than))
+            if halves[0] is None or halves[1] is None:
+                continue
+            less = on_box[here][than] - on_box[here][layout]
+            more = on_box[there][layout] - on_box[there][than]
+            if less - halves[0] > margin and less + more > halves[0] + halves[1]:
+                yield Collapse(
+                    layouts[layout],
+                    boxes[there],
+                    boxes[here],
+                    layouts[than],
+                    ratio_around(-less, halves[0]),
+                )
+
+
+def _worst(collapses: Iterable[Collapse]) -> tuple[Collapse, ...]:
+    """Of each layout that where it loses most."""
+    found: dict[Layout, Collapse] = {}
+    for one in sorted(collapses, key=lambda one: one.ratio.mean or 0.0):
+        found.setdefault(one.layout, one)
+    return tuple(found.values())

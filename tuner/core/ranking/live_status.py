@@ -1,0 +1,241 @@
+"""Where each layout of a study stands: what a live view shows, from a study file or from what measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Verdict
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Answer
+from tuner.core.domain.window import Window
+from tuner.core.ranking.overview import Live, Overview
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.settings.limit_text import why_kept_out
+from tuner.core.settings.safety_limits import over_limit
+from tuner.core.stats.groups import OfBest, behind_by, of_value
+from tuner.core.stats.interval import Estimate
+
+State = Literal["leads", "tied", "open", "behind", "kept-out", "left-out", "failed", "unseen"]
+Stage = Literal["running", "over", "at-rest"]
+
+_ORDER: tuple[State, ...] = get_args(State)
+_NAMES_ONE = ("race", "all")  #: strategies that name a layout
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One layout, and how it stands."""
+
+    layout: Layout
+    state: State
+    value: Estimate  #: items per 10 minutes, or items per CPU second where that is the objective
+    behind_ratio: float | None  #: so much slower than the leader, at least; None: nobody can say
+    n_windows: int  #: that count
+    n_void: int
+    reason: str | None = None  #: why it is kept out, left out, cannot be run, or has no window that counts
+    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none, or nobody says yet
+    beside: Estimate | None = None  #: the interval that its state rests on, as *value*; None: not known
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A study as a live view has it."""
+
+    study: StudyRecord
+    stage: Stage
+    places: tuple[Place, ...]  #: the leader first, those not seen last
+    answer: Answer | None  #: None: its strategy names no layout
+    live: Live | None = None
+    last: WindowRecord | None = None  #: the last window; None: none yet, or it is told elsewhere
+    rest_s: float | None = None  #: what it is expected to take still, where nobody measures; None: unknown
+    is_spent: bool = False  #: its budget has no room for what is to be measured next
+    n_boxes: int = 1  #: that it is measured on, or was
+
+    @property
+    def n_windows(self) -> int:
+        """Windows that count."""
+        return sum(place.n_windows for place in self.places)
+
+    @property
+    def n_void(self) -> int:
+        """Windows that do not."""
+        return sum(place.n_void for place in self.places)
+
+
+def board_of(overview: Overview) -> Board:
+    """The board of a study file."""
+    study, ranking = overview.study, overview.ranking
+    errors = {record.layout: record.error for _, record in overview.launches if record.error is not None}
+    braked = over_limit(record for _, record in overview.launches)
+    claim = ranking.claim
+    answer = claim.answer if claim is not None else _answer_by_rank(study, ranking)
+    places = [_place(row, ranking, answer, errors, braked) for row in ranking.rows]
+    return Board(
+        study=study,
+        stage="running" if overview.is_held else "over" if overview.is_over else "at-rest",
+        places=_in_order(places, answer),
+        answer=answer,
+        live=overview.live,
+        last=overview.windows[-1] if overview.windows else None,
+        rest_s=overview.rest_s,
+        is_spent=overview.is_spent,
+        n_boxes=max(1, len({box.name for box in overview.boxes})),
+    )
+
+
+def _answer_by_rank(study: StudyRecord, ranking: Ranking) -> Answer | None:
+    """What a study that claims nothing has measured best, and what cannot be told from it."""
+    if study.strategy not in _NAMES_ONE:
+        return None
+    tied = tuple(row.layout for row in ranking.of_group("best-or-tied"))
+    open_ = tuple(row.layout for row in ranking.of_group("not-ruled-out"))
+    return Answer(tied[0] if tied else None, False, "none", (*tied[1:], *open_), tied=tied[1:])
+
+
+def _place(
+    row: RankedLayout,
+    ranking: Ranking,
+    answer: Answer | None,
+    errors: Mapping[Layout, str],
+    braked: Mapping[Layout, str],
+) -> Place:
+    value = row.throughput_per_10min if ranking.objective == "throughput" else row.items_per_cpu_s
+    state: State
+    if row.layout in braked:
+        state = "left-out"
+    elif row.is_kept_out and not _may_still_win(row, ranking):
+        state = "kept-out"
+    elif row.reason is not None and not row.is_kept_out:
+        state = "failed" if row.n_windows or row.layout in errors else "unseen"
+    else:
+        state = _state(row.layout, answer)
+    reason = braked.get(row.layout, row.reason)
+    if state == "failed" and not row.n_windows:
+        reason = errors[row.layout]
+    if state == "unseen" and not row.n_void:
+        reason = None
+    value = value or Estimate(None)
+    behind = None if row.of_best is None or state != "behind" else behind_by(row.of_best)
+    beside = value_beside(row, ranking)
+    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason, row.verdict, beside)
+
+
+def _may_still_win(row: RankedLayout, ranking: Ranking) -> bool:
+    """Whether a race counts it among its layouts: only what is shown to pass a limit is out for that."""
+    return ranking.claim is not None and row.verdict is not None and row.verdict.state == "open"
+
+
+def _state(layout: Layout, answer: Answer | None) -> State:
+    if answer is None or answer.layout is None:
+        return "open"
+    if layout == answer.layout:
+        return "leads"
+    if layout in answer.tied:
+        return "tied"
+    return "open" if layout in answer.ties else "behind"
+
+
+def _in_order(places: Iterable[Place], answer: Answer | None) -> tuple[Place, ...]:
+    named = None if answer is None else answer.layout
+
+    def order(place: Place) -> tuple[int, bool, float]:
+        return _ORDER.index(place.state), place.layout != named, -(place.value.mean or 0.0)
+
+    return tuple(sorted(places, key=order))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The windows of one layout, added up."""
+
+    n_windows: int = 0
+    n_void: int = 0
+    n_done: int = 0
+    length_s: float = 0.0
+
+
+class BoardKeeper:
+    """The board of a study that is measured here and now: from its strategy, which knows all by now.
+
+    A ranking costs some hundredths of a second; what a strategy knows is there for the asking.
+    """
+
+    def __init__(self, study: StudyRecord, windows: Iterable[WindowRecord] = ()) -> None:
+        """*windows* are those that the file held before."""
+        self._study = study
+        self._seen = {layout: _Seen() for layout in study.layouts}
+        for window in windows:
+            self._add(window.layout, window.n_done, window.length_s, is_void=bool(window.void))
+
+    def add(self, window: Window) -> None:
+        """Take note of a window that was just taken."""
+        self._add(window.layout, window.n_done, window.length_s, is_void=bool(window.void))
+
+    def board(
+        self,
+        answer: Answer,
+        estimates: Mapping[Layout, Estimate],
+        failed: Sequence[Layout],
+        launches: Callable[[], Iterable[LaunchRecord]],
+        verdicts: Mapping[Layout, Verdict] | None = None,
+        of_best: Mapping[Layout, OfBest] | None = None,
+    ) -> Board:
+        """As it stands by what the strategy says; *launches* are asked for where a layout *failed*."""
+        compared = of_best or {}
+        judged = verdicts or {}
+        scale = TEN_MINUTES_S if self._study.objective == "throughput" else 1.0
+        errors: dict[Layout, str] = {}
+        braked: Mapping[Layout, str] = {}
+        if failed:
+            made = list(launches())
+            errors = {record.layout: record.error for record in made if record.error is not None}
+            braked = over_limit(made)
+        knows_all = self._study.strategy in _NAMES_ONE and not (
+            self._study.limits and self._study.strategy == "all"  # the full grid itself knows of no limits
+        )
+        if not knows_all:
+            answer = Answer(None, False, "none")
+        first = estimates.get(answer.layout) if answer.layout is not None else None
+        places = []
+        for layout, seen in self._seen.items():
+            own = estimates.get(layout)
+            state = _state(layout, answer)
+            behind, reason = None, None
+            if layout in failed:
+                state = "left-out" if layout in braked else "failed"
+                reason = braked.get(layout) or errors.get(layout) or "no valid window"
+            elif not seen.n_windows:
+                state = "unseen"
+                reason = f"no valid window, {seen.n_void} invalid" if seen.n_void else None
+            elif layout in judged and judged[layout].state == "beyond":
+                state, reason = "kept-out", why_kept_out(judged[layout])
+            elif state == "behind" and layout in compared:
+                behind = behind_by(compared[layout])
+            value = self._value(seen, own, scale)
+            known = (layout, state, value, behind, seen.n_windows, seen.n_void, reason)
+            beside = None
+            if layout in compared and first is not None and first.mean is not None:
+                beside = of_value(compared[layout], first.mean * scale)
+            places.append(Place(*known, judged.get(layout) if seen.n_windows else None, beside))
+        return Board(self._study, "running", _in_order(places, answer), answer if knows_all else None)
+
+    def _value(self, seen: _Seen, own: Estimate | None, scale: float) -> Estimate:
+        if own is not None and own.mean is not None:
+            scaled = (None if x is None else x * scale for x in (own.mean, own.low, own.high))
+            return Estimate(*scaled)
+        if not seen.length_s or self._study.objective != "throughput":
+            return Estimate(None)
+        return Estimate(seen.n_done / seen.length_s * scale)  # its block is not over: no interval yet
+
+    def _add(self, layout: Layout, n_done: int, length_s: float, *, is_void: bool) -> None:
+        seen = self._seen.setdefault(layout, _Seen())
+        if is_void:
+            seen.n_void += 1
+            return
+        seen.n_windows += 1
+        seen.n_done += n_done
+        seen.length_s += length_s

@@ -1,0 +1,552 @@
+"""The one next step that helps most after a study's answer, with the command to type: every rule is here.
+
+The rules are tried in the order of `RULES`, and the first that applies is the step:
+
+1. What the file is: a study that is being measured is watched, a check and a layout against itself have an
+   answer of their own, a study without a launch has to begin.
+2. What makes every figure doubtful: other processes, layouts without a valid window, too few clients, windows
+   of a first look. Until that is mended, nothing that is measured longer or beside it means more.
+3. What makes the question the wrong one: no layout keeps the limits, or the answer is the largest layout and
+   still waits. More certainty about layouts that are all too small is worth nothing.
+4. What makes the answer uncertain: the study can go on, or the noise is too large for the margin.
+5. What an answer leaves open: latency under the load that production has, or any real measurement.
+6. A good answer is used, and checked later.
+
+A step is one command that runs as it is printed, wherever the study's file is. Only a secret, which the file
+does not keep, and the address of a fleet have to be put in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from typing import Literal, get_args
+
+from tuner.core.domain.fleet import is_fleet
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Finding, Quantity, limits_from
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.resuming import told_again
+from tuner.core.domain.simulated import is_simulated
+from tuner.core.ranking.leader import leader
+from tuner.core.ranking.overview import Ending, Overview
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.settings.limit_text import OPTIONS, WORDS, render_level
+from tuner.core.text.durations import kept_duration, render_rest
+from tuner.core.text.figures import counted, named, percent
+
+Slug = Literal[
+    "watch",
+    "pairs",
+    "check",
+    "begin",
+    "disturbed",
+    "invalid-windows",
+    "few-clients",
+    "first-look",
+    "limits",
+    "edge",
+    "go-on",
+    "too-noisy",
+    "latency",
+    "simulated",
+    "check-later",
+    "export",
+]
+SLUGS: tuple[Slug, ...] = get_args(Slug)
+
+#: why windows are invalid though the service ran as usual: the host was not quiet
+OF_HOST = ("disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled")
+MOST_INVALID = 0.25  #: of the windows of a study without an answer; a larger share has a cause to be mended
+PATIENCE_S = 12 * 3600.0  #: a rest that is no longer than a night is measured; a longer one is too noisy
+FEW_LAUNCHES = 3  #: of a layout; fewer say little of the noise
+MARGINS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3)  #: to ask for instead of a smaller one
+_MOST_LAYOUTS = 12  #: that a command names; a race for more begins with all layouts
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What to do next: why, and the words of one command."""
+
+    slug: Slug
+    sentence: str  #: why, and what the command does; ends with a colon
+    words: tuple[str, ...]  #: of the command, not quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a step depends on beside the study and its ranking."""
+
+    file: str  #: of the study, as it is to be typed
+    ending: Ending | None = None  #: why nothing more is measured; None: not known, or not asked
+    is_held: bool = False  #: a tuner measures the study now
+    invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> windows
+    n_launches: int = 1  #: that were begun
+    n_invalid: int = 0  #: windows that are, each once, whatever its reasons
+    n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
+
+
+def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
+    """What a step depends on, of a study as it stands, whose *file* is to be typed so.
+
+    *at_any_time*: whether a tuner measures it just now makes no difference.
+    """
+    void = [
+        {reason.slug for reason in window.void}
+        for window in overview.windows
+        if window.void and window.block != WARMING_BLOCK
+    ]
+    invalid = Counter(slug for slugs in void for slug in slugs)
+    ending: Ending | None = None
+    if overview.is_over is not None:
+        ending = "over" if overview.is_over else "out-of-budget" if overview.is_spent else "cut-off"
+    return Facts(
+        file=file,
+        ending=ending,
+        is_held=overview.is_held and not at_any_time,
+        invalid=invalid,
+        n_launches=len(overview.launches),
+        n_invalid=len(void),
+        n_of_host=sum(not slugs.isdisjoint(OF_HOST) for slugs in void),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A study with all that the rules look at."""
+
+    study: StudyRecord
+    ranking: Ranking
+    facts: Facts
+
+    @property
+    def best(self) -> RankedLayout | None:
+        return self.ranking.best
+
+    @property
+    def is_answered(self) -> bool:
+        claim = self.ranking.claim
+        return self.best is not None and (claim is None or claim.answer.reached)
+
+    @property
+    def rivals(self) -> tuple[Layout, ...]:
+        """The named layout, and each that may be as good, likeliest first."""
+        first = leader(self.ranking)
+        groups = ("best-or-tied", "not-ruled-out")
+        others = [row.layout for row in self.ranking.rows if row.group in groups]
+        return tuple(dict.fromkeys([*([] if first is None else [first.layout]), *others]))
+
+    def anew(self, *options: str) -> tuple[str, ...]:
+        """A new study, as this one but for *options*."""
+        before, after = told_again(self.study)
+        fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
+        return ("tuner", "grid", *before, "--like", self.facts.file, *options, *_asked(self), *fleet, *after)
+
+    def going_on(self) -> tuple[str, ...]:
+        """The same study, longer."""
+        before, after = told_again(self.study)
+        made_by = self.study.provenance.get("made_by", "tuner grid").split()
+        fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
+        return (*made_by, *before, "--resume", self.facts.file, *fleet, *after)
+
+    def of(self, command: str, *options: str) -> tuple[str, ...]:
+        """A command that reads the study."""
+        return ("tuner", command, self.facts.file, *options)
+
+
+def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:
+    """What to do next; there is always something."""
+    case = _Case(study, ranking, facts)
+    for rule in RULES:
+        if (step := rule(case)) is not None:
+            return step
+    raise AssertionError("the last rule always applies")
+
+
+# ---------------------------------------------------------------------- 1. what the file is
+
+
+def _watch(case: _Case) -> NextStep | None:
+    if not case.facts.is_held:
+        return None
+    return NextStep(
+        "watch",
+        "The study is being measured; this shows its progress and which layout leads:",
+        case.of("watch"),
+    )
+
+
+def _pairs(case: _Case) -> NextStep | None:
+    if case.study.strategy != "aa":
+        return None
+    if case.facts.ending == "cut-off":
+        return NextStep("go-on", "The study was interrupted. This continues it:", case.going_on())
+    return NextStep(
+        "pairs",
+        "The layout was compared with itself; this shows its smallest detectable difference:",
+        case.of("aa"),
+    )
+
+
+def _check(case: _Case) -> NextStep | None:
+    parent = case.study.provenance.get("check_of")
+    if case.study.strategy != "check" or parent is None:
+        return None
+    before, after = told_again(case.study)
+    words = ("tuner", "check", _beside(case.facts.file, parent), *before, "--resume", case.facts.file, *after)
+    return NextStep(
+        "check", f"This is a check. This shows whether the result of {parent} still holds:", words
+    )
+
+
+def _begin(case: _Case) -> NextStep | None:
+    if case.facts.n_launches:
+        return None
+    return NextStep("begin", "Nothing was measured yet. This starts the study:", case.going_on())
+
+
+# ---------------------------------------------------------------------- 2. doubtful figures
+
+
+def _disturbed(case: _Case) -> NextStep | None:
+    others, invalid = case.ranking.others, case.facts.invalid
+    n_of_host = case.facts.n_of_host
+    if others is not None and others.is_no_evidence:
+        why = f"Other processes used {others.cores:.2f} of {others.host_cores:g} cores"
+    elif _too_many_invalid(case) and 2 * n_of_host >= case.facts.n_invalid:
+        most = max(OF_HOST, key=lambda slug: invalid.get(slug, 0))
+        why = f"The host was not quiet: {counted(n_of_host, 'window')} invalid, most for {most}"
+    else:
+        return None
+    return NextStep(
+        "disturbed",
+        f"{why}. Find out what disturbs this host and stop it, then measure again:",
+        ("tuner", "doctor"),
+    )
+
+
+def _invalid(case: _Case) -> NextStep | None:
+    if _is_nothing_ranked(case):
+        first = case.ranking.rows[0]
+        why = f"No layout could be measured ({first.layout}: {first.reason})"
+    elif _too_many_invalid(case):
+        most = max(case.facts.invalid, key=lambda slug: case.facts.invalid[slug])
+        why = f"{counted(case.facts.n_invalid, 'window')} invalid, most for {most}"
+    else:
+        return None
+    return NextStep(
+        "invalid-windows",
+        f"{why}. This writes a page with the reason of every window. Remove the cause, then measure again:",
+        case.of("report"),
+    )
+
+
+def _few_clients(case: _Case) -> NextStep | None:
+    starved = case.ranking.starved
+    if not starved:
+        return None
+    most = max(layout.total_threads for layout in case.study.layouts)
+    return NextStep(
+        "few-clients",
+        f"The load generator's connections were the bottleneck of {named(starved)}. Measure again with more"
+        " clients:",
+        case.anew("--clients", str(8 * most)),
+    )
+
+
+def _first_look(case: _Case) -> NextStep | None:
+    if case.study.provenance.get("quick") != "true":
+        return None
+    return NextStep(
+        "first-look",
+        "Windows this short are a first look. This measures the same service for a result to act on:",
+        case.anew(),
+    )
+
+
+# ---------------------------------------------------------------------- 3. another question
+
+
+def _limits(case: _Case) -> NextStep | None:
+    kept_out = [row for row in case.ranking.rows if row.is_kept_out]
+    if case.best is not None or not kept_out:
+        return None
+    judged = [row.verdict for row in kept_out if row.verdict is not None]
+    is_open = any(verdict.state == "open" for verdict in judged)
+    if is_open and case.study.strategy == "race" and case.facts.ending != "over":
+        return NextStep(
+            "go-on",
+            "It is not decided yet whether some layouts keep the limits; this measures more of them:",
+            case.going_on(),
+        )
+    if is_open and case.study.strategy == "all":
+        return NextStep(
+            "limits",
+            "It is not decided whether some layouts keep the limits. This measures all of them more often:",
+            case.anew("--repeats", str(2 * case.study.n_blocks)),
+        )
+    nearest = _nearest(kept_out)
+    if nearest is None:
+        return None
+    layout, findings = nearest
+    seen = ", ".join(f"{WORDS[one.limit.name]} {render_level(one)}" for one in findings)
+    options = [
+        word
+        for one in findings
+        for word in (
+            OPTIONS[one.limit.name],
+            _amount_above(one.limit.name, max(_most_of(one), one.limit.at_most)),
+        )
+    ]
+    return NextStep(
+        "limits",
+        f"No layout is shown to keep the limits. {layout} comes nearest, with {seen}. This ranks with limits"
+        " that allow it:",
+        case.of("rank", *options),
+    )
+
+
+def _edge(case: _Case) -> NextStep | None:
+    wider = case.ranking.wider
+    if wider is None or not wider.larger:
+        return None
+    return NextStep(
+        "edge",
+        f"{wider.sentence} This measures larger layouts, too:",
+        case.anew("--layouts", ",".join(map(str, (wider.leader, *wider.larger)))),
+    )
+
+
+# ---------------------------------------------------------------------- 4. an uncertain answer
+
+
+def _go_on(case: _Case) -> NextStep | None:
+    claim, ending = case.ranking.claim, case.facts.ending
+    if case.is_answered and claim is not None:
+        return None
+    if ending == "cut-off" or (ending is None and claim is not None):
+        rest = None if claim is None or claim.rest is None else render_rest(claim.rest.lasts_s)
+        about = "" if rest is None else f" (at most {rest} are likely to decide it)"
+        return NextStep(
+            "go-on", f"The study stopped before its end. This continues it{about}:", case.going_on()
+        )
+    if claim is None or claim.answer.layout is None or ending != "out-of-budget":
+        return None
+    if claim.rest is None:
+        rivals = case.rivals
+        least = min(row.n_windows for row in case.ranking.rows if row.layout in rivals)
+        if least >= FEW_LAUNCHES:
+            return None
+        why = "No result within the budget, and too few launches to estimate the remaining effort"
+        return NextStep("go-on", f"{why}. This gives it the same budget again:", case.going_on())
+    if claim.rest.lasts_s > max(PATIENCE_S, 2 * claim.spent_s):
+        return None
+    windows, lasts = counted(claim.rest.n_windows, "more window"), render_rest(claim.rest.lasts_s)
+    return NextStep(
+        "go-on",
+        f"No result within the budget; at most {windows}, {lasts}, are likely to decide it. This gives it the"
+        " same budget again:",
+        case.going_on(),
+    )
+
+
+def _too_noisy(case: _Case) -> NextStep | None:
+    claim, rivals = case.ranking.claim, case.rivals
+    if claim is not None:
+        if claim.answer.reached or claim.answer.layout is None:
+            return None
+        return _coarser(case)
+    if len(rivals) < 2 or not case.ranking.of_group("not-ruled-out"):
+        return None
+    is_single = case.study.n_blocks == 1
+    why = "One launch of a layout does not rule out" if is_single else "The noise is too large to rule out"
+    return NextStep(
+        "too-noisy",
+        f"{why} {named(rivals[1:], 4)}. A race measures them until the best is known:",
+        case.anew("--strategy", "race", *_layouts(case)),
+    )
+
+
+def _coarser(case: _Case) -> NextStep:
+    """A race whose margin is too small for the noise: a larger one, among those that are left."""
+    claim, within = case.ranking.claim, case.study.within_ratio
+    rest = None if claim is None else claim.rest
+    wanted = within
+    if claim is not None and rest is not None and claim.spent_s > 0:
+        # launches needed grow with the inverse square of the margin
+        wanted = within * sqrt((claim.spent_s + rest.lasts_s) / max(claim.spent_s, PATIENCE_S))
+    margin = next((one for one in MARGINS if one > within and one >= wanted), MARGINS[-1])
+    left = "" if rest is None else f" ({render_rest(rest.lasts_s)} more are expected)"
+    if margin <= within:
+        why = f"The noise is too large even for a margin of {percent(within)}{left}"
+        return NextStep("too-noisy", f"{why}. This shows what disturbs this host:", ("tuner", "doctor"))
+    return NextStep(
+        "too-noisy",
+        f"The noise is too large for a margin of {percent(within)}{left}. A race for {percent(margin)} needs"
+        " less time:",
+        case.anew("--within", f"{100 * margin:g}%", *_layouts(case)),
+    )
+
+
+# ---------------------------------------------------------------------- 5. what an answer leaves open
+
+
+def _latency(case: _Case) -> NextStep | None:
+    seen = [row.latency for row in case.ranking.rows if row.latency is not None]
+    if not seen or any(one.rate_per_s is not None for one in seen):
+        return None
+    p95_s = next((limit.at_most for limit in case.ranking.limits if limit.name == "p95_s"), None)
+    if p95_s is not None:
+        rate, how = f"p95={kept_duration(p95_s)}", "at the highest rate that keeps this p95"
+    else:
+        rate, how = "70%", "at 70 % of the capacity of each layout"
+    return NextStep(
+        "latency",
+        f"Latency was measured at saturation only, where clients never pause. This measures it {how}:",
+        case.anew("--rate", rate, *_layouts(case, always=True)),
+    )
+
+
+def _simulated(case: _Case) -> NextStep | None:
+    if not is_simulated(case.study):
+        return None
+    return NextStep(
+        "simulated",
+        "A model gave these figures: measure the service itself before you act on them. This shows"
+        " the bottleneck of each layout in the model:",
+        case.of("explain"),
+    )
+
+
+# ---------------------------------------------------------------------- 6. a good answer
+
+
+def _check_later(case: _Case) -> NextStep | None:
+    current = next((row for row in case.ranking.rows if row.layout == case.ranking.current), None)
+    if current is None or current.group != "best-or-tied":
+        return None
+    is_best = case.best is not None and current.layout == case.best.layout
+    return NextStep(
+        "check-later",
+        f"{current.layout} is in use{'' if is_best else ' and tied with the best'}: nothing has to change."
+        " After the next release, this tests whether the result still holds:",
+        ("tuner", "check", case.facts.file, *config_again(case.study)),
+    )
+
+
+def _export(case: _Case) -> NextStep | None:
+    best = case.best
+    if best is None:
+        return NextStep(
+            "invalid-windows",
+            "No layout could be ranked. This writes a page with the reasons:",
+            case.of("report"),
+        )
+    options = () if case.ranking.current is None else ("--current", str(case.ranking.current))
+    return NextStep(
+        "export",
+        f"{best.layout} can be used now. This writes a page on how to apply it and how to roll back:",
+        case.of("export", "--into", "RUNBOOK.md", *options, *_asked(case)),
+    )
+
+
+RULES: tuple[Callable[[_Case], NextStep | None], ...] = (
+    _watch,
+    _pairs,
+    _check,
+    _begin,
+    _disturbed,
+    _invalid,
+    _few_clients,
+    _first_look,
+    _limits,
+    _edge,
+    _go_on,
+    _too_noisy,
+    _latency,
+    _simulated,
+    _check_later,
+    _export,
+)
+
+
+def _is_nothing_ranked(case: _Case) -> bool:
+    """Whether no layout has a rank, for other reasons than limits."""
+    return case.best is None and not any(row.is_kept_out for row in case.ranking.rows)
+
+
+def _too_many_invalid(case: _Case) -> bool:
+    n_invalid = sum(row.n_void for row in case.ranking.rows)
+    n_valid = sum(row.n_windows for row in case.ranking.rows)
+    if not n_invalid or not case.facts.invalid:
+        return False
+    is_much = n_invalid > MOST_INVALID * (n_invalid + n_valid)
+    return _is_nothing_ranked(case) or (is_much and (case.ranking.claim is None or not case.is_answered))
+
+
+def _layouts(case: _Case, *, always: bool = False) -> list[str]:
+    """The option that names those that may be best; none where these are nearly all, or too many to name."""
+    rivals = case.rivals
+    if len(rivals) < 2 and not always:
+        return []
+    if len(rivals) > _MOST_LAYOUTS or len(rivals) == len(case.study.layouts):
+        return []
+    return ["--layouts", ",".join(map(str, rivals))]
+
+
+def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[Finding, ...]] | None:
+    """The layout that passes its limits by the least factor, with what is known of it; None: nothing is."""
+    known = [
+        (row.layout, row.verdict.findings)
+        for row in kept_out
+        if row.verdict is not None and all(one.level for one in row.verdict.findings)
+    ]
+    return min(
+        known, key=lambda one: max(_most_of(found) / found.limit.at_most for found in one[1]), default=None
+    )
+
+
+def _most_of(finding: Finding) -> float:
+    """The upper end of what a layout uses."""
+    return finding.estimate.high or finding.level or 0.0
+
+
+def _amount_above(name: Quantity, value: float) -> str:
+    """A round value of an option that is no less than *value*."""
+    if name == "memory_bytes":
+        return f"{ceil(value / 1e6)}MB"
+    if name == "load":
+        return f"{ceil(10 * value) / 10:g}"
+    return f"{ceil(1000 * value)}ms"
+
+
+def _asked(case: _Case) -> list[str]:
+    """Options that the ranking was made with, and others have to be made with to say the same."""
+    study, ranking = case.study, case.ranking
+    words = [] if ranking.objective == study.objective else ["--objective", ranking.objective]
+    if ranking.limits != limits_from(study.limits):
+        for limit in ranking.limits:
+            words += [OPTIONS[limit.name], exact_amount(limit.name, limit.at_most)]
+    return words
+
+
+def exact_amount(name: Quantity, value: float) -> str:
+    """A limit as its option reads it back, exactly."""
+    if name == "p95_s":
+        return kept_duration(value)
+    per_unit, unit = (1024, "KiB") if name == "memory_bytes" else (1, "")
+    return f"{repr(value / per_unit).removesuffix('.0')}{unit}"
+
+
+def config_again(study: StudyRecord) -> list[str]:
+    """The config, where a check needs it again; see `tuner.core.domain.resuming`."""
+    before, after = told_again(study)
+    return before or ["CONFIG"] * bool(after)
+
+
+def _beside(file: str, name: str) -> str:
+    """The file called *name* in the folder of *file*."""
+    folder, slash, _ = file.rpartition("/")
+    return f"{folder}{slash}{name}"

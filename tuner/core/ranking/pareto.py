@@ -1,0 +1,187 @@
+"""What more load, memory or CPU buys: the Pareto front of throughput against one cost, and what it tells.
+
+Throughput and cost are each compared as the ranking compares throughput (`stats.comparison`): paired by
+block, all pairs at once. Each of the two may spend half of the doubt, so that everything said of one front
+holds together at the confidence asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from typing import Literal, NamedTuple, get_args
+
+from tuner.core.domain.layout import Layout
+from tuner.core.stats.comparison import Comparison, compare
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.mixed_model import comparable
+from tuner.core.stats.two_way_anova import Observation
+
+Cost = Literal["load", "memory", "cpu"]
+COSTS: tuple[Cost, ...] = get_args(Cost)
+
+#: matches: as much within the margin; open: cannot be told apart; less: surely less
+Kind = Literal["matches", "open", "less"]
+_MOST = {"matches": 3, "open": 2, "less": 3}  # findings of a kind that are worth a sentence
+
+
+class Traded(NamedTuple):
+    """What one launch gave, and what it cost."""
+
+    layout: Layout
+    block: int
+    throughput: float  #: above 0
+    cost: float | None  #: None: not seen
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One layout beside the front."""
+
+    layout: Layout
+    is_on_front: bool | None  #: False: surely dominated; None: cannot be told
+    dominated_by: Layout | None  #: surely faster and surely cheaper; the fastest of such
+    cost: float  #: mean over launches
+    throughput_ratio: Estimate  #: to the reference's
+    cost_ratio: Estimate  #: to the reference's
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """A layout that surely costs less than another one, and what it gives for that."""
+
+    layout: Layout
+    against: Layout  #: one of the two is the reference
+    kind: Kind
+    throughput_ratio: Estimate  #: the layout's to the other's
+    cost_ratio: Estimate  #: likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Throughput against one cost."""
+
+    cost: Cost
+    reference: Layout | None  #: the fastest as measured; None: there is nothing to compare
+    places: tuple[Place, ...]  #: the fastest first
+    trades: tuple[Trade, ...]  #: what is worth telling: matches first, the largest saving first
+    within: float  #: the margin of a match, as a share
+    confidence: float
+
+
+def pareto_front(
+    launches: Sequence[Traded],
+    cost: Cost,
+    *,
+    confidence: float,
+    within: float,
+    box_of: Mapping[int, int] | None = None,
+    throughput: Comparison | None = None,
+) -> Front:
+    """Find the front of the layouts in *launches*; those whose cost was never seen are left out.
+
+    A layout is surely dominated when another one is surely faster and surely cheaper, and surely on the front
+    when each other one is surely slower or surely dearer. *box_of* is each block's box; None: there is one.
+    *throughput* is what `compared_throughput` says of these launches, where each of them has a cost.
+    """
+    seen = [one for one in launches if one.cost is not None and one.cost > 0]
+    layouts = sorted({one.layout for one in seen})
+    if not layouts:
+        return Front(cost, None, (), (), within, confidence)
+    if throughput is None or len(seen) < len(launches):
+        throughput = compared_throughput(seen, confidence=confidence, box_of=box_of)
+    costs = _compared(seen, [one.cost or 0.0 for one in seen], confidence, box_of)
+    order = sorted(range(len(layouts)), key=lambda one: -throughput.fit.effects[one])
+    reference = order[0]
+    places = []
+    for one in order:
+        ratio, cost_ratio = throughput.ratio(one, reference), costs.ratio(one, reference)
+        by = [other for other in order if _dominates(throughput, costs, other, one)]
+        places.append(
+            Place(
+                layouts[one],
+                False if by else _is_surely_on(throughput, costs, one, order),
+                layouts[by[0]] if by else None,
+                exp(costs.fit.effects[one]),
+                ratio or Estimate(None),
+                cost_ratio or Estimate(None),
+            )
+        )
+    return Front(cost, layouts[reference], tuple(places), _trades(places, within), within, confidence)
+
+
+def compared_throughput(
+    launches: Sequence[Traded], *, confidence: float, box_of: Mapping[int, int] | None = None
+) -> Comparison:
+    """How fast layouts are beside each other, for fronts of several costs; the arguments are theirs."""
+    return _compared(launches, [one.throughput for one in launches], confidence, box_of)
+
+
+def _compared(
+    launches: Sequence[Traded], values: Sequence[float], confidence: float, box_of: Mapping[int, int] | None
+) -> Comparison:
+    """Layouts in their order, by *values*: one of each launch, above 0."""
+    number = {layout: index for index, layout in enumerate(sorted({one.layout for one in launches}))}
+    seen = [
+        Observation(number[one.layout], one.block, log(value))
+        for one, value in zip(launches, values, strict=True)
+    ]
+    return compare(comparable(seen, box_of or {}, len(number)), len(number), 1 - (1 - confidence) / 2)
+
+
+def _dominates(throughput: Comparison, costs: Comparison, one: int, other: int) -> bool:
+    faster, dearer = throughput.ratio(one, other), costs.ratio(one, other)
+    return _is_above_1(faster) and _is_below_1(dearer)
+
+
+def _is_surely_on(throughput: Comparison, costs: Comparison, one: int, others: Sequence[int]) -> bool | None:
+    """True, or None where it cannot be told."""
+    surely = all(
+        _is_above_1(throughput.ratio(one, other)) or _is_below_1(costs.ratio(one, other))
+        for other in others
+        if other != one
+    )
+    return True if surely else None
+
+
+def _is_above_1(ratio: Estimate | None) -> bool:
+    return (
+        ratio is not None and ratio.low is not None and ratio.low > 1 + 1e-9
+    )  # rounding tells nothing apart
+
+
+def _is_below_1(ratio: Estimate | None) -> bool:
+    return ratio is not None and ratio.high is not None and ratio.high < 1 - 1e-9
+
+
+def _trades(places: Sequence[Place], within: float) -> tuple[Trade, ...]:
+    """What is worth telling of the fastest, which is the first, and each that is surely cheaper or dearer.
+
+    What is surely dominated is not; nor what is slower than the first and dearer.
+    """
+    found = []
+    for place in places[1:]:
+        pair, ratio, cost_ratio = (place.layout, places[0].layout), place.throughput_ratio, place.cost_ratio
+        if place.is_on_front is False or ratio.low is None:
+            continue
+        kind: Kind = "less" if _is_below_1(ratio) else "open"
+        if ratio.low >= 1 - within:  # its mean is at most 1, so the upper end is within the margin too
+            kind = "matches"
+        if _is_below_1(cost_ratio):
+            found.append(Trade(*pair, kind, ratio, cost_ratio))
+        elif _is_above_1(cost_ratio):  # and not surely slower, else it were dominated
+            found.append(Trade(*pair[::-1], kind, _inverse(ratio), _inverse(cost_ratio)))
+    kept = []
+    for kind in get_args(Kind):
+        of_kind = [trade for trade in found if trade.kind == kind]
+        if kind != "less":  # of equals the largest saving is the one to know; of the others the fastest
+            of_kind.sort(key=lambda trade: (trade.cost_ratio.mean or 0.0, trade.layout, trade.against))
+        kept += of_kind[: _MOST[kind]]
+    return tuple(kept)
+
+
+def _inverse(ratio: Estimate) -> Estimate:
+    """The other way round; all of it is known and above 0."""
+    mean, low, high = (None if value is None else 1 / value for value in (ratio.mean, ratio.low, ratio.high))
+    return Estimate(mean, high, low)

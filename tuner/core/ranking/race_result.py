@@ -1,0 +1,172 @@
+"""What an adaptive study claims of its layouts, and the ranking that follows from that.
+
+Its ranks are not those of `ranking.ranking`: those compare launches of the same block, and a race seldom
+makes two. Who shares the first rank is the strategy's claim; its intervals tell the others apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.stats.groups import GROUPS, Group, OfBest, behind_by
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a study is still expected to take."""
+
+    n_windows: int
+    lasts_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The answer, how far it holds, and what it took to know it."""
+
+    answer: Answer
+    asked: tuple[Layout, ...]  #: the layouts of the study
+    failed: tuple[Layout, ...]  #: of these, those that cannot be run; nothing is claimed of them
+    unseen: tuple[Layout, ...]  #: of these, those without a window so far
+    within: float
+    confidence: float
+    n_windows: int  #: that count
+    spent_s: float  #: in launches, over all sessions
+    rest: Rest | None = None  #: None: nobody can tell
+    has_limits: bool = False  #: only who keeps the study's limits may be the best
+    n_otherwise: int = 0  #: blocks that this version of the strategy would not have asked for
+    #: each measured layout but the named one: the intervals that the groups rest on
+    of_best: Mapping[Layout, OfBest] = field(default_factory=dict)
+
+    @property
+    def n_layouts(self) -> int:
+        """Among how many layouts the answer is one of the best."""
+        return len(self.asked) - len(self.failed)
+
+    @property
+    def of_whom(self) -> str:
+        """What the best is the best of, in words."""
+        if self.has_limits:
+            return f"those of {counted(self.n_layouts, 'layout')} that keep the limits"
+        return counted(self.n_layouts, "layout")
+
+    @property
+    def open_ties(self) -> tuple[Layout, ...]:
+        """Which layouts are not told apart from the named one, nor known to be near it."""
+        return tuple(layout for layout in self.answer.ties if layout not in self.answer.tied)
+
+    def group_of(self, layout: Layout) -> Group:
+        """The group of a measured layout: `tuner.core.stats.groups`."""
+        if layout == self.answer.layout or layout in self.answer.tied:
+            return "best-or-tied"
+        return "not-ruled-out" if layout in self.answer.ties else "slower"
+
+    @property
+    def not_ruled_out(self) -> tuple[Layout, ...]:
+        """Which may still be the best beside the leader, likeliest first; none once there is an answer."""
+        return () if self.answer.reached else (*self.answer.ties, *self.unseen)
+
+
+def by_claim(
+    ranking: Ranking,
+    claim: Claim,
+    estimates: Mapping[Layout, Estimate],
+    beside_current: Mapping[Layout, OfBest] | None = None,
+) -> Ranking:
+    """*ranking* with the ranks, values and ratios of an adaptive study.
+
+    The answer and what cannot be told from it share rank 1. Any other layout's rank is 1 + the number of
+    layouts that are better: the answer, and all whose interval lies above its own. Two such intervals that do
+    not overlap differ with at least the confidence of one, whatever binds them together; over all pairs at
+    once nothing is claimed, but of the answer. Groups, and the intervals beside the answer, are the claim's.
+
+    Args:
+        ranking: whose facts (load, memory, windows, reasons) are kept.
+        claim: of the same study.
+        estimates: of each measured layout, as the strategy gives them.
+        beside_current: each other layout beside the one in use; None: there is none, or nothing is known.
+    """
+    known = {layout: _finite(estimate) for layout, estimate in estimates.items()}
+    rows = [_row(row, ranking, claim, known, beside_current or {}) for row in ranking.rows]
+    rows.sort(key=lambda row: _order(row, known, claim))
+    return replace(ranking, rows=tuple(rows), confidence=claim.confidence, notes=(), claim=claim)
+
+
+def _row(
+    row: RankedLayout,
+    ranking: Ranking,
+    claim: Claim,
+    known: Mapping[Layout, Estimate],
+    beside_current: Mapping[Layout, OfBest],
+) -> RankedLayout:
+    own = known.get(row.layout)
+    if row.reason is not None or own is None:
+        return replace(row, rank=None, group=None, of_best=None, ratio_to_current=None)
+    current = None if ranking.current is None else known.get(ranking.current)
+    group, of_best = claim.group_of(row.layout), claim.of_best.get(row.layout)
+    row = replace(
+        row,
+        rank=1 + _n_better(row.layout, known, claim.answer),
+        group=group,
+        of_best=of_best,
+        ratio_to_current=None if current is None else _ratio(row, ranking, (own, current), beside_current),
+        behind_ratio=None if of_best is None or group != "slower" else behind_by(of_best),
+    )
+    if ranking.objective != "throughput":
+        return replace(row, items_per_cpu_s=own)
+    per_10min = (None if value is None else TEN_MINUTES_S * value for value in (own.mean, own.low, own.high))
+    return replace(row, throughput_per_10min=Estimate(*per_10min))
+
+
+def _n_better(layout: Layout, known: Mapping[Layout, Estimate], answer: Answer) -> int:
+    if layout == answer.layout or layout in answer.ties:
+        return 0
+    high = known[layout].high
+    return sum(
+        other == answer.layout or (high is not None and estimate.low is not None and estimate.low > high)
+        for other, estimate in known.items()
+        if other != layout
+    )
+
+
+def _finite(estimate: Estimate) -> Estimate:
+    """An interval that says nothing (from 0, without an end) is none."""
+    low, high = estimate.low, estimate.high
+    return Estimate(
+        estimate.mean,
+        low if low is not None and isfinite(low) and low > 0 else None,
+        high if high is not None and isfinite(high) else None,
+    )
+
+
+def _ratio(
+    row: RankedLayout,
+    ranking: Ranking,
+    values: tuple[Estimate, Estimate],
+    beside_current: Mapping[Layout, OfBest],
+) -> Estimate | None:
+    """To the layout in use, with the interval by which the groups tell layouts apart."""
+    if row.layout == ranking.current:
+        return Estimate(1.0, 1.0, 1.0)
+    own, current = values
+    if own.mean is None or not current.mean:
+        return None
+    mean = own.mean / current.mean
+    beside = beside_current.get(row.layout)
+    return Estimate(mean) if beside is None else replace(beside.ratio, mean=mean)
+
+
+def _order(
+    row: RankedLayout, known: Mapping[Layout, Estimate], claim: Claim
+) -> tuple[int, bool, float, Layout]:
+    """By group, the answer first, and by value within each."""
+    mean = known[row.layout].mean if row.layout in known else None
+    place = len(GROUPS) if row.group is None else GROUPS.index(row.group)
+    return (place, row.layout != claim.answer.layout, -(mean or 0.0), row.layout)

@@ -1,0 +1,312 @@
+"""What changed from one study to another: of all layouts together, and of each beside the others.
+
+Launches of two studies are not paired, so each study brings all of its own noise. On the logarithmic scale a
+layout's change is one part that all layouts share (the release as a whole, the box, the day) and one of its
+own. The shared part carries what the box does from block to block of either study; in the differences between
+layouts that drops out, as within a study. So a layout's own part is known far better than its whole change.
+
+What nobody can see in two studies is what the box does from one *day* to another: it is part of the shared
+change, and its interval knows of blocks only.
+
+An adaptive study looks at its launches and chooses the next by them, so its means are of numbers of launches
+that luck chose. Its n-th launch of a layout may spend 1 / (n (n + 1)) of that layout's doubt, which adds up
+to 1 over all n: intervals hold wherever it stopped, and are wider.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, expm1, fsum, log1p, sqrt
+
+from tuner.core.domain.layout import Layout
+from tuner.core.search.recheck import Launched
+from tuner.core.stats.comparison import Comparison, compare
+from tuner.core.stats.interval import Estimate, ratio_around, spread_with_blocks
+from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
+
+_NO_MORE = 1000.0  #: an interval that reaches this many times as far as its middle says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What the launches of one study gave."""
+
+    launches: Sequence[Launched]
+    is_adaptive: bool = False  #: what was launched, and how often, was chosen by what came before
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChange:
+    """One layout that both studies measured; ratios are the second study's to the first's."""
+
+    layout: Layout
+    ratio: Estimate  #: the interval holds together with those of all other layouts
+    beside: Estimate | None  #: the ratio divided by the shared one, likewise; None: not comparable
+    n_launches: tuple[int, int]
+    levels: tuple[float, float]  #: what it gave in either study, on which the ratio rests
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether all of the interval lies on one side of 1."""
+        return is_surely_changed(self.ratio)
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether it changed surely otherwise than the others."""
+        return self.beside is not None and is_surely_changed(self.beside)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Of one figure, as the throughput, from one study to the other."""
+
+    layouts: tuple[LayoutChange, ...]  #: in the first study's order
+    shared: Estimate | None  #: geometric mean of the ratios; its interval holds by itself. None: no layout
+    n_shared: int  #: of so many layouts
+    n_blocks: tuple[int, int]
+    confidence: float
+
+    def of(self, layout: Layout) -> LayoutChange | None:
+        """The change of *layout*; None: not measured in both."""
+        return next((one for one in self.layouts if one.layout == layout), None)
+
+
+def is_surely_changed(ratio: Estimate) -> bool:
+    """Whether all of the interval lies on one side of 1; rounding alone is no change."""
+    return (ratio.low is not None and ratio.low > 1 + 1e-9) or (
+        ratio.high is not None and ratio.high < 1 - 1e-9
+    )
+
+
+def changes(before: Side, after: Side, confidence: float) -> Changes:
+    """Compare two studies, *confidence* being that of all layouts' intervals together.
+
+    A block of its own tells nothing of the noise: then ratios have no interval.
+    """
+    if not (before.launches and after.launches):
+        return Changes((), None, 0, (0, 0), confidence)
+    pair = _Fitted.of(before), _Fitted.of(after)
+    common = [layout for layout in pair[0].number if layout in pair[1].number]
+    n_blocks = (pair[0].n_blocks, pair[1].n_blocks)
+    if not common:
+        return Changes((), None, 0, n_blocks, confidence)
+    doubt = 1 - confidence
+    together = _joined(common, pair)
+    gap = {layout: pair[1].effect(layout) - pair[0].effect(layout) for layout in common}
+    shared = fsum(gap[layout] for layout in together) / len(together)
+    shared_spread = _sum_of(*(side.mean_spread(together) for side in pair))
+    look = look_share(pair, [max(side.n_of[layout] for layout in together) for side in pair])
+    own_spreads = _own_spreads(pair, together)
+    n_own = 1 if len(together) == 2 else len(together)  # of two, one is the other with its sign changed
+    found = []
+    for layout in common:
+        own_look = look_share(pair, [side.n_of[layout] for side in pair])
+        reach = _reach(_sum_of(*(side.spread(layout) for side in pair)), doubt * own_look, len(common))
+        beside = None
+        if layout in own_spreads:
+            own = own_spreads[layout]
+            beside = estimate_of_gap(gap[layout] - shared, _reach(own, doubt * own_look, n_own))
+            # The shared part is the same for all layouts: it need not be allowed for once for each.
+            parts = (
+                _reach(shared_spread, doubt / 2 * look, 1),
+                _reach(own, doubt / 2 * own_look, n_own),
+            )
+            if parts[0] is not None and parts[1] is not None and reach is not None:
+                reach = min(reach, parts[0] + parts[1])
+        counts = (pair[0].n_of[layout], pair[1].n_of[layout])
+        levels = (exp(pair[0].effect(layout)), exp(pair[1].effect(layout)))
+        found.append(LayoutChange(layout, estimate_of_gap(gap[layout], reach), beside, counts, levels))
+    return Changes(
+        tuple(found),
+        estimate_of_gap(shared, _reach(shared_spread, doubt * look, 1)),
+        len(together),
+        n_blocks,
+        confidence,
+    )
+
+
+def ratio_within(side: Side, one: Layout, other: Layout, confidence: float) -> Estimate | None:
+    """What *one* gives as a ratio of *other*'s in one study, for all pairs together; None: not known.
+
+    With a fixed plan the limit is Tukey's, as in the ranking.
+    """
+    pairs = PairGaps.of(side, confidence)
+    if (gap := pairs.gap(one, other)) is None:
+        return None
+    return estimate_of_gap(*gap) if side.is_adaptive else ratio_around(*gap)
+
+
+@dataclass(frozen=True, slots=True)
+class PairGaps:
+    """By how much any layout of one study gives more than any other; all intervals hold together."""
+
+    fitted: _Fitted | None  #: None: nothing was launched
+    compared: Comparison | None  #: of a fixed plan; None: adaptive
+    confidence: float
+
+    @classmethod
+    def of(cls, side: Side, confidence: float) -> PairGaps:
+        """Compare all layouts of *side*, *confidence* being that of all pairs together."""
+        if not side.launches:
+            return cls(None, None, confidence)
+        own = _Fitted.of(side)
+        if side.is_adaptive:
+            return cls(own, None, confidence)
+        return cls(own, compare(own.observations, len(own.number), confidence), confidence)
+
+    def gap(self, one: Layout, other: Layout) -> tuple[float, float | None] | None:
+        """The logarithm of *one*'s ratio to *other*, and half of its interval (None: no interval).
+
+        None: one of them was not measured, or no chain of shared blocks joins them.
+        """
+        own = self.fitted
+        if own is None or one not in own.number or other not in own.number:
+            return None
+        numbers = (own.number[one], own.number[other])
+        per_unit, residual = own.fit.difference_variance(*numbers), own.fit.residual_variance
+        if per_unit is None:
+            return None
+        gap = own.effect(one) - own.effect(other)
+        if one == other:
+            return gap, 0.0
+        if self.compared is not None:
+            return gap, self.compared.half_width(*numbers)
+        spread = None if residual is None else _Spread(per_unit * residual, own.fit.residual_df)
+        look = look_share([own], [own.n_of[one]]) * look_share([own], [own.n_of[other]])
+        n_pairs = len(own.number) * (len(own.number) - 1) // 2
+        return gap, _reach(spread, (1 - self.confidence) * look, n_pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """A variance and its degrees of freedom."""
+
+    variance: float
+    df: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    observations: Sequence[Observation]
+    fit: AdditiveFit
+    number: Mapping[Layout, int]
+    n_of: Mapping[Layout, int]
+    n_blocks: int
+    is_adaptive: bool
+
+    @classmethod
+    def of(cls, side: Side) -> _Fitted:
+        number = {
+            layout: index for index, layout in enumerate(dict.fromkeys(x.layout for x in side.launches))
+        }
+        blocks = {block: index for index, block in enumerate(dict.fromkeys(x.block for x in side.launches))}
+        seen = [Observation(number[one.layout], blocks[one.block], one.value) for one in side.launches]
+        n_of = Counter(one.layout for one in side.launches)
+        return cls(seen, fit(seen, len(number)), number, n_of, len(blocks), side.is_adaptive)
+
+    def effect(self, layout: Layout) -> float:
+        return self.fit.effects[self.number[layout]]
+
+    def component(self, layout: Layout) -> int:
+        return self.fit.components[self.number[layout]]
+
+    def spread(self, layout: Layout) -> _Spread | None:
+        """Of one effect, blocks being a sample of what the box does."""
+        return self._with_blocks(layout, self.fit.effect_variance[self.number[layout]])
+
+    def mean_spread(self, layouts: Sequence[Layout]) -> _Spread | None:
+        """Of the mean of effects that blocks join."""
+        of_each = fsum(self.fit.effect_variance[self.number[layout]] for layout in layouts) / len(layouts)
+        # the mean of squares = the square of the mean + what each differs from the mean by
+        return self._with_blocks(layouts[0], of_each - fsum(self._contrasts(layouts)) / len(layouts))
+
+    def own_spreads(self, layouts: Sequence[Layout]) -> list[_Spread] | None:
+        """Of each effect's difference from the mean of all; None: nothing tells the noise."""
+        residual = self.fit.residual_variance
+        if residual is None:
+            return None
+        return [_Spread(variance * residual, self.fit.residual_df) for variance in self._contrasts(layouts)]
+
+    def _with_blocks(self, layout: Layout, per_residual: float) -> _Spread | None:
+        found = spread_with_blocks(self.fit, self.component(layout), per_residual)
+        return None if found is None else _Spread(*found)
+
+    def _contrasts(self, layouts: Sequence[Layout]) -> list[float]:
+        """Per layout the variance of its effect less the mean of all, per unit of residual variance.
+
+        For weights that add up to 0 it is -1/2 of the weighted sum of the variances of all differences.
+        """
+        numbers = [self.number[layout] for layout in layouts]
+        rows = [
+            fsum(self.fit.difference_variance(one, other) or 0.0 for other in numbers) / len(numbers)
+            for one in numbers
+        ]
+        half = fsum(rows) / len(numbers) / 2
+        return [max(0.0, row - half) for row in rows]
+
+
+def _joined(common: Sequence[Layout], pair: Sequence[_Fitted]) -> list[Layout]:
+    """The most layouts that blocks join in either study: only these can be compared with each other."""
+    groups: dict[tuple[int, ...], list[Layout]] = defaultdict(list)
+    for layout in common:
+        groups[tuple(side.component(layout) for side in pair)].append(layout)
+    return max(groups.values(), key=len)
+
+
+def _own_spreads(pair: Sequence[_Fitted], together: Sequence[Layout]) -> dict[Layout, _Spread | None]:
+    if len(together) < 2:
+        return {}
+    before, after = (side.own_spreads(together) for side in pair)
+    if before is None or after is None:
+        return dict.fromkeys(together)
+    return {layout: _sum_of(*both) for layout, *both in zip(together, before, after, strict=True)}
+
+
+def _sum_of(one: _Spread | None, other: _Spread | None) -> _Spread | None:
+    """Of a difference of two that are independent; degrees of freedom after Welch and Satterthwaite.
+
+    The variance of few degrees of freedom is often far too small, and then looks as if it did not matter: it
+    weighs 1 + 8 / df times as much in the degrees of freedom (`stats.interval` does alike). Where a
+    study of two blocks is compared with one of ten, 95 % then cover 94 to 95 % instead of 90 to 92 %
+    (bench/compare.py).
+    """
+    if one is None or other is None:
+        return None
+    variance = one.variance + other.variance
+    if variance == 0:
+        return _Spread(0.0, min(one.df, other.df))
+    weighed = [spread.variance * (1 + 8 / spread.df) for spread in (one, other)]
+    return _Spread(variance, sum(weighed) ** 2 / (weighed[0] ** 2 / one.df + weighed[1] ** 2 / other.df))
+
+
+def look_share(sides: Sequence[Side | _Fitted], n_launches: Sequence[int]) -> float:
+    """The share of a layout's doubt that may be spent at so many launches."""
+    share = 1.0
+    for side, n in zip(sides, n_launches, strict=True):
+        if side.is_adaptive:
+            share /= n * (n + 1)
+    return share
+
+
+def _reach(spread: _Spread | None, doubt: float, n: int) -> float | None:
+    """Half of an interval, one of *n* that are wrong with probability *doubt*, all together; None: unknown.
+
+    Šidák (1967): however they go together, *n* such intervals hold at least as often as if independent.
+    """
+    if spread is None:
+        return None
+    if spread.variance == 0:
+        return 0.0
+    # what many looks leave of a doubt is too little to be told from 0 beside 1
+    each = -expm1(log1p(-doubt) / n)
+    return -student_t_quantile(each / 2, spread.df) * sqrt(spread.variance)
+
+
+def estimate_of_gap(gap: float, reach: float | None) -> Estimate:
+    """The ratio whose logarithm is *gap*, give or take *reach*; None: no interval."""
+    if reach is None or exp(min(reach, 100.0)) > _NO_MORE:
+        reach = None
+    return ratio_around(gap, reach)

@@ -1,0 +1,266 @@
+"""Who leads a race, who may still be better, and whose window would tell most."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+import numpy as np
+
+from tuner.core.domain.strategy import Kind
+from tuner.core.search.posterior import LENGTH_REF_S, Array, Posterior
+from tuner.core.stats.groups import (
+    LEAST_LAUNCHES,
+    Beside,
+    OfBest,
+    bound,
+    far_gap,
+    group_of,
+    launches_to_decide,
+    ratio_between,
+)
+
+N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The leader against each rival. Arrays are over layouts; those out of the race have no share."""
+
+    posterior: Posterior
+    kind: Kind
+    leader: int
+    n_left: int  #: layouts in the race
+    doubt: float  #: that the leader is worse than the best by more than the margin
+    in_race: Array  #: 1 or 0
+    urgency: Array  #: how open it is that a rival is better; -1 for the leader and for who is out
+    gap: Array  #: (filters, layouts): leader above rival, log
+    variance: Array  #: of *gap*
+
+    def to_repeat(self, per_window: float) -> int:
+        """The best layout, each window taken off its mean by *per_window*: those on top twice, thrice."""
+        means = self.posterior.means() - per_window * np.maximum(self.posterior.n_of - 1, 0)
+        means[self.in_race == 0] = -np.inf
+        return int(np.argmax(means))
+
+    def to_measure(self, length_s: float) -> int:
+        """Of the leader and its most urgent rival the one whose window would tell more."""
+        rival = int(np.argmax(self.urgency))
+        if self.urgency[rival] < 0:
+            return self.leader
+        if self.kind == "strict":
+            fewer = self.posterior.n_of[self.leader] < self.posterior.n_of[rival]
+            return self.leader if fewer else rival
+        posterior, leader = self.posterior, self.leader
+        cov, weight = posterior.covariance, posterior.weight
+        noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
+        gains = []
+        for k, other in ((leader, rival), (rival, leader)):
+            told = (cov[:, k, k] - cov[:, k, other]) ** 2 / (cov[:, k, k] + noise)
+            gains.append(float((weight * told).sum()))
+        return leader if gains[0] > gains[1] else rival
+
+    def ties(self, doubt: float) -> list[int]:
+        """Rivals whose being as good as the leader, or better, is not ruled out; best first.
+
+        *doubt* is for all ordered pairs of layouts together: each has its equal share. A layout of a single
+        launch is not told apart.
+        """
+        share = _likelihood(self.posterior, self.gap, self.variance)
+        level = self._level(doubt)
+        return [k for k in self.seen_rivals() if share[k] > level or self._n_launches(k) < LEAST_LAUNCHES]
+
+    def to_confirm(self) -> list[int]:
+        """Layouts of the race with fewer launches than may rule one out or name one; best first.
+
+        Those without any are not among them: what is said of them is the prior's.
+        """
+        seen = [self.leader, *self.seen_rivals()]
+        return [k for k in seen if self.posterior.n_of[k] < LEAST_LAUNCHES]
+
+    def tied(self, ties: Sequence[int], within: float, confidence: float) -> list[int]:
+        """Those of *ties* that are known to be near the leader, by the rule of `tuner.core.stats.groups`."""
+        far = self.posterior.weight @ _tails(self.posterior, self.gap, self.variance, far_gap(within))
+        gap = self.posterior.weight @ self.gap
+        found = []
+        for k in ties:
+            beside = Beside(self._n_launches(k), False, float(np.exp(-gap[k])), float(far[k]))
+            if group_of(beside, within=within, confidence=confidence) == "best-or-tied":
+                found.append(k)
+        return found
+
+    def of_best(self, doubt: float, within: float, confidence: float) -> dict[int, OfBest]:
+        """The intervals that `ties` and `tied` rest on, of each rival that was measured.
+
+        Of a single launch there is none: what launches of that layout differ by is not known.
+        """
+        level, df, ties = self._level(doubt), self._df, self.ties(doubt)
+        open_ = set(ties) - set(self.tied(ties, within, confidence))
+        reaches = (
+            float(np.sqrt(df * (level ** (-2 / df) - 1))),
+            bound(lambda t: float(_t_tail(np.array(t), df)), 1 - confidence, 0.0),
+        )
+        found = {}
+        for k in self.seen_rivals():
+            gap = float(self.posterior.weight @ self.gap[:, k])
+            n_of = int(self.posterior.n_of[k]), int(self.posterior.n_of[self.leader])
+            ends, least = self._ends(k, level, 1 - confidence) if min(n_of) >= LEAST_LAUNCHES else ((), None)
+            per_launch = float(self.posterior.weight @ self.variance[:, k]) / (1 / n_of[0] + 1 / n_of[1])
+            n_more = launches_to_decide(
+                gap, n_of=n_of, launch_variance=per_launch, reaches=reaches, within=within
+            )
+            found[k] = OfBest(ratio_between(gap, *ends), least, n_more if k in open_ else None)
+        return found
+
+    def _ends(self, k: int, level: float, doubt: float) -> tuple[tuple[float, float], float]:
+        """How far behind a rival is at most and at least, for all pairs; and its least share by itself."""
+        gap, variance, weight = self.gap[:, k], self.variance[:, k], self.posterior.weight
+        middle, df = float(weight @ gap), self._df
+
+        def above(by: float) -> float:
+            return float(weight @ _likely(self.posterior, gap + by, variance))
+
+        def below(by: float) -> float:
+            return float(weight @ _likely(self.posterior, by - gap, variance))
+
+        def alone(by: float) -> float:
+            return float(weight @ _t_tail((by - gap) / np.sqrt(variance), df))
+
+        ends = bound(below, level, middle), -bound(above, level, -middle)
+        return ends, float(np.exp(-bound(alone, doubt, middle)))
+
+    @property
+    def _df(self) -> float:
+        return max(float(self.posterior.df), 1.0)
+
+    def _level(self, doubt: float) -> float:
+        """The share of *doubt* that each ordered pair has: whoever leads by luck, and whoever trails."""
+        return doubt / max(self.n_left * (self.n_left - 1), 1)
+
+    def _n_launches(self, k: int) -> int:
+        """Of a rival, or of the leader where those are fewer."""
+        return int(min(self.posterior.n_of[k], self.posterior.n_of[self.leader]))
+
+    def seen_rivals(self) -> list[int]:
+        """The rivals that have a window, best first."""
+        means = self.posterior.means()
+        seen = (self.in_race > 0) & (self.posterior.n_of > 0)
+        seen[self.leader] = False
+        return sorted((int(k) for k in np.flatnonzero(seen)), key=lambda k: (-means[k], k))
+
+
+def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind) -> Standing | None:
+    """Find the leader; None: no layout in the race was seen.
+
+    strict: the highest mean. calibrated: of the highest means that were seen often enough, the least doubt.
+    """
+    in_race = np.array([not x for x in out], dtype=float)
+    seen = (posterior.n_of > 0) & (in_race > 0)
+    if not seen.any():
+        return None
+    means = np.where(seen, posterior.means(), -np.inf)
+    if kind == "strict":
+        return _against(posterior, margin, int(np.argmax(means)), in_race, kind)
+    order = [int(k) for k in np.argsort(-means, kind="stable")[:N_CANDIDATES] if seen[k]]
+    known = [k for k in order if posterior.n_of[k] >= LEAST_LAUNCHES]
+    found = [_against(posterior, margin, k, in_race, kind) for k in known]
+    if not found:
+        return replace(_against(posterior, margin, order[0], in_race, kind), doubt=1.0)
+    return min(found, key=lambda one: one.doubt)
+
+
+def standing_beside(now: Standing, margin: float, layout: int) -> Standing:
+    """The same moment, with all layouts held against *layout* instead of the leader."""
+    return now if layout == now.leader else _against(now.posterior, margin, layout, now.in_race, now.kind)
+
+
+def standing_ahead(now: Standing, ahead: Posterior, margin: float, without: Collection[int]) -> Standing:
+    """The same leader as *now*, as *ahead* sees it, where windows under way are taken for seen.
+
+    To choose what to measure, not to claim anything. The layouts *without* a window that will tell of them
+    before anything else is to be asked of them are left out.
+    """
+    in_race = now.in_race.copy()
+    in_race[list(without)] = 0.0
+    return _against(ahead, margin, now.leader, in_race, now.kind)
+
+
+def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, kind: Kind) -> Standing:
+    gap, variance = posterior.gaps(leader)
+    df = max(float(posterior.df), 1.0)
+    above = gap + margin
+    likely = _likely(posterior, above, variance)
+    likelihood: Array = posterior.weight @ likely
+    shares = likely if kind == "strict" else _t_tail(above / np.sqrt(variance), df)
+    if not posterior.doubts_by_filter:  # of all filters together
+        shares = (posterior.weight @ shares)[None]
+    shares = shares * in_race
+    shares[:, leader] = 0.0
+    if kind == "strict":
+        doubts = shares.sum(axis=1)
+    else:
+        doubts = -np.expm1(np.log1p(-np.minimum(shares, 1 - 1e-12)).sum(axis=1))
+    doubt = float(posterior.weight @ np.minimum(doubts, 1.0) if posterior.doubts_by_filter else doubts[0])
+    # One window of a layout seen n times is worth 1/n of what its first was
+    urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
+    urgency[leader] = -1.0
+    return Standing(posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+
+
+def _t_tail(t: Array, df: float) -> Array:
+    """P(T > t) of a Student t, by Wallace's normal deviate."""
+    deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
+    return _upper_tail(np.where(t > 0, deviate, -deviate))
+
+
+def _tails(posterior: Posterior, gap: Array, variance: Array, far: float) -> Array:
+    """By each filter, how likely each layout is behind by more than *far*: (filters, layouts)."""
+    return _t_tail((far - gap) / np.sqrt(variance), max(float(posterior.df), 1.0))
+
+
+def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:
+    """Of "not above at all" against the best fit, per layout: Student's t, over all filters."""
+    found: Array = posterior.weight @ _likely(posterior, above, variance)
+    return found
+
+
+def _likely(posterior: Posterior, above: Array, variance: Array) -> Array:
+    """The same by each filter: (filters, layouts)."""
+    df = max(float(posterior.df), 1.0)
+    square = np.where(above > 0, above**2 / variance, 0.0)
+    ratio: Array = np.exp(-df / 2 * np.log1p(square / df))
+    return ratio
+
+
+def spread_out(posterior: Posterior, n: int, random: Random) -> list[int]:
+    """*n* layouts that together tell most of all others, by the prior; ties are broken by *random*."""
+    k = posterior.n_layouts
+    cov = posterior.covariance[:, :k, :k].mean(axis=0)
+    chosen: list[int] = []
+    for _ in range(min(n, k)):
+        left = np.diag(cov) + 1e-6 * np.array([random.random() for _ in range(k)])
+        left[chosen] = -np.inf
+        best = int(np.argmax(left))
+        chosen.append(best)
+        cov = cov - np.outer(cov[best], cov[best]) / (cov[best, best] + 1.0)
+    return chosen
+
+
+def _upper_tail(z: Array) -> Array:
+    """P(Z > z) of a standard normal, to 1.2e-7 of itself.
+
+    Source: erfc by Chebyshev fitting, Press et al., Numerical Recipes, 6.2.
+    """
+    x = np.abs(z) / np.sqrt(2.0)
+    t = 1.0 / (1.0 + 0.5 * x)
+    coefficients = (
+        0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807,
+        -0.18628806, 0.09678418, 0.37409196, 1.00002368, -1.26551223,
+    )  # fmt: skip
+    poly = np.zeros_like(t)
+    for c in coefficients:
+        poly = poly * t + c
+    tail = 0.5 * t * np.exp(-x * x + poly)
+    upper: Array = np.where(z >= 0, tail, 1.0 - tail)
+    return upper

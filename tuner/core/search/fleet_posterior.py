@@ -1,0 +1,317 @@
+"""What windows of several boxes say about layouts: the bank of `search.posterior`, extended by boxes.
+
+The logarithm of what a launch's window gave is
+
+    y = mu[layout] + level[box] + apart[layout, box] + drift[box](t) + e
+
+``e`` and ``drift`` are as on one box; each box drifts by itself. Where nothing is known of layouts beforehand
+nothing is of boxes' levels either, and the first box's level is the 0 of ``mu``. Else levels are a random
+effect about 0, as small or large as the windows say. ``apart``, what a layout has more on one box than on
+others, is a random effect with the standard deviation ``apart * sigma``, which is on the grid beside the
+noises. So ``mu`` is of boxes like these on average.
+
+Once mu is given, boxes tell nothing of each other. So each has a small filter of its own, of its drift, its
+level and its aparts, with mu left open: it says what these were if mu were 0, and by how much less they are
+for each mu. A window then is one equation of mu alone, whose noise is what the box's filter foretells. That
+costs O(filters * (layouts**2 + layouts seen on the box**2)), however many boxes there are.
+
+Source: de Jong, The diffuse Kalman filter (1991), for a filter that leaves effects open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.search.posterior import DIFFUSE, LENGTH_REF_S, Array, Filters, Posterior
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile
+
+#: How much layouts may differ from box to box, in units of sigma, and the odds beforehand of each to 1.
+_APARTS = ((0.0, 40.0), (0.5, 1.0), (1.5, 1.0), (5.0, 1.0))
+#: What boxes' levels are taken to differ by, in units of sigma; each as likely beforehand.
+LEVELS = (1.0, 6.0, 50.0)
+_UNKNOWN = (sqrt(DIFFUSE),)  #: a strict race expects nothing of them
+_DRIFT, _LEVEL, _FIRST = 0, 1, 2  #: states of a box; from the third on, what layouts have apart
+
+
+class FleetPosterior(Posterior):
+    """A bank of filters over one set of layouts, measured on several boxes; see the module.
+
+    `covariance` and `mean` are of layouts alone: (filters, layouts, layouts) and (filters, layouts).
+    """
+
+    #: What layouts have apart is alike for all rivals: it makes many doubtful together, or none.
+    doubts_by_filter = True
+
+    def __init__(self, fresh: Posterior) -> None:
+        """*fresh*: the bank of a single box, which has seen nothing yet; each noise with each spread."""
+        apart, level_sd, log_odds = _between_boxes(_UNKNOWN if fresh._skips_first else LEVELS)
+        each, k = np.repeat(np.arange(len(fresh.share)), len(apart)), fresh.n_layouts
+        super().__init__(
+            fresh.covariance[each][:, :k, :k],
+            fresh.share[each],
+            fresh.ratio[each],
+            fresh.tau_s[each],
+            fresh.log_prior[each] + np.tile(log_odds, len(fresh.share)),
+            skips_first=fresh._skips_first,
+            prior_df=fresh.df,
+        )
+        self.covariance, self.mean = self.covariance[:, :k, :k].copy(), self.mean[:, :k].copy()
+        self._squares = fresh._squares[each]
+        self.apart, self.level_sd = np.tile(apart, len(fresh.share)), np.tile(level_sd, len(fresh.share))
+        self._boxes: dict[str, _Box] = {}
+        #: what is joined by windows so far has the same number: layouts by their index, boxes by name
+        self._joined: dict[int | str, int] = {n: n for n in range(k)}
+        self._windows: list[tuple[int, float, float, float, str]] = []  #: as `observe` has them
+        self._between: tuple[Array, Array, Array] | None = None  #: of the mean over boxes, once worked out
+
+    # ------------------------------------------------------------------ windows
+
+    def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:
+        """Take note of one launch's window on *box*; those of one box in time order."""
+        self._windows = [*self._windows, (layout, log_value, at_s, length_s, box)]
+        if self._centre is None:
+            self._centre = log_value
+        self._at_s, self._between = max(self._at_s, at_s), None
+        own = self._box(box, at_s)
+        own.meet(layout, self.apart)
+        self._boxes[box] = own
+        gain, of_zero, slope, variance = own.foretold(layout, self.n_layouts, self.apart)
+        variance = variance + _noise(self.share, length_s)
+        beyond = log_value - self._centre - of_zero
+        cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
+        spread = variance + (cross * slope).sum(axis=1)
+        surprise = beyond - (slope * self.mean).sum(axis=1)
+        self.mean += cross * (surprise / spread)[:, None]
+        self.covariance -= cross[:, :, None] * (cross / spread[:, None])[:, None, :]
+        own.learn(gain / variance[:, None], gain, beyond, slope)
+        first = self._joins(layout, box) if self._skips_first else not self.n_of.any()
+        self._count(layout, surprise, spread, first=first)
+
+    def imagine(self, layout: int, box: str, length_s: float, at_s: float) -> None:
+        """Take a window that is under way for seen: covariances are as they will be, means stay.
+
+        For one window of each box; to be done to a copy (`thinned`).
+        """
+        cross, spread = self._ahead(layout, box, length_s, at_s)
+        self.covariance -= cross[:, :, None] * (cross / spread[:, None])[:, None, :]
+        self.n_of[layout] += 1
+
+    def told(self, layout: int, box: str, length_s: float, at_s: float, *, between: tuple[int, int]) -> float:
+        """By how much a window of *layout* on *box* would lessen the variance of a gap *between* two layouts.
+
+        In units of sigma2, on average over the filters.
+        """
+        cross, spread = self._ahead(layout, box, length_s, at_s)
+        one, other = between
+        return float(self.weight @ ((cross[:, one] - cross[:, other]) ** 2 / spread))
+
+    def _ahead(self, layout: int, box: str, length_s: float, at_s: float) -> tuple[Array, Array]:
+        """Covariance of a window with all layouts, and its variance."""
+        _, _, slope, variance = self._box(box, at_s).foretold(layout, self.n_layouts, self.apart)
+        cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
+        return cross, variance + _noise(self.share, length_s) + (cross * slope).sum(axis=1)
+
+    def _box(self, name: str, at_s: float) -> _Box:
+        """The box as it will be at *at_s*, seen by nobody else."""
+        own = self._boxes.get(name)
+        if own is None:
+            return _Box(self.ratio, self._level_before(), at_s)
+        return own.later(at_s, self.ratio, self.tau_s)
+
+    def _level_before(self) -> Array:
+        """The variance of a new box's level."""
+        is_fixed = self._skips_first and not self._boxes
+        return np.zeros(len(self.level_sd)) if is_fixed else self.level_sd**2
+
+    def _joins(self, layout: int, box: str) -> bool:
+        """Whether a window joins what nothing joined: it tells of a level alone, not of the noise."""
+        one, other = self._joined[layout], self._joined.get(box, len(self._joined))
+        if one != other:
+            joined = {key: other if n == one else n for key, n in self._joined.items()}
+            self._joined = {**joined, box: other}
+        return one != other
+
+    def _add(self, filters: Filters) -> None:
+        """What a guide says of layouts is for boxes on which they have nothing apart."""
+        k, theirs = self.n_layouts, self._boxes_of(filters)
+        super()._add(replace(filters, covariance=filters.covariance[:, :k, :k], mean=filters.mean[:, :k]))
+        self.apart = np.concatenate([self.apart, np.zeros(len(filters.share))])
+        self.level_sd = np.concatenate([self.level_sd, filters.level_sd])
+        self._boxes = {name: box.beside(theirs[name]) for name, box in self._boxes.items()}
+        self._between = None
+
+    def _boxes_of(self, filters: Filters) -> dict[str, _Box]:
+        """Each box as *filters* see it after all windows."""
+        boxes: dict[str, _Box] = {}
+        apart = np.zeros(len(filters.share))
+        for layout, log_value, at_s, length_s, name in self._windows:
+            own = boxes.get(name)
+            if own is None:
+                own = _Box(filters.ratio, filters.level_sd**2, at_s)
+            own = own.later(at_s, filters.ratio, filters.tau_s)
+            own.meet(layout, apart)
+            gain, of_zero, slope, variance = own.foretold(layout, self.n_layouts, apart)
+            variance = variance + _noise(filters.share, length_s)
+            own.learn(gain / variance[:, None], gain, log_value - self.centre - of_zero, slope)
+            boxes[name] = own
+        return boxes
+
+    def _keep(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> None:
+        super()._keep(rows)
+        self.apart, self.level_sd, self._between = self.apart[rows], self.level_sd[rows], None
+        self._boxes = {name: box.only(rows) for name, box in self._boxes.items()}
+
+    def of_one_box(self) -> Posterior:
+        """What is known of layouts, for windows to come of one box that is as these are on average."""
+        other = Posterior(
+            self.covariance, self.share, self.ratio, self.tau_s, self.log_prior, skips_first=self._skips_first
+        )
+        other.mean[:, : self.n_layouts] = self.mean
+        other._log_det, other._squares = self._log_det.copy(), self._squares.copy()
+        other.df, other.n_replicates = self.df, self.n_replicates
+        other.n_of = self.n_of.copy()
+        other._at_s, other._centre = self._at_s, self._centre
+        other._weigh()
+        return other
+
+    # ------------------------------------------------------------------ what boxes do
+
+    def level(self, layout: int) -> tuple[float, float]:
+        """As on one box, of boxes like these on average."""
+        of_zero, slope, variance = self._mean_of_boxes()
+        slope = slope.copy()
+        slope[:, layout] += 1
+        mean, sd = self._of_boxes(of_zero, slope, variance)
+        return self.centre + mean, sd
+
+    def box_levels(self, confidence: float) -> dict[str, Estimate]:
+        """How much each box gives, as a ratio to boxes on average; each interval holds by itself."""
+        reach = student_t_quantile((1 + confidence) / 2, max(self.df, 1.0))
+        mean_of_zero, mean_slope, mean_variance = self._mean_of_boxes()
+        n, found = len(self._boxes), {}
+        for name, box in self._boxes.items():
+            of_zero, slope, variance = box.level(self.n_layouts)
+            variance = mean_variance + (1 - 2 / n) * variance
+            log_ratio, sd = self._of_boxes(of_zero - mean_of_zero, slope - mean_slope, variance)
+            found[name] = _ratio(log_ratio, reach * sd if self.df >= 1 else None)
+        return found
+
+    def left_by_boxes(self, leader: int, rival: int, n_boxes: int) -> float:
+        """The share of the variance of a gap that is left however often *n_boxes* boxes measure both."""
+        cov = self.covariance
+        variance = cov[:, leader, leader] + cov[:, rival, rival] - 2 * cov[:, leader, rival]
+        left = 2 * self.apart**2 / n_boxes / np.maximum(variance, 1e-12)
+        return float(self.weight @ np.minimum(left, 1.0))
+
+    def _mean_of_boxes(self) -> tuple[Array, Array, Array]:
+        """The mean of the boxes' levels: if mu were 0, how it goes with mu, and its variance beside mu's."""
+        if self._between is None:
+            n, of_each = len(self._boxes), [box.level(self.n_layouts) for box in self._boxes.values()]
+            of_zero, slope, variance = (np.sum(column, axis=0) for column in zip(*of_each, strict=True))
+            self._between = of_zero / n, slope / n, variance / n**2
+        return self._between
+
+    def _of_boxes(self, of_zero: Array, slope: Array, variance: Array) -> tuple[float, float]:
+        within = variance + np.einsum("gi,gij,gj->g", slope, self.covariance, slope)
+        return self._mixed(of_zero + (slope * self.mean).sum(axis=1), np.maximum(within, 0.0) * self.sigma2)
+
+
+class _Box:
+    """The filter of one box, mu left open; arrays are over filters first."""
+
+    def __init__(self, ratio: Array, level: Array, at_s: float) -> None:
+        """*level*: the variance of its level beforehand."""
+        self.seen: list[int] = []  #: layouts, in the order of their states
+        self.covariance = np.zeros((len(ratio), _FIRST, _FIRST))
+        self.covariance[:, _DRIFT, _DRIFT] = ratio**2
+        self.covariance[:, _LEVEL, _LEVEL] = level
+        #: (filters, states, 1 + seen): if mu were 0; and by how much less for each mu of a layout seen
+        self.mean = np.zeros((len(ratio), _FIRST, 1))
+        self.at_s = at_s
+
+    def only(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> _Box:
+        """The same, of some filters."""
+        other = copy(self)
+        other.covariance, other.mean = self.covariance[rows], self.mean[rows]
+        return other
+
+    def beside(self, other: _Box) -> _Box:
+        """The same, with the filters of *other* behind its own."""
+        both = copy(self)
+        both.covariance = np.concatenate([self.covariance, other.covariance])
+        both.mean = np.concatenate([self.mean, other.mean])
+        return both
+
+    def later(self, at_s: float, ratio: Array, tau_s: Array) -> _Box:
+        """The same, as it will be then."""
+        other = copy(self)
+        other.seen, other.at_s = list(self.seen), max(self.at_s, at_s)
+        keeps = np.exp(-(other.at_s - self.at_s) / tau_s)
+        other.covariance, other.mean = self.covariance.copy(), self.mean.copy()
+        other.mean[:, _DRIFT] *= keeps[:, None]
+        other.covariance[:, _DRIFT, :] *= keeps[:, None]
+        other.covariance[:, :, _DRIFT] *= keeps[:, None]
+        other.covariance[:, _DRIFT, _DRIFT] += (1 - keeps**2) * ratio**2
+        return other
+
+    def meet(self, layout: int, apart: Array) -> None:
+        """Have a state for what *layout* has apart here."""
+        if layout in self.seen:
+            return
+        self.seen.append(layout)
+        self.covariance = np.pad(self.covariance, ((0, 0), (0, 1), (0, 1)))
+        self.covariance[:, -1, -1] = apart**2
+        self.mean = np.pad(self.mean, ((0, 0), (0, 1), (0, 1)))
+
+    def foretold(self, layout: int, n_layouts: int, apart: Array) -> tuple[Array, Array, Array, Array]:
+        """Of a window of *layout* now, without its own noise.
+
+        Its covariance with the states; its mean if mu were 0; how it goes with each mu; its variance.
+        """
+        states, is_new = [_DRIFT, _LEVEL], layout not in self.seen
+        if not is_new:
+            states.append(_FIRST + self.seen.index(layout))
+        gain = self.covariance[:, :, states].sum(axis=2)
+        variance = gain[:, states].sum(axis=1) + (apart**2 if is_new else 0.0)
+        told = self.mean[:, states].sum(axis=1)
+        slope = np.zeros((len(gain), n_layouts))
+        slope[:, self.seen] = -told[:, 1:]
+        slope[:, layout] += 1
+        return gain, told[:, 0], slope, variance
+
+    def learn(self, weight: Array, gain: Array, beyond: Array, slope: Array) -> None:
+        """Take note of a window that was *beyond* what was foretold of it if mu were 0."""
+        self.covariance -= weight[:, :, None] * gain[:, None, :]
+        news = np.column_stack([beyond, slope[:, self.seen]])
+        self.mean += weight[:, :, None] * news[:, None, :]
+
+    def level(self, n_layouts: int) -> tuple[Array, Array, Array]:
+        """Its level if mu were 0, how that goes with each mu, and its variance if mu is given."""
+        slope = np.zeros((len(self.mean), n_layouts))
+        slope[:, self.seen] = -self.mean[:, _LEVEL, 1:]
+        return self.mean[:, _LEVEL, 0], slope, self.covariance[:, _LEVEL, _LEVEL]
+
+
+def _between_boxes(levels: Sequence[float]) -> tuple[Array, Array, Array]:
+    """What boxes may differ by: what layouts have apart, levels (both in units of sigma), log of the odds."""
+    grid = [(apart, level, log(odds / len(levels))) for apart, odds in _APARTS for level in levels]
+    apart, level_sd, log_odds = (np.array(column) for column in zip(*grid, strict=True))
+    return apart, level_sd, log_odds
+
+
+def _noise(share: Array, length_s: float) -> Array:
+    noise: Array = 1 - share + share * (LENGTH_REF_S / length_s)
+    return noise
+
+
+def _ratio(log_ratio: float, reach: float | None) -> Estimate:
+    if reach is None:
+        return Estimate(exp(log_ratio))
+    return Estimate(exp(log_ratio), exp(log_ratio - reach), exp(log_ratio + reach))

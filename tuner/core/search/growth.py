@@ -1,0 +1,310 @@
+"""How a grid grows: a walk from its largest layout to where twice as many give no more.
+
+A grid is laid for the cores. A service that waits can use many more threads than that, so scouts look at the
+edge before the first block: one short window of the layout with the most threads in all, then of twice the
+threads, and so on while that gives more. Then twice the processes, and threads again if that gave more. The
+grid is laid again around what was reached: half, once and twice as many threads in all.
+
+The walk goes on as long as the last layout's bottleneck is neither the cores nor the GIL nor memory, and as
+the next one fits. What it rests on:
+
+- A gain is measured: `NO_GAIN_RATIO` or more of what half as many gave. One below `SURE_GAIN` may be luck, so
+  both are looked at once more, and the second looks alone have to show it, too. The bottleneck only ends the
+  walk. Where it is not known (no CPU clocks, requests at a rate), the gain alone decides: a wrong guess costs
+  a few launches, a grid that is too small costs the answer.
+- Scouts choose which layouts there are, and nothing else. No window of theirs is shown to a strategy or
+  counted in a ranking: given what they saw, the layouts are fixed before the first block, and each claim over
+  them holds as if somebody had typed them (sample splitting; Cox, A note on data-splitting, 1975). So every
+  block is whole, and limits for all pairs are for the final number of layouts. docs/method/growth.md has the
+  argument and its check by simulation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tuner.core.defaults import NO_GAIN_RATIO
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.pooled import pooled_variants, shape_of
+from tuner.core.domain.service import connections_of
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.study import grid_grows
+from tuner.core.text.figures import named
+from tuner.core.text.sizes import render_size
+from tuner.core.text.stored_config import stored_config
+
+if TYPE_CHECKING:
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.model.diagnosis.diagnose import What
+
+LOOKS = "first_look"  #: in the provenance, "yes": the study begins with a first look
+GROWS = "grid_grows"  #: in the provenance, "yes": the layouts are those of a grid, and scouts look first
+GREW = "grid_grew"  #: likewise, once scouts have looked: `Growth` as JSON
+SURE_GAIN = 1.25  #: one window of each that scatter by 5 % show so much by luck once in 1000 times
+MOST_THREADS = 4096  #: in all processes together; who needs more wants an event loop, not a larger grid
+#: the bottlenecks that more threads may help; any other one (cores, GIL, memory) they cannot
+MAY_HELP: tuple[What, ...] = ("waiting", "backend")
+
+#: what ended a walk: something is full, twice as many gave no more, more is refused, a scout gave nothing
+Ended = Literal["full", "no-gain", "refused", "unseen"]
+#: why a layout cannot be measured, as part of a sentence; None: it can
+Refuses = Callable[[Layout], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Scout:
+    """What one window of a layout showed; it chooses layouts and counts for nothing else."""
+
+    layout: Layout
+    per_s: float | None  #: items per second; None: no window of it is valid
+    what: tuple[What, ...] = ()  #: its bottleneck, the most first; empty: not known
+    memory_bytes: float | None = None
+    passes: str | None = None  #: a limit of the user's that it passed, as part of a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How far the walk of one variant came."""
+
+    began: Layout
+    reached: Layout
+    ended: Ended | None = None  #: None: it goes on
+    why: str = ""  #: what refused more; empty: nothing did
+    next: Layout | None = None  #: what to look at next; None: the walk has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What scouts made of a grid."""
+
+    n_asked: int  #: layouts of the study before it grew
+    ways: tuple[Way, ...] = ()
+
+    def way_of(self, variant: str) -> Way | None:
+        """The walk of one variant; None: there was none."""
+        return next((way for way in self.ways if way.began.variant == variant), None)
+
+
+def walk(
+    layouts: Sequence[Layout],
+    scouts: Sequence[Scout],
+    refuses: Refuses,
+    *,
+    most_bytes: float | None = None,
+    one_process: Collection[str] = (),
+) -> tuple[Way, ...]:
+    """Where *scouts* have come from the edge of *layouts*, a way for each variant, up to one that goes on.
+
+    The same arguments give the same ways: a study that was cut off walks on where it stopped.
+
+    Args:
+        layouts: of the grid.
+        scouts: what was seen up to now, each layout once or twice.
+        refuses: asked of a layout before it is scouted.
+        most_bytes: memory that a layout may use; None: any.
+        one_process: the variants that have one process only.
+    """
+    seen: dict[Layout, list[Scout]] = {}
+    for one in scouts:
+        seen.setdefault(one.layout, []).append(one)
+    ways: list[Way] = []
+    for variant in dict.fromkeys(layout.variant for layout in layouts):
+        corner = corner_of([layout for layout in layouts if layout.variant == variant])
+        may_fork = variant not in one_process
+        ways.append(_way(corner, seen, _with_memory(refuses, seen, most_bytes), may_fork=may_fork))
+        if ways[-1].next is not None:
+            break
+    return tuple(ways)
+
+
+def corner_of(layouts: Sequence[Layout]) -> Layout:
+    """The layout at the edge: with the most threads in all, and of these with the most processes."""
+    return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
+
+
+def doubled(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
+    """Twice the threads, then twice the processes, unless it has one only (not *may_fork*)."""
+    processes, threads = layout.processes, layout.threads
+    more = [Layout(2 * processes, threads, layout.variant, layout.has_threads)] if may_fork else []
+    if layout.has_threads:
+        more.insert(0, Layout(processes, 2 * threads, layout.variant))
+    return more
+
+
+def added(layouts: Sequence[Layout], ways: Sequence[Way], refuses: Refuses) -> tuple[Layout, ...]:
+    """The layouts by which a grid grows: half, once and twice the threads in all that each way reached.
+
+    In as many processes as the grid has for the most threads that it was laid for, and as were reached. Those
+    that would not fit are left out. Nothing where no way led anywhere.
+    """
+    found: list[Layout] = []
+    for way in ways:
+        if way.reached == way.began:
+            continue
+        own = [layout for layout in layouts if layout.variant == way.began.variant]
+        total = way.reached.total_threads
+        counts = {layout.processes for layout in own if layout.total_threads == way.began.total_threads}
+        if way.reached.processes > way.began.processes:
+            counts |= {way.reached.processes, 2 * way.reached.processes}
+        for of_all in (total // 2, total, 2 * total):
+            sizes = sorted(counts) if way.began.has_threads else [of_all]
+            found += [
+                layout
+                for count in sizes
+                if of_all % count == 0
+                for layout in [Layout(count, of_all // count, way.began.variant, way.began.has_threads)]
+                if layout not in own and (layout == way.reached or refuses(layout) is None)
+            ]
+    return tuple(dict.fromkeys(found))
+
+
+def growth_of(study: StudyRecord) -> Growth | None:
+    """How the grid of *study* grew; None: scouts have not looked, or never will."""
+    if (kept := study.provenance.get(GREW)) is None:
+        return None
+    told = json.loads(kept)
+    ways = [
+        Way(parse_layout(one["from"]), parse_layout(one["to"]), one["ended"], one["why"])
+        for one in told["ways"]
+    ]
+    return Growth(told["asked"], tuple(ways))
+
+
+def kept_growth(growth: Growth) -> str:
+    """*growth* as a study keeps it."""
+    ways = [
+        {"from": str(way.began), "to": str(way.reached), "ended": way.ended, "why": way.why}
+        for way in growth.ways
+    ]
+    return json.dumps({"asked": growth.n_asked, "ways": ways}, sort_keys=True)
+
+
+def growth_warning(growth: Growth, more: Sequence[Layout]) -> Message:
+    """Return the warning that the grid grew by the layouts *more*."""
+    ways = [way for way in growth.ways if way.reached != way.began]
+    came = named([f"{way.reached}" for way in ways])
+    began = named([f"{way.began}" for way in ways])
+    return grid_grows(began, came, growth.n_asked, growth.n_asked + len(more))
+
+
+def layouts_asked_of(study: StudyRecord) -> tuple[Layout, ...]:
+    """The layouts of *study* before its grid grew."""
+    growth = growth_of(study)
+    return study.layouts if growth is None else study.layouts[: growth.n_asked]
+
+
+def opens_too_many(config: str, layout: Layout) -> str | None:
+    """Why *layout* may not be measured for its connections, as part of a sentence; None: it may.
+
+    *config* is the study's, as JSON.
+    """
+    settings = stored_config(config)
+    most = settings.get("study", {}).get("max_connections")
+    if most is None:
+        return None
+    per_process = settings.get("service", {}).get("connections", "threads")
+    opened = connections_of(shape_of(layout, pooled_variants(config)), per_process)
+    if opened <= most:
+        return None
+    return f"{layout} opens {opened} connections, and {most} is the most (--max-connections)"
+
+
+def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuses, *, may_fork: bool) -> Way:
+    at = corner
+    while True:
+        here = seen.get(at)
+        if here is None:  # only the corner: others are reached by what they gave
+            whys = [refuses(layout) for layout in doubled(at, may_fork=may_fork)]
+            if all(why is not None for why in whys):  # nothing could come of looking
+                return Way(corner, at, "refused", whys[0] or "")
+            return Way(corner, at, next=at)
+        if here[0].per_s is None:
+            return Way(corner, at, "unseen")
+        if passed := _passed(here):
+            return Way(corner, at, "refused", passed)
+        if any(what not in MAY_HELP for one in here for what in one.what):
+            return Way(corner, at, "full")
+        refused, is_unseen = "", False
+        for more in doubled(at, may_fork=may_fork):
+            there = seen.get(more)
+            if there is None:
+                if (why := refuses(more)) is None:
+                    return Way(corner, at, next=more)
+                refused = refused or why
+                continue
+            gains = _gains(here, there)
+            if gains is True:
+                at = more
+                break
+            if isinstance(gains, Layout):
+                return Way(corner, at, next=gains)
+            refused = refused or _passed(there)
+            is_unseen |= any(one.per_s is None for one in there)
+        else:
+            ended: Ended = "refused" if refused else "unseen" if is_unseen else "no-gain"
+            return Way(corner, at, ended, refused)
+
+
+def _gains(fewer: Sequence[Scout], more: Sequence[Scout]) -> bool | Layout:
+    """Whether twice as many give more; a layout: that has to be looked at once more to say."""
+    if _passed(more) or (first := _ratio(fewer[0], more[0])) < NO_GAIN_RATIO:
+        return False
+    if first >= SURE_GAIN:
+        return True
+    for looked_at in (more, fewer):
+        if len(looked_at) < 2:
+            return looked_at[0].layout
+    return _ratio(fewer[1], more[1]) >= NO_GAIN_RATIO
+
+
+def _ratio(fewer: Scout, more: Scout) -> float:
+    """What *more* gave over what *fewer* gave; 0 where one of them gave no valid window."""
+    return (more.per_s or 0.0) / fewer.per_s if fewer.per_s else 0.0
+
+
+def _passed(looks: Sequence[Scout]) -> str:
+    """A limit of the user's that one of *looks* passed, as part of a sentence; empty: none did."""
+    return next((one.passes for one in looks if one.passes is not None), "")
+
+
+def _with_memory(
+    refuses: Refuses, seen: Mapping[Layout, Sequence[Scout]], most_bytes: float | None
+) -> Refuses:
+    """*refuses*, and what is foreseen to need too much memory."""
+
+    def refuses_also(layout: Layout) -> str | None:
+        if (why := refuses(layout)) is not None:
+            return why
+        needs = None if most_bytes is None else foreseen_bytes(layout, seen)
+        if needs is None or most_bytes is None or needs <= most_bytes:
+            return None
+        used, most = render_size(needs), render_size(most_bytes)
+        return f"{layout} would use about {used} of memory, and {most} may be used"
+
+    return refuses_also
+
+
+def foreseen_bytes(layout: Layout, seen: Mapping[Layout, Sequence[Scout]]) -> float | None:
+    """The memory that *layout* will use, from what scouts saw; None: nobody can say.
+
+    Twice the processes use twice as much. Each further thread uses as much as the last ones did; while only
+    one number of threads was seen, nothing is known of a thread, and the layout is held to use what half of
+    its threads did.
+    """
+    has_threads = layout.has_threads and layout.threads % 2 == 0
+    half = Layout(layout.processes, layout.threads // 2, layout.variant) if has_threads else None
+    if half is not None and half in seen:
+        used = seen[half][0].memory_bytes
+        quarter = Layout(half.processes, half.threads // 2, half.variant) if half.threads % 2 == 0 else None
+        before = None if quarter is None or quarter not in seen else seen[quarter][0].memory_bytes
+        if used is None or before is None:
+            return used
+        return used + 2 * max(0.0, used - before)
+    if layout.processes % 2:
+        return None
+    fewer = Layout(layout.processes // 2, layout.threads, layout.variant, layout.has_threads)
+    used = seen[fewer][0].memory_bytes if fewer in seen else None
+    return None if used is None else 2 * used

@@ -1,0 +1,293 @@
+"""The network as the guide of a race: which surfaces it could give, weighed by the windows seen.
+
+An *ensemble* of parameter sets of the network stands for all that a service may be like; each set has its
+surface over the race's layouts. Surface and windows differ by a smooth misfit, by a deviation of each layout
+of its own, by the drift and by the noise. These are alike for all sets, so how likely each set is after the
+windows, and the mean and covariance of what all of them say together, come in closed form. That makes filters
+for the race's bank (`search.posterior`) beside those that know of no model: each weighs as much as it
+foretold the windows well, and none claims to know a layout better than its misfit and deviation allow.
+
+Source: Kennedy & O'Hagan, Bayesian calibration of computer models (2001), for a model with a misfit; Owen &
+Zhou, Safe and effective importance sampling (2000), for sets from two distributions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import log
+from statistics import median
+
+import numpy as np
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Guidance
+from tuner.core.model.demand import Array
+from tuner.core.model.ensemble import EXPECTED, Normal, Surfaces
+from tuner.core.search.posterior import (
+    LENGTH_REF_S,
+    LEVEL,
+    USUAL_DF,
+    USUAL_SIGMA,
+    Filters,
+    Posterior,
+    alike,
+    noises,
+)
+
+N_SETS = 2048  #: of the ensemble that stands for all services
+N_NEAR = 256  #: sets more, where the windows so far say that the service is
+FIRST_FIT = 6  #: windows before the ensemble is first weighed ...
+NEXT_FIT = 1.3  #: ... and again when there are so many times more
+LAST_FIT = 120  #: windows; by then they say all there is to say, and the filters go on by themselves
+FILTER_KEPT = 1e-4  #: a filter that is so much less likely than the best is dropped
+#: The guide is switched off when those who know of no model foretold layouts without a window better: so much
+#: better while there are few such layouts, and at all from N_TRIED on.
+WORST_ODDS = 5.0
+N_TRIED = 6
+LEAST_LAYOUTS = FIRST_FIT + N_TRIED  #: with fewer it could not be tried
+MOST_LAYOUTS, MOST_THREADS = 250, 1000  #: of a race, and of a layout: solving the network for more takes long
+
+_HEIGHTS = (0.5, 3.0)  #: of the smooth misfit, in units of sigma
+_REACH = 2.0  #: distance in log P and log T over which it changes
+_OWN = (1.0, 2.0, 4.0, 8.0)  #: of a layout's own deviation, in units of sigma
+_WIDER = 2.0  #: sets near the windows are drawn from so many times the covariance that is left
+_LEFT_SD = 0.15  #: and at least from this
+_SET_KEPT = 1e-6  #: a set that is so much less likely than the best is dropped
+_WEIGHT_KEPT = 2e-5  #: sets that weigh less change nothing
+
+
+def may_guide(goal: Goal) -> bool:
+    """Whether the network has anything to say of *goal*'s layouts."""
+    shapes = {(one.processes, one.threads) for one in goal.layouts}
+    return (
+        goal.guided
+        and goal.kind == "calibrated"
+        and goal.cores is not None
+        and len(shapes) == len(goal.layouts)  # variants of a layout are all one to it
+        and LEAST_LAYOUTS <= len(shapes) <= MOST_LAYOUTS
+        and max(one.total_threads for one in goal.layouts) <= MOST_THREADS
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of noise and misfit: a filter."""
+
+    share: float
+    ratio: float
+    tau_s: float
+    kernel: int  #: which misfit
+    log_prior: float
+    level_sd: float = 0.0  #: what boxes' levels differ by, in units of sigma; 0: there is one box
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """The sets after the windows, as one kind of filter sees them."""
+
+    kind: _Kind
+    covariance: Array  #: of the windows, beside the model's surface
+    weight: Array  #: of each set; 1 together
+    squares: float  #: as in Filters
+    log_det: float
+    evidence: float
+
+
+class Guide:
+    """An ensemble and the windows it has seen; deterministic."""
+
+    def __init__(
+        self,
+        layouts: Sequence[Layout],
+        cores: float,
+        *,
+        lengths_vary: bool,
+        level_sds: Sequence[float] = (0.0,),
+        n_sets: int = N_SETS,
+        n_near: int = N_NEAR,
+        last_fit: int = LAST_FIT,
+        filter_kept: float = FILTER_KEPT,
+    ) -> None:
+        self._surfaces_of = _surfaces(tuple(layouts), cores)
+        self._everywhere = _everywhere(tuple(layouts), cores, n_sets)
+        self._n_sets, self._n_near = n_sets, n_near
+        self._last_fit, self._filter_kept = last_fit, filter_kept
+        self._live = np.arange(n_sets)  #: sets of these that are not yet ruled out
+        self._near: Normal | None = None
+        k = len(layouts)
+        choices = list(product(_HEIGHTS, _OWN))
+        smooth = alike(layouts, _REACH)
+        self._kernels = np.array([LEVEL + h**2 * smooth + own**2 * np.eye(k) for h, own in choices])
+        self._kinds = [
+            _Kind(share, ratio, tau_s, kernel, weight - log(len(choices) * len(level_sds)), level_sd)
+            for share, ratio, tau_s, weight in zip(*noises(lengths_vary), strict=True)
+            for kernel in range(len(choices))
+            for level_sd in level_sds
+        ]
+        self._windows: list[tuple[int, float, float, float, str]] = []
+        self._next_fit = FIRST_FIT
+        self._is_off = False
+        self._score = 0.0  #: log of how much better than the filters without a model it foretold
+        self._errors: list[float] = []
+        self._errors_without: list[float] = []
+
+    @property
+    def guidance(self) -> Guidance:
+        """How well it did."""
+        if not self._errors:
+            return Guidance(not self._is_off, 0)
+        return Guidance(
+            not self._is_off, len(self._errors), median(self._errors), median(self._errors_without)
+        )
+
+    def observe(
+        self, bank: Posterior, layout: int, log_value: float, at_s: float, length_s: float, box: str = ""
+    ) -> None:
+        """Take note of a launch's window, have *bank* do so, and give it new filters when it is time."""
+        if self._is_off:
+            bank.observe(layout, log_value, at_s, length_s, box)
+            return
+        n = len(self._windows)
+        held_out = n >= FIRST_FIT and not bank.n_of[layout]
+        before = self._ahead(bank) if held_out else 0.0
+        bank.observe(layout, log_value, at_s, length_s, box)
+        self._windows.append((layout, log_value, at_s, length_s, box))
+        if held_out:
+            told, told_without = (bank.last_surprise(guided=one) for one in (True, False))
+            self._errors.append(abs(told))
+            self._errors_without.append(abs(told_without))
+            self._score += self._ahead(bank) - before
+            if self._score < (0.0 if len(self._errors) >= N_TRIED else -log(WORST_ODDS)):
+                self._is_off = True
+                bank.take(None)
+                return
+        if self._next_fit <= n + 1 <= self._last_fit:
+            self._next_fit = round(NEXT_FIT * (n + 1) + 0.5)
+            bank.take(self.filters())
+
+    @staticmethod
+    def _ahead(bank: Posterior) -> float:
+        return bank.log_evidence(guided=True) - bank.log_evidence(guided=False)
+
+    # ------------------------------------------------------------------ the ensemble after the windows
+
+    def filters(self) -> Filters:
+        """What the ensemble says after one window or more: a filter for each likely kind of noise and misfit.
+
+        Conventions (units, what the first window counts for) are those of Posterior.
+        """
+        sets, surfaces, log_prior = self._ensemble()
+        layout, y, at_s, length_s, box = (np.array(column) for column in zip(*self._windows, strict=True))
+        apart_s = np.where(box[:, None] == box, np.abs(at_s[:, None] - at_s), np.inf)
+        # Levels are not known: the surface of each set passes through the first window
+        relative = (surfaces - surfaces[:, layout[0], None]).T
+        off = (y - y[0])[:, None] - relative[layout]
+        weighed = [self._weighed(kind, log_prior, off, layout, apart_s, length_s) for kind in self._kinds]
+        best = max(one.evidence for one in weighed)
+        weighed = [one for one in weighed if one.evidence > best + log(self._filter_kept)]
+        found = [self._filter(one, relative, off, layout, at_s) for one in weighed]
+        self._narrow(weighed, sets)
+        return Filters(
+            covariance=np.array([covariance for covariance, _ in found]),
+            mean=np.array([mean for _, mean in found]),
+            share=np.array([one.kind.share for one in weighed]),
+            ratio=np.array([one.kind.ratio for one in weighed]),
+            tau_s=np.array([one.kind.tau_s for one in weighed]),
+            log_prior=np.array([one.kind.log_prior for one in weighed]),
+            level_sd=np.array([one.kind.level_sd for one in weighed]),
+            log_det=np.array([one.log_det for one in weighed]),
+            squares=np.array([one.squares for one in weighed]),
+        )
+
+    @property
+    def _df(self) -> float:
+        return USUAL_DF + len(self._windows) - 1
+
+    def _ensemble(self) -> tuple[Array, Array, Array]:
+        """Parameters, surfaces and logarithm of the prior weight of each set."""
+        sets, surfaces = self._everywhere
+        sets, surfaces = sets[self._live], surfaces[self._live]
+        if self._near is None:
+            return sets, surfaces, np.full(len(sets), -log(self._n_sets))
+        near = self._near.spread(self._n_near)
+        sets = np.concatenate([sets, near])
+        surfaces = np.concatenate([surfaces, self._surfaces_of.of(near)])
+        prior, of_near = EXPECTED.log_density(sets), self._near.log_density(sets)
+        return sets, surfaces, prior - np.logaddexp(log(self._n_sets) + prior, log(self._n_near) + of_near)
+
+    def _weighed(
+        self, kind: _Kind, log_prior: Array, off: Array, layout: Array, apart_s: Array, length_s: Array
+    ) -> _Weighed:
+        """*off*: of each set, how far each window is above its surface, (windows, sets).
+
+        *apart_s*: the time between each two windows; without end between two boxes.
+        """
+        covariance = self._kernels[kind.kernel][np.ix_(layout, layout)]
+        covariance = covariance + kind.ratio**2 * np.exp(-apart_s / kind.tau_s)
+        if kind.level_sd:
+            covariance += kind.level_sd**2 * np.isfinite(apart_s)
+        covariance += np.diag(1 - kind.share + kind.share * LENGTH_REF_S / length_s)
+        root = np.linalg.cholesky(covariance)
+        surprises = np.linalg.inv(root)[1:] @ off
+        squares = USUAL_DF * USUAL_SIGMA**2 + np.einsum("ns,ns->s", surprises, surprises)
+        logs = log_prior - self._df / 2 * np.log(squares)
+        best = logs.max()
+        weight = np.exp(logs - best)
+        of_all = float(best + np.log(weight.sum()))
+        weight /= weight.sum()
+        mean_squares = float(weight @ squares)
+        log_det = 2 * float(np.log(np.diag(root)[1:]).sum())
+        evidence = kind.log_prior - log_det / 2 + of_all
+        # such that one filter with the mean scale has the evidence of all sets
+        log_det -= 2 * of_all + self._df * log(mean_squares)
+        return _Weighed(kind, covariance, weight, mean_squares, log_det, evidence)
+
+    def _filter(
+        self, weighed: _Weighed, relative: Array, off: Array, layout: Array, at_s: Array
+    ) -> tuple[Array, Array]:
+        """Covariance and mean of layouts and drift: what each set says, and what sets differ by."""
+        kind, k = weighed.kind, len(relative)
+        prior = np.zeros((k + 1, k + 1))
+        prior[:k, :k] = self._kernels[kind.kernel]
+        prior[k, k] = kind.ratio**2
+        across = np.vstack([prior[:k, layout], kind.ratio**2 * np.exp(-(at_s.max() - at_s) / kind.tau_s)])
+        gain = np.linalg.solve(weighed.covariance, across.T).T
+        kept = weighed.weight > _WEIGHT_KEPT
+        told = gain @ off[:, kept]
+        told[:k] += relative[:, kept]
+        mean, spread = _moments(told, weighed.weight[kept] / weighed.weight[kept].sum())
+        return prior - gain @ across.T + spread * (self._df / weighed.squares), mean
+
+    def _narrow(self, weighed: Sequence[_Weighed], sets: Array) -> None:
+        """Note where the service seems to be; drop what is ruled out."""
+        best = max(one.evidence for one in weighed)
+        each = np.array([np.exp(one.evidence - best) * one.weight for one in weighed])
+        of_set = each.sum(axis=0) / each.sum()
+        mean, left = _moments(sets.T, of_set)
+        self._near = Normal(mean, _WIDER * (left + _LEFT_SD**2 * np.eye(len(mean))))
+        most = each.max(axis=0)
+        self._live = self._live[most[: len(self._live)] > _SET_KEPT * most.max()]
+        if self._df >= 8:
+            self._kinds = [one.kind for one in weighed]
+
+
+def _moments(columns: Array, weight: Array) -> tuple[Array, Array]:
+    """Mean and covariance of *columns*, which weigh 1 together."""
+    mean = columns @ weight
+    off = (columns - mean[:, None]) * np.sqrt(weight)
+    return mean, off @ off.T
+
+
+@lru_cache(maxsize=8)
+def _surfaces(layouts: tuple[Layout, ...], cores: float) -> Surfaces:
+    return Surfaces(layouts, cores)
+
+
+@lru_cache(maxsize=8)
+def _everywhere(layouts: tuple[Layout, ...], cores: float, n: int) -> tuple[Array, Array]:
+    """The sets that stand for all services, and their surfaces."""
+    sets = EXPECTED.spread(n)
+    return sets, _surfaces(layouts, cores).of(sets)

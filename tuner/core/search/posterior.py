@@ -1,0 +1,302 @@
+"""What windows say about layouts, with every noise unknown: a bank of Kalman filters.
+
+The logarithm of what a launch's window gave is ``y = mu[layout] + drift(t) + e``. ``e`` has the variance
+``sigma2 * (1 - share + share * 600 / length_s)``: what one launch differs from the next by, and what averages
+out over a window. ``drift`` is one Ornstein-Uhlenbeck process for all layouts with the standard deviation
+``ratio * sigma`` and the correlation time ``tau_s``. ``mu`` is flat (nothing is known), or a Gaussian process
+over log P and log T plus a deviation of each layout of its own.
+
+The scale ``sigma`` is integrated out in closed form, so each filter gives a Student t; the other parameters
+stand on a grid, one filter each, weighed by how well they foretold the windows so far. A window costs
+O(filters * layouts**2), whatever came before.
+
+Source: Harvey, Forecasting, structural time series models and the Kalman filter (1989), 3.4 and 4.3 for the
+scale; West & Harrison, Bayesian forecasting and dynamic models (1997), 12.2 for the bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+from itertools import product
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.core.domain.layout import Layout
+
+Array = NDArray[np.float64]
+
+LENGTH_REF_S = 600.0
+DIFFUSE = 1e6  #: prior variance of what nothing is known about, in units of sigma2
+_PER_FILTER = (
+    "covariance",
+    "mean",
+    "share",
+    "ratio",
+    "tau_s",
+    "log_prior",
+    "_log_det",
+    "_squares",
+    "_surprise",
+    "guided",
+)
+_KEPT = 1e-6  #: filters this much less likely than the best are dropped
+
+# The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
+_DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
+_STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
+_SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
+
+# What a calibrated race expects, in units of sigma. Broad: surfaces of queueing models fit a height of some 3
+# in log throughput over distances of 3 to 4 in log P and log T, and deviations of about 5 %.
+_HEIGHT, LEVEL = 40.0, 1e4  #: of the smooth surface; variance of its level
+_REACHES = (2.0, 4.0)  #: distance in log P and log T over which it changes
+_OWN = (0.5, 1.0, 2.0, 4.0, 12.0)  #: of a layout's deviation; the last one: neighbours say nothing
+USUAL_DF, USUAL_SIGMA = 1.5, 0.03  #: the noise of a ten-minute window beforehand, worth so many windows
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Filters that have seen all windows so far, for a bank to take in; arrays are over filters.
+
+    Their evidence is ``log_prior - log_det / 2 - df / 2 * log(squares)`` with the bank's df.
+    """
+
+    covariance: Array  #: (filters, layouts + 1, layouts + 1) in units of sigma2; the last one is the drift
+    mean: Array  #: (filters, layouts + 1), relative to the first window's logarithm
+    share: Array
+    ratio: Array
+    tau_s: Array
+    log_prior: Array
+    log_det: Array  #: of what windows were foretold with, and whatever else the evidence holds
+    squares: Array  #: of surprises, in units of what was foretold: df times the scale's square
+    level_sd: Array  #: of boxes' levels, in units of sigma; of one box 0
+
+
+class Posterior:
+    """A bank of filters over one set of layouts; see the module."""
+
+    #: whether the doubts of all rivals add up for each filter by itself, to its weight at most
+    doubts_by_filter = False
+
+    def __init__(
+        self,
+        prior: Array,
+        share: Array,
+        ratio: Array,
+        tau_s: Array,
+        log_weight: Array,
+        *,
+        skips_first: bool,
+        prior_df: float = 0.0,
+        prior_sigma: float = 0.0,
+    ) -> None:
+        """One filter per row; *prior* (filters, layouts, layouts): covariance of mu in units of sigma2."""
+        n, k, _ = prior.shape
+        self.n_layouts = k
+        self.covariance = np.zeros((n, k + 1, k + 1))
+        self.covariance[:, :k, :k] = prior
+        self.covariance[:, k, k] = ratio**2
+        self.mean = np.zeros((n, k + 1))
+        self.share, self.ratio, self.tau_s = share, ratio, tau_s
+        self.log_prior = log_weight
+        self._log_det = np.zeros(n)
+        self._squares = np.full(n, prior_df * prior_sigma**2)
+        self.df: float = prior_df
+        self.n_replicates = 0
+        self.n_of = np.zeros(k, dtype=int)
+        self.guided = np.zeros(n, dtype=bool)  #: filters that a guide gave
+        self._skips_first = skips_first
+        self._at_s = 0.0
+        self._centre: float | None = None
+        self._all_prior = _log_sum(log_weight)
+        self._surprise = np.zeros(n)  # of the last window, per filter
+        self.weight = _normalised(log_weight)
+
+    def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:  # noqa: ARG002
+        """Take note of one launch's window, in time order; here all are of one box."""
+        if self._centre is None:
+            self._centre, self._at_s = log_value, at_s
+        k, mean, cov = self.n_layouts, self.mean, self.covariance
+        gone_s = max(0.0, at_s - self._at_s)
+        self._at_s = max(self._at_s, at_s)
+        if gone_s:
+            keeps = np.exp(-gone_s / self.tau_s)
+            mean[:, k] *= keeps
+            cov[:, k, :] *= keeps[:, None]
+            cov[:, :, k] *= keeps[:, None]
+            cov[:, k, k] += (1 - keeps**2) * self.ratio**2
+        noise = 1 - self.share + self.share * (LENGTH_REF_S / length_s)
+        gain = cov[:, layout, :] + cov[:, k, :]
+        spread = gain[:, layout] + gain[:, k] + noise
+        surprise = (log_value - self._centre) - mean[:, layout] - mean[:, k]
+        mean += gain * (surprise / spread)[:, None]
+        cov -= gain[:, :, None] * (gain / spread[:, None])[:, None, :]
+        first = self.n_of[layout] == 0 if self._skips_first else not self.n_of.any()
+        self._count(layout, surprise, spread, first=first)
+
+    def _count(self, layout: int, surprise: Array, spread: Array, *, first: bool) -> None:
+        """Have a window speak for the filters that foretold it; a *first* one tells of a level alone."""
+        self._surprise = surprise
+        self.n_replicates += bool(self.n_of[layout]) and not first
+        self.n_of[layout] += 1
+        if not first:
+            self.df += 1
+            self._log_det += np.log(spread)
+            self._squares += surprise**2 / spread
+            self._weigh()
+
+    def take(self, filters: Filters | None) -> None:
+        """Put *filters* in the place of those that a guide gave before; None: go on without a guide.
+
+        Beforehand a guide's filters together weigh as much as all others, where their priors add up to 1.
+        """
+        self._keep(~self.guided)
+        if filters is not None:
+            self._add(filters)
+        self._weigh()
+
+    def _add(self, filters: Filters) -> None:
+        n = len(filters.share)
+        new = {
+            "log_prior": filters.log_prior + self._all_prior,
+            "_log_det": filters.log_det,
+            "_squares": filters.squares,
+            "_surprise": np.zeros(n),
+            "guided": np.ones(n, dtype=bool),
+        }
+        for name in _PER_FILTER:
+            theirs = new[name] if name in new else getattr(filters, name)
+            setattr(self, name, np.concatenate([getattr(self, name), theirs]))
+
+    def log_evidence(self, *, guided: bool) -> float:
+        """How well a guide's filters, or all others, foretold the windows: comparable at the same moment."""
+        return _log_sum(self._evidence()[self.guided == guided])
+
+    def last_surprise(self, *, guided: bool) -> float:
+        """How far the last window's logarithm was above what a guide's filters, or all others, expected."""
+        of = self.guided == guided
+        return float(self.weight[of] @ self._surprise[of] / self.weight[of].sum())
+
+    def thinned(self, n: int) -> Self:
+        """Another one that has seen the same, of its *n* likeliest filters alone: quicker.
+
+        The likeliest without a guide is among them: it is what a guide's are held against.
+        """
+        other = copy(self)
+        likeliest = np.argsort(-self.weight, kind="stable")
+        kept = np.union1d(likeliest[:n], likeliest[~self.guided[likeliest]][:1])
+        other._keep(kept)
+        other.n_of = self.n_of.copy()
+        other._weigh()
+        return other
+
+    def _keep(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> None:
+        """Go on with these filters, on arrays of their own."""
+        for name in _PER_FILTER:
+            setattr(self, name, getattr(self, name)[rows])
+
+    @property
+    def centre(self) -> float:
+        """The first window's logarithm, which means are relative to."""
+        return self._centre or 0.0
+
+    @property
+    def at_s(self) -> float:
+        """The time of the last window."""
+        return self._at_s
+
+    @property
+    def sigma2(self) -> Array:
+        """The scale's square, per filter."""
+        return self._squares / max(self.df, 1)
+
+    def gaps(self, layout: int) -> tuple[Array, Array]:
+        """How far *layout* is above each layout, and the variance of that: both (filters, layouts)."""
+        k, cov = self.n_layouts, self.covariance
+        gap = self.mean[:, layout, None] - self.mean[:, :k]
+        diagonal = np.einsum("gii->gi", cov)[:, :k]
+        variance = diagonal[:, layout, None] + diagonal - 2 * cov[:, layout, :k]
+        variance[:, layout] = 1.0
+        return gap, np.maximum(variance * self.sigma2[:, None], 1e-12)
+
+    def means(self) -> Array:
+        """The mean of each layout over all filters, relative to the first window's logarithm."""
+        return self.weight @ self.mean[:, : self.n_layouts]
+
+    def level(self, layout: int) -> tuple[float, float]:
+        """The logarithm of what *layout* gives, drift apart, and the standard deviation of that."""
+        of_each = self.mean[:, layout]
+        within = self.covariance[:, layout, layout] * self.sigma2
+        mean, sd = self._mixed(of_each, within)
+        return self.centre + mean, sd
+
+    def _mixed(self, of_each: Array, within: Array) -> tuple[float, float]:
+        """Mean and standard deviation over all filters of what each has this mean and variance of."""
+        mean = float((self.weight * of_each).sum())
+        variance = float((self.weight * (within + (of_each - mean) ** 2)).sum())
+        return mean, variance**0.5
+
+    def _evidence(self) -> Array:
+        found: Array = self.log_prior - 0.5 * self._log_det - 0.5 * self.df * np.log(self._squares + 1e-300)
+        return found
+
+    def _weigh(self) -> None:
+        evidence = self._evidence()
+        # The best without a guide are kept however good the guide is: it may be switched off yet
+        best = np.where(self.guided, evidence.max(), evidence[~self.guided].max())
+        kept = evidence > best + np.log(_KEPT)
+        if self.df >= 8 and kept.sum() < 0.8 * len(kept):
+            self._keep(kept)
+            evidence = evidence[kept]
+        self.weight = _normalised(evidence)
+
+
+def _normalised(log_weight: Array) -> Array:
+    weight: Array = np.exp(log_weight - log_weight.max())
+    weight /= weight.sum()
+    return weight
+
+
+def _log_sum(logs: Array) -> float:
+    best = float(logs.max())
+    return best + float(np.log(np.exp(logs - best).sum()))
+
+
+def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
+    """Nothing is known of any layout."""
+    share, ratio, tau_s, weight = noises(lengths_vary)
+    prior = np.broadcast_to(DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
+    return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
+
+
+def smooth_posterior(layouts: Sequence[Layout], *, lengths_vary: bool) -> Posterior:
+    """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
+    kernels = []
+    for reach, own in product(_REACHES, _OWN):
+        kernels.append(_HEIGHT**2 * alike(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
+    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in noises(lengths_vary))
+    prior = np.tile(np.array(kernels), (len(share) // len(kernels), 1, 1))
+    return Posterior(
+        prior, share, ratio, tau_s, weight, skips_first=False, prior_df=USUAL_DF, prior_sigma=USUAL_SIGMA
+    )
+
+
+def alike(layouts: Sequence[Layout], reach: float) -> Array:
+    """How alike layouts are, 0 to 1, by the distance of their P, T and P x T."""
+    p = np.log([layout.processes for layout in layouts])
+    t = np.log([layout.threads for layout in layouts])
+    gap_p, gap_t = p[:, None] - p, t[:, None] - t
+    square = (gap_p**2 + gap_t**2 + ((gap_p + gap_t) / 1.3) ** 2) / reach**2
+    found: Array = np.exp(-square / 2)
+    return found
+
+
+def noises(lengths_vary: bool) -> tuple[Array, Array, Array, Array]:
+    """Share, ratio, tau_s and logarithm of the weight of each noise that is thought of."""
+    grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in _DRIFTS]
+    share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
+    return share, ratio, tau_s, np.where(ratio == 0, np.log(_STEADY_ODDS), 0.0)

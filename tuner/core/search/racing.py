@@ -1,0 +1,320 @@
+"""What races have in common, be it on one box or on several: see `tuner.core.search.race`.
+
+What is known (a posterior), who leads and how doubtful that is, and when the answer is good enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from math import exp, log, sqrt
+from random import Random
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Verdict, limits_from, verdicts
+from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile
+
+if TYPE_CHECKING:
+    from tuner.core.search.challengers import Standing
+    from tuner.core.search.guide import Guide
+    from tuner.core.search.posterior import Posterior
+    from tuner.core.search.posterior_sample import DrawnWorld
+    from tuner.core.stats.groups import OfBest
+
+LAUNCH_GUESS_S = 60.0  #: start, warm-up and stop, until some were seen
+FIRST_WINDOW_S = 15.0  #: of a layout nothing is known about, where lengths may be chosen
+#: Windows are so much shorter than what tells most per hour: what to do next is then known sooner.
+SOONER = 0.65
+MOST_FORESEEN = 600  #: launches; more than that is told as not known
+SEEN_AGAIN = 2  #: times, on average, that each layout which may be best was, before anything is foreseen
+N_WORLDS = 9  #: in which the rest is followed
+N_FILTERS_AHEAD = 6  #: with which it is: quicker, and as good for that (bench/forecast.py)
+N_SPREAD = 6  #: layouts of the first block of a calibrated race
+N_REPLICATES = 8  #: windows of layouts already seen, before the noise counts as known and anything is claimed
+#: The doubt with which an answer may be given, as a share of 1 - confidence: such that the error is as asked
+#: for. strict: on the surfaces where it is largest; calibrated: on average over suites (bench/race.py).
+THRESHOLDS = {"strict": 0.55, "calibrated": 0.75}
+
+
+class Racing:
+    """First each layout, or some that are spread out; then, launch by launch, whatever decides most."""
+
+    def __init__(self, goal: Goal, seed: int) -> None:
+        if goal.kind not in THRESHOLDS:
+            raise ValueError(f"no such kind of race: {goal.kind}")
+        self._goal = goal
+        self._threshold = THRESHOLDS[goal.kind]
+        self._seed = seed
+        self._random = Random(seed)
+        self._margin = -log(1 - goal.within)
+        self._layouts = list(goal.layouts)
+        self._index = {layout: n for n, layout in enumerate(self._layouts)}
+        self._failed: set[Layout] = set()
+        self._limits = limits_from(goal.limits)
+        self._windows: list[Observed] = []
+        self._verdicts: dict[Layout, Verdict] = {}
+        self._launch_s: list[float] = []
+        self._posterior: Posterior | None = None
+        self._guide: Guide | None = None
+        self._stands: Standing | None = None  #: since the last block
+
+    # ------------------------------------------------------------------ what is asked for and learnt
+
+    def _decided(self) -> Proposal | None:
+        """On one box: what decides most, once the first layouts were measured; None: the answer is known."""
+        standing = self._standing()
+        if standing is None or self._reached(standing):
+            return None
+        posterior = self._bank()
+        if posterior.n_replicates < N_REPLICATES and self._goal.kind == "strict":
+            k = standing.to_repeat(1.5 * self._margin)
+            return Proposal(self._layouts[k], self._best_window_s())
+        leader = self._layouts[standing.leader]
+        if standing.doubt <= self._allowed and (left := standing.to_confirm()):
+            return self._confirming(left[0])
+        if standing.doubt <= self._allowed and self._state(leader) == "open":  # does it keep the limits?
+            return Proposal(leader, self._best_window_s())
+        k = standing.to_measure(self._best_window_s())
+        return Proposal(self._layouts[k], self._window_s(k))
+
+    def _confirming(self, k: int) -> Proposal:
+        """One more launch of a layout that would else be ruled out, or named, by a single one."""
+        return Proposal(self._layouts[k], min(self._best_window_s(), self._first_window_s()))
+
+    def _take_in(self, windows: Sequence[Observed], failed: Sequence[Layout], box: str = "") -> None:
+        """Take note of launches on one box."""
+        self._stands = None
+        self._failed.update(failed)
+        by_launch: dict[int, list[Observed]] = {}
+        for window in windows:
+            by_launch.setdefault(window.launch, []).append(window)
+        for of_launch in by_launch.values():
+            length_s = sum(window.length_s for window in of_launch)
+            value = sum(log(window.value) * window.length_s for window in of_launch) / length_s
+            first, last = of_launch[0], of_launch[-1]
+            middle_s = (first.began_s + last.began_s + last.length_s) / 2
+            self._observe(self._index[first.layout], value, middle_s, length_s, box)
+            self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
+        if self._limits:
+            self._windows.extend(windows)
+            self._verdicts = verdicts(
+                self._limits, self._layouts, self._windows, self._goal.confidence, kind=self._goal.kind
+            )
+
+    @property
+    def _allowed(self) -> float:
+        """The doubt an answer may have."""
+        return self._threshold * (1 - self._goal.confidence)
+
+    def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
+        """Take note of a launch."""
+        bank = self._bank()
+        if self._guide is None:
+            bank.observe(layout, log_value, at_s, length_s, box)
+        else:
+            self._guide.observe(bank, layout, log_value, at_s, length_s, box)
+
+    def answer(self) -> Answer:
+        """What may be claimed now."""
+        standing = self._standing()
+        if standing is None:
+            return Answer(None, False, self._goal.kind)
+        leader = self._layouts[standing.leader]
+        guidance = None if self._guide is None else self._guide.guidance
+        if self._bank().n_replicates < N_REPLICATES:  # the noise is not known yet
+            ties = tuple(self._layouts[k] for k in standing.seen_rivals())
+            return Answer(leader, self._reached(standing), self._goal.kind, ties, guidance=guidance)
+        goal, open_ = self._goal, standing.ties(self._allowed)
+        tied = standing.tied(open_, goal.within, goal.confidence)
+        return Answer(
+            leader,
+            self._reached(standing),
+            goal.kind,
+            tuple(self._layouts[k] for k in open_),
+            min(1.0, standing.doubt / self._threshold),
+            guidance,
+            tuple(self._layouts[k] for k in tied),
+        )
+
+    def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
+        """Each other measured layout beside *layout*, or the leader; none before the noise is known."""
+        from tuner.core.search.challengers import standing_beside
+
+        standing = self._standing()
+        if standing is None or self._bank().n_replicates < N_REPLICATES:
+            return {}
+        if layout is not None:
+            if not self._bank().n_of[self._index[layout]]:
+                return {}
+            standing = standing_beside(standing, self._margin, self._index[layout])
+        found = standing.of_best(self._allowed, self._goal.within, self._goal.confidence)
+        return {self._layouts[k]: one for k, one in found.items()}
+
+    def _longest_rest(self) -> Sequence[Proposal] | None:
+        """At most these launches on one box, in nine races of ten; None: nobody can tell.
+
+        The race is led to its end in worlds drawn from what is known, and the longest is told: of ten races
+        alike, the true one is the longest in one.
+        """
+        if self._posterior is None or self._limits:
+            return None
+        if self._posterior.n_replicates < N_REPLICATES:
+            return None
+        import numpy as np
+
+        from tuner.core.search.posterior_sample import DrawnWorld
+
+        standing = self._standing()
+        rivals = [] if standing is None else [standing.leader, *standing.ties(self._allowed)]
+        if standing is None or self._posterior.n_replicates < SEEN_AGAIN * (len(rivals) - 1):
+            return None
+        rests: list[list[Proposal]] = []
+        for n in range(N_WORLDS):
+            random = np.random.Generator(np.random.PCG64([self._seed, int(self._posterior.n_of.sum()), n]))
+            rest = self._rest_in(DrawnWorld(self._posterior, rivals, random))
+            if rest is None:
+                return None
+            rests.append(rest)
+        return max(rests, key=lambda rest: sum(self._lasts_s(one) for one in rest))
+
+    def _rest_in(self, world: DrawnWorld) -> list[Proposal] | None:
+        """The launches until this race has its answer in *world*; None: more than it follows."""
+        assert self._posterior is not None
+        ahead = copy(self)
+        ahead._posterior = posterior = self._posterior.thinned(N_FILTERS_AHEAD)
+        rest: list[Proposal] = []
+        while len(rest) < MOST_FORESEEN:
+            ahead._stands = None
+            proposal = ahead._decided()
+            if proposal is None:
+                return rest
+            at_s = posterior.at_s + self._lasts_s(proposal)
+            layout = self._index[proposal.layout]
+            value = world.window(layout, at_s, proposal.window_s)
+            posterior.observe(layout, value, at_s, proposal.window_s)
+            rest.append(proposal)
+        return None
+
+    def _lasts_s(self, proposal: Proposal) -> float:
+        return proposal.window_s + (fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S)
+
+    def verdicts(self) -> Mapping[Layout, Verdict]:
+        """Whether each layout keeps the limits; none without limits, or before the first block is whole."""
+        return self._verdicts
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each measured layout's value with its interval, drift taken out."""
+        if self._posterior is None:
+            return {}
+        reach = student_t_quantile((1 + self._goal.confidence) / 2, max(self._posterior.df, 1.0))
+        found = {}
+        for layout, k in self._index.items():
+            if self._posterior.n_of[k]:
+                mean, sd = self._posterior.level(k)
+                if self._posterior.df < 1:
+                    found[layout] = Estimate(exp(mean))
+                else:
+                    found[layout] = Estimate(exp(mean), exp(mean - reach * sd), exp(mean + reach * sd))
+        return found
+
+    # ------------------------------------------------------------------ how it decides
+
+    def _bank(self) -> Posterior:
+        if self._posterior is None:
+            self._posterior = self._new_bank()
+            if self._goal.kind != "strict":
+                self._add_guide()
+        return self._posterior
+
+    def _new_bank(self) -> Posterior:
+        """The bank of one box, which has seen nothing."""
+        from tuner.core.search.posterior import flat_posterior, smooth_posterior
+
+        vary = self._goal.min_window_s < self._goal.max_window_s
+        if self._goal.kind == "strict":
+            return flat_posterior(len(self._layouts), lengths_vary=vary)
+        return smooth_posterior(self._layouts, lengths_vary=vary)
+
+    def _add_guide(self, level_sds: Sequence[float] = (0.0,), filter_kept: float | None = None) -> None:
+        from tuner.core.search.guide import FILTER_KEPT, Guide, may_guide
+
+        if may_guide(self._goal) and self._goal.cores is not None:
+            vary = self._goal.min_window_s < self._goal.max_window_s
+            self._guide = Guide(
+                self._layouts,
+                self._goal.cores,
+                lengths_vary=vary,
+                level_sds=level_sds,
+                filter_kept=filter_kept or FILTER_KEPT,
+            )
+
+    def _first_block(self) -> list[Layout]:
+        """The layouts to be measured before any is chosen by what others gave, in random order."""
+        if self._goal.kind == "strict":
+            layouts = list(self._layouts)
+        else:
+            from tuner.core.search.challengers import spread_out
+
+            layouts = [self._layouts[k] for k in spread_out(self._new_bank(), N_SPREAD, self._random)]
+        self._random.shuffle(layouts)
+        return layouts
+
+    def _standing(self) -> Standing | None:
+        """Who leads, and what speaks for each rival's being better by the margin; None: nothing was seen."""
+        from tuner.core.search.challengers import standing
+
+        if self._posterior is None or not self._posterior.n_of.any():
+            return None
+        if self._stands is not None:
+            return self._stands
+        out = [layout in self._failed or self._state(layout) == "beyond" for layout in self._layouts]
+        self._stands = standing(self._posterior, self._margin, out, self._goal.kind)
+        return self._stands
+
+    def _reached(self, standing: Standing) -> bool:
+        if standing.n_left == 1 and not self._limits:
+            return True
+        return (
+            self._bank().n_replicates >= N_REPLICATES
+            and standing.doubt <= self._allowed
+            and not standing.to_confirm()
+            and self._state(self._layouts[standing.leader]) == "within"
+        )
+
+    def _state(self, layout: Layout) -> str:
+        return self._verdicts[layout].state if layout in self._verdicts else "within"
+
+    # ------------------------------------------------------------------ how long a window
+
+    def _noise_share(self) -> float:
+        """How much of the variance of a long window averages out over time."""
+        posterior = self._bank()
+        return float((posterior.weight * posterior.share).sum())
+
+    def _first_window_s(self) -> float:
+        return self._within_bounds(FIRST_WINDOW_S)
+
+    def _best_window_s(self) -> float:
+        """The length that tells most per hour: launches are dear, but what differs between them stays.
+
+        Source: Kalibera & Jones, Rigorous benchmarking in reasonable time (2013), 9.1.
+        """
+        from tuner.core.search.posterior import LENGTH_REF_S
+
+        launch_s = fmean(self._launch_s) if self._launch_s else LAUNCH_GUESS_S
+        share = self._noise_share()
+        if not share:
+            return self._goal.max_window_s
+        return self._within_bounds(SOONER * sqrt(launch_s * LENGTH_REF_S * share / (1 - share)))
+
+    def _window_s(self, k: int) -> float:
+        """Shorter for a layout not seen before: most of them are out after that."""
+        best_s = self._best_window_s()
+        return best_s if self._bank().n_of[k] else min(best_s, self._first_window_s())
+
+    def _within_bounds(self, length_s: float) -> float:
+        return min(self._goal.max_window_s, max(self._goal.min_window_s, round(length_s, 1)))

@@ -1,0 +1,301 @@
+"""Whether an answer still holds: blocks measured now, and what a study knew of the differences.
+
+The box may have moved as a whole since the study, so levels are never compared, only differences between
+layouts of the same block. A difference may have moved too, and nobody knows by how much: `calibrated` takes
+it to have moved at random by a quarter of the margin, the margin or four times the margin, each as likely
+before anything is seen, and weighs the three by how well they explain what is seen now. So what the study
+knew helps where it agrees, and counts for little where it does not. `strict` uses what was measured now, and
+its noise alone: launches may differ by more than in the study, and by too little more to be seen at once.
+
+Each look is at a level of its own, alpha / (k (k + 1)) at the k-th, which sum to alpha: whoever looks after
+every block is wrong no more often than whoever looks once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log, log1p, sqrt
+from typing import Literal
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Kind
+from tuner.core.stats.groups import LEAST_LAUNCHES
+from tuner.core.stats.quantiles import student_t_quantile, student_t_tail
+from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
+from tuner.core.stats.variance import MeanSquare
+from tuner.core.stats.variance_quantiles import f_quantile
+
+State = Literal["right", "stale", "open"]
+
+LEAST_BLOCKS = 2  #: one says nothing about the noise of now
+MOST_FORESEEN = 500  #: blocks
+_MOVED_BY = (0.25, 1.0, 4.0)  #: times the margin: how far a difference may have moved since the study
+_HALVINGS = 50
+_NOISIER = 0.99  #: noise of now above what the study's would be with this probability counts alone
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One launch, on the logarithmic scale."""
+
+    block: int
+    layout: Layout
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a study knows of the differences to its winner."""
+
+    #: log(other / winner), and its variance; pairs that no block joins are left out
+    gaps: Mapping[Layout, tuple[float, float]]
+    levels: Mapping[Layout, float]  #: log of what each gave
+    residual: MeanSquare  #: variance of one launch around layout + block
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be checked."""
+
+    winner: Layout
+    others: tuple[Layout, ...]
+    within: float
+    confidence: float
+    kind: Kind  #: calibrated: with what the study knew; strict: without
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A Student t distribution, as one of a mixture."""
+
+    weight: float
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """One other layout against the winner; logarithms of other / winner."""
+
+    other: Layout
+    parts: tuple[Part, ...]  #: what is known of the difference
+    df: float  #: degrees of freedom of each part
+    level_low: float  #: of *low*, for "stale"
+    level_high: float  #: of *high*, for "right"
+    now: float
+    now_se: float
+    past: float | None  #: None: the study does not know
+    has_changed: bool  #: now's difference contradicts the study's
+
+    @property
+    def gap(self) -> float:
+        """What is to be expected."""
+        return fsum(part.weight * part.mean for part in self.parts)
+
+    @property
+    def low(self) -> float:
+        """Below it with a probability of *level_low* only."""
+        return self._quantile(self.level_low)
+
+    @property
+    def high(self) -> float:
+        """Above it with a probability of *level_high* only."""
+        return self._quantile(1 - self.level_high)
+
+    def above(self, gap: float) -> float:
+        """The probability that the difference is larger than *gap*."""
+        return fsum(part.weight * _above(gap, part, self.df) for part in self.parts)
+
+    def _quantile(self, p: float) -> float:
+        reach = 1.1 * abs(student_t_quantile(min(p, 1 - p) / 2 / len(self.parts), self.df))
+        low = min(part.mean - reach * part.sd for part in self.parts)
+        high = max(part.mean + reach * part.sd for part in self.parts)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if 1 - self.above(middle) < p else (low, middle)
+        return (low + high) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is known now of an answer."""
+
+    state: State
+    n_blocks: int
+    against: tuple[Against, ...]  #: those that could be compared
+    better: Layout | None  #: stale: which one is better by more than the margin
+    level_shift: float | None  #: log of what the box gives now to what it gave; None: nothing to compare
+    is_noisier: bool  #: launches differ by more than in the study, whose noise is not used then
+    rest_blocks: int | None  #: until it is known, if differences are as they seem; None: not to be expected
+
+    @property
+    def is_beyond_foreseeing(self) -> bool:
+        """Whether it is open, and `MOST_FORESEEN` more blocks cannot be expected to decide it."""
+        enough = self.n_blocks >= LEAST_BLOCKS and bool(self.against)
+        return self.state == "open" and enough and self.rest_blocks is None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found, and what it took."""
+
+    check: Check
+    asked: Asked
+    current: Layout | None  #: the layout in use, where it was named
+    failed: tuple[Layout, ...]  #: cannot be run now
+    age_s: float  #: from the study's last window to the check's first launch
+    n_windows: int  #: that count
+    spent_s: float
+    rest_s: float | None  #: that it may take until it is known; None: not to be expected
+
+
+def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) -> Check:
+    """Say whether *asked* still holds, from *launches* of now and what the study knew.
+
+    It is "right" only once all the others were compared; "stale" as soon as one is better.
+    """
+    layouts = [
+        layout for layout in (asked.winner, *asked.others) if any(x.layout == layout for x in launches)
+    ]
+    blocks = sorted({one.block for one in launches})
+    n_blocks = len(blocks)
+    nothing = Check("open", n_blocks, (), None, None, False, None)
+    if asked.winner not in layouts or len(layouts) < 2:
+        return nothing
+    fitted = fit(
+        [Observation(layouts.index(one.layout), blocks.index(one.block), one.value) for one in launches],
+        len(layouts),
+    )
+    noise, is_noisier = _noise(fitted, None if asked.kind == "strict" else past)
+    if noise is None:
+        return nothing
+    margin = -log(1 - asked.within)
+    look = max(1, n_blocks - LEAST_BLOCKS + 1)
+    alpha = (1 - asked.confidence) / (look * (look + 1))
+    n_others = len(layouts) - 1
+    against = []
+    for number, other in enumerate(layouts):
+        per_unit = fitted.difference_variance(number, 0)
+        if number and per_unit is not None:
+            now = fitted.effects[number] - fitted.effects[0]
+            known = past.gaps.get(other) if past is not None else None
+            variance = per_unit * noise.value
+            parts = _parts(now, variance, None if asked.kind == "strict" else known, margin, noise.df)
+            against.append(
+                Against(
+                    other=other,
+                    parts=parts,
+                    df=noise.df,
+                    # Any one may be above: they share the level. All must stay below: each has it whole.
+                    level_low=alpha / n_others,
+                    level_high=alpha,
+                    now=now,
+                    now_se=sqrt(variance),
+                    past=None if known is None else known[0],
+                    has_changed=known is not None
+                    and _differs(
+                        now - known[0], variance + known[1], 1 - asked.confidence, n_others, noise.df
+                    ),
+                )
+            )
+    n_of = Counter(one.layout for one in launches)
+    can_tell = n_of[asked.winner] >= LEAST_LAUNCHES  # a single launch decides nothing
+    decided = {layout for layout in layouts if can_tell and n_of[layout] >= LEAST_LAUNCHES}
+    better = max(
+        (one for one in against if one.other in decided and 1 - one.above(margin) <= one.level_low),
+        key=lambda one: one.gap,
+        default=None,
+    )
+    # One of which no window counts yet may be the better one.
+    is_right = len(against) == len(asked.others) and all(
+        one.other in decided and one.above(margin) <= one.level_high for one in against
+    )
+    state: State = "open"
+    if n_blocks >= LEAST_BLOCKS:
+        state = "stale" if better is not None else "right" if is_right else "open"
+    return Check(
+        state=state,
+        n_blocks=n_blocks,
+        against=tuple(against),
+        better=better.other if state == "stale" and better is not None else None,
+        level_shift=_level_shift(fitted, layouts, past),
+        is_noisier=is_noisier,
+        rest_blocks=0 if state != "open" else _rest(against, margin, 1 - asked.confidence, n_blocks),
+    )
+
+
+def _noise(fitted: AdditiveFit, past: Past | None) -> tuple[MeanSquare | None, bool]:
+    """Variance of one launch, and whether that of now alone is used since it is larger."""
+    df = fitted.residual_df
+    now = MeanSquare(fitted.residual_ss / df, df) if df else None
+    if past is None:
+        return now, False
+    if now is None:
+        return past.residual, False
+    if past.residual.value == 0 or now.value / past.residual.value > f_quantile(
+        _NOISIER, now.df, past.residual.df
+    ):
+        return now, now.value > past.residual.value
+    total = now.df + past.residual.df
+    return MeanSquare((now.value * now.df + past.residual.value * past.residual.df) / total, total), False
+
+
+def _parts(
+    now: float, variance: float, known: tuple[float, float] | None, margin: float, df: float
+) -> tuple[Part, ...]:
+    """What is known of a difference: of now, and of the study however much it may have moved since."""
+    if known is None or variance == 0:
+        return (Part(1.0, now, sqrt(variance)),)
+    past, of_past = known
+    found = []
+    for times in _MOVED_BY:
+        prior = of_past + (times * margin) ** 2
+        seen = prior + variance  # of the difference between now and then
+        likelihood = exp(-(df + 1) / 2 * log1p((now - past) ** 2 / seen / df)) / sqrt(seen)
+        mean = (now * prior + past * variance) / seen
+        found.append((likelihood, mean, sqrt(prior * variance / seen)))
+    total = fsum(likelihood for likelihood, _, _ in found)
+    return tuple(Part(likelihood / total, mean, sd) for likelihood, mean, sd in found)
+
+
+def _above(gap: float, part: Part, df: float) -> float:
+    if part.sd == 0:
+        return float(part.mean > gap)
+    t = (gap - part.mean) / part.sd
+    return student_t_tail(t, df) if t >= 0 else 1 - student_t_tail(-t, df)
+
+
+def _differs(change: float, variance: float, alpha: float, n_others: int, df: float) -> bool:
+    return abs(change) > max(1e-9, student_t_quantile(1 - alpha / (2 * n_others), df) * sqrt(variance))
+
+
+def _level_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> float | None:
+    if past is None:
+        return None
+    shifts = [
+        fitted.effects[number] - past.levels[layout]
+        for number, layout in enumerate(layouts)
+        if layout in past.levels
+    ]
+    return sum(shifts) / len(shifts) if shifts else None
+
+
+def _rest(against: Sequence[Against], margin: float, alpha: float, n_blocks: int) -> int | None:
+    """Blocks until "right" or "stale", were the differences what they seem, without what the study knew."""
+    if not against:
+        return None
+    more = max(1, LEAST_BLOCKS - n_blocks)
+    while more <= MOST_FORESEEN:
+        look = n_blocks + more - LEAST_BLOCKS + 1
+        level = alpha / (look * (look + 1))
+        shrunk = sqrt(n_blocks / (n_blocks + more))
+        df = against[0].df + more * len(against)  # each block tells of the noise, too
+        below = student_t_quantile(1 - level, df) * shrunk
+        above = student_t_quantile(1 - level / len(against), df) * shrunk
+        is_right = all(one.gap + below * one.now_se < margin for one in against)
+        if is_right or any(one.gap - above * one.now_se > margin for one in against):
+            return more
+        more += 1 + more // 8  # about: nobody needs to know it to the block
+    return None

@@ -1,0 +1,221 @@
+"""A study that was measured, as something to replay strategies on: its own estimates, its own noise."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+from random import Random
+from statistics import fmean, median
+
+from tuner.core.defaults import CONFIDENCE, TEN_MINUTES_S, WITHIN
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Goal, Kind, Observed, Proposal
+from tuner.core.errors import ConfigError
+from tuner.core.stats.two_way_anova import Observation, fit
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStudy:
+    """What a study found, taken for the truth, and what its windows differ from that by.
+
+    All on the logarithmic scale. `docs/method/replay.md` says what this can show and what not.
+    """
+
+    name: str
+    layouts: tuple[Layout, ...]
+    truths: tuple[float, ...]  #: per layout, of items per ten minutes: the study's estimate
+    launches: tuple[tuple[float, ...], ...]  #: per launch its windows' differences from layout + block
+    drift: tuple[tuple[float, float], ...]  #: per block (seconds since the first, effect), in time order
+    launch_s: float  #: mean time from the start of a launch to its first window
+    window_s: float
+    within: float = WITHIN
+    confidence: float = CONFIDENCE
+    cores: int | None = None
+
+    n_surfaces = 1
+
+    def goal(self, kind: Kind) -> Goal:
+        """What a strategy is asked for: windows as long as the study's."""
+        return Goal(
+            self.layouts, self.within, self.confidence, kind, self.window_s, self.window_s, self.cores
+        )
+
+    def box(self, surface: int, stream: str) -> RecordedBox:  # noqa: ARG002 - a suite has many surfaces
+        """Where windows are taken; *stream* names its random streams."""
+        return RecordedBox(self, stream)
+
+
+@dataclass(slots=True)
+class RecordedBox:
+    """Draws launches of a recorded study, with replacement.
+
+    A launch is the layout's estimate + the windows, in their order from a random one on, of a launch that the
+    study made of any layout (all are taken to have the same noise, as the ranking does). Whoever asks for
+    more windows of a launch than it had meets them again. Drift goes through the study's blocks as they came,
+    from a random moment on, in a circle, with straight lines between their middles.
+    """
+
+    study: RecordedStudy
+    stream: str
+    now_s: float = 0.0
+    n_windows: int = 0
+    n_launches: int = 0
+    _began_s: float = 0.0
+    _truth: dict[Layout, float] = field(default_factory=dict)
+    _random: dict[Layout, Random] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._truth = dict(zip(self.study.layouts, self.study.truths, strict=True))
+        self._began_s = Random(f"{self.stream}/drift").random() * self._period_s
+
+    def is_right(self, layout: Layout) -> bool:
+        """Whether *layout*'s estimate is within the margin of the best one."""
+        return self._truth[layout] >= max(self._truth.values()) + log(1 - self.study.within) - 1e-12
+
+    def take(self, proposal: Proposal) -> list[Observed]:
+        """Draw a launch, and take its windows."""
+        layout, length_s = proposal.layout, proposal.window_s
+        random = self._random.get(layout)
+        if random is None:
+            random = self._random[layout] = Random(f"{self.stream}/{layout}")
+        drawn = self.study.launches[random.randrange(len(self.study.launches))]
+        first = random.randrange(len(drawn))
+        began_s = self.now_s
+        self.now_s += self.study.launch_s
+        windows = []
+        for number in range(proposal.n_windows):
+            value = self._truth[layout] + drawn[(first + number) % len(drawn)]
+            value += self._drift(self.now_s + length_s / 2)
+            windows.append(Observed(layout, exp(value), self.n_launches, began_s, self.now_s, length_s))
+            self.now_s += length_s
+        self.n_windows += proposal.n_windows
+        self.n_launches += 1
+        return windows
+
+    @property
+    def _period_s(self) -> float:
+        """The circle's length: from its last block, drift takes as long back to the first as a block took."""
+        blocks = self.study.drift
+        return blocks[-1][0] * len(blocks) / (len(blocks) - 1) if len(blocks) > 1 else 0.0
+
+    def _drift(self, at_s: float) -> float:
+        blocks, period_s = self.study.drift, self._period_s
+        if not period_s:
+            return 0.0
+        place_s = (self._began_s + at_s) % period_s
+        after = bisect_right(blocks, (place_s, float("inf")))
+        (low_s, low), (high_s, high) = blocks[after - 1], (*blocks, (period_s, blocks[0][1]))[after]
+        return low + (high - low) * (place_s - low_s) / (high_s - low_s)
+
+
+def recorded_study(
+    name: str,
+    study: StudyRecord,
+    launches: Mapping[int, LaunchRecord],
+    windows: Iterable[WindowRecord],
+) -> RecordedStudy:
+    """Make a study something to replay on, from the windows that count; *launches* are by their id.
+
+    What launches differ by is scaled up by what fitting took from it, sqrt(n / degrees of freedom); what
+    windows of a launch differ by is as it was. Where blocks and layouts leave no launch over to tell the
+    noise (a race's later blocks may be single launches) the whole study is taken as one block: drift is then
+    a part of the noise between launches.
+
+    Raises:
+        ConfigError: it has fewer than two layouts to choose from, or nothing tells its noise.
+    """
+    taken: dict[int, list[WindowRecord]] = defaultdict(list)
+    for window in windows:
+        if not window.void and window.n_done and window.block != WARMING_BLOCK:
+            taken[window.launch_id].append(window)
+    seen = [_Launch.of(own) for own in taken.values()]
+    layouts = [layout for layout in study.layouts if any(one.layout == layout for one in seen)]
+    if len(layouts) < 2:
+        raise ConfigError(
+            f"{name} has windows of {len(layouts)} of its layouts; a replay needs two or more",
+            hint="Continue it, or replay another study.",
+        )
+    fitted = _fitted(seen, layouts)
+    if fitted is None:
+        for one in seen:
+            one.block = ("", 0)
+        fitted = _fitted(seen, layouts)
+    if fitted is None:
+        raise ConfigError(
+            f"{name} has one launch of each layout, so the variation between launches is unknown",
+            hint="Continue it, or replay another study.",
+        )
+    effects, scale = fitted
+    truths = dict(zip(layouts, effects, strict=True))
+    blocks: dict[tuple[str, int], list[_Launch]] = defaultdict(list)
+    for one in seen:
+        blocks[one.block].append(one)
+    drift = {block: fmean([one.mean - truths[one.layout] for one in own]) for block, own in blocks.items()}
+    waits = [own[0].started_wall_s - launches[number].started_wall_s for number, own in taken.items()]
+    return RecordedStudy(
+        name=name,
+        layouts=tuple(layouts),
+        truths=effects,
+        launches=tuple(one.differences(truths[one.layout] + drift[one.block], scale) for one in seen),
+        drift=_path(blocks, drift),
+        launch_s=max(0.0, fmean(waits)),
+        window_s=median([window.length_s for own in taken.values() for window in own]),
+        within=study.within_ratio,
+        confidence=study.confidence,
+        cores=study.cores,
+    )
+
+
+@dataclass(slots=True)
+class _Launch:
+    layout: Layout
+    block: tuple[str, int]  #: two boxes have no block in common
+    values: list[float]  #: of its windows, the logarithm of items per ten minutes
+    middle_s: float
+
+    @classmethod
+    def of(cls, windows: Sequence[WindowRecord]) -> _Launch:
+        first = windows[0]
+        values = [log(TEN_MINUTES_S * window.n_done / window.length_s) for window in windows]
+        middle_s = fmean([window.started_wall_s + window.length_s / 2 for window in windows])
+        return cls(first.layout, (first.box, first.block), values, middle_s)
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    def differences(self, expected: float, scale: float) -> tuple[float, ...]:
+        """Its windows' from *expected*, the launch's own part of them scaled."""
+        mean = self.mean
+        return tuple((mean - expected) * scale + (value - mean) for value in self.values)
+
+
+def _fitted(launches: Sequence[_Launch], layouts: Sequence[Layout]) -> tuple[tuple[float, ...], float] | None:
+    """Effects of layouts, and what residuals are to be scaled by; None: the blocks cannot tell."""
+    numbers = {block: index for index, block in enumerate(dict.fromkeys(one.block for one in launches))}
+    model = fit(
+        [Observation(layouts.index(one.layout), numbers[one.block], one.mean) for one in launches],
+        len(layouts),
+    )
+    if model.residual_df < 1 or len(model.n_blocks_of) > 1:
+        return None
+    return model.effects, sqrt(len(launches) / model.residual_df)
+
+
+def _path(
+    blocks: Mapping[tuple[str, int], Sequence[_Launch]], drift: Mapping[tuple[str, int], float]
+) -> tuple[tuple[float, float], ...]:
+    """The blocks' effects around 0 at their middles, in time order; of one box, that with most blocks."""
+    boxes = [box for box, _ in blocks]
+    box = max(dict.fromkeys(boxes), key=boxes.count)
+    middles = sorted(
+        (fmean([one.middle_s for one in own]), drift[block])
+        for block, own in blocks.items()
+        if block[0] == box
+    )
+    level = fmean([effect for _, effect in middles])
+    return tuple((at_s - middles[0][0], effect - level) for at_s, effect in middles)

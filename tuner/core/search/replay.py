@@ -1,0 +1,171 @@
+"""A strategy on surfaces whose truth is known: how often it is right, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, fsum
+from random import Random
+from typing import Protocol
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal, Strategy
+from tuner.core.search.recorded import RecordedStudy
+from tuner.core.search.strategies import make_strategy, promises
+from tuner.core.search.suite import Suite
+from tuner.core.stats.wilson import wilson_interval
+
+CAP_WINDOWS = 2000  #: where a strategy that does not end by itself is cut off: no answer
+
+Look = Callable[[Answer, int], None]  #: gets what is claimed after each block, and the windows so far
+
+
+class ReplayBox(Protocol):
+    """Where the windows of a replay come from."""
+
+    now_s: float  #: since the study began
+    n_windows: int
+    n_launches: int
+
+    def take(self, proposal: Proposal) -> list[Observed]:
+        """Launch a layout and take its windows."""
+
+    def is_right(self, layout: Layout) -> bool:
+        """Whether *layout* is truly within the margin of the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of one study."""
+
+    surface: int
+    repeat: int
+    layout: Layout | None  #: what it named at its end
+    answered: bool  #: by itself, and within the cap
+    right: bool  #: it answered, and the truth of what it named is within the margin
+    n_windows: int  #: without an answer: the cap
+    n_launches: int
+    hours: float  #: of all launches and windows
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayJob:
+    """Which strategy is to be replayed on what; small enough to be sent to another process."""
+
+    suite: Suite | RecordedStudy
+    strategy: str
+    kind: Kind = "strict"
+    seed: int = 1
+    n_windows: int | None = None  #: for strategies that do not end by themselves
+    cap: int = CAP_WINDOWS
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaySummary:
+    """The figures of all runs; ratios are 0..1."""
+
+    suite: str
+    strategy: str
+    kind: Kind
+    n: int  #: runs
+    right_ratio: float
+    right_low: float  #: Wilson, 95 %
+    right_high: float
+    worst_surface_right_ratio: float
+    mean_windows: float
+    p90_windows: int  #: nine runs in ten took so many windows or fewer
+    mean_hours: float
+    mean_launches: float
+    unanswered_ratio: float
+
+
+def replay(job: ReplayJob, surface: int, repeat: int, look: Look | None = None) -> Run:
+    """Run one study of *job*: row *surface* of its suite, for the *repeat*-th time."""
+    stream = f"{job.seed}/{surface}/{repeat}"
+    goal = job.suite.goal(job.kind)
+    strategy = make_strategy(job.strategy, goal, Random(f"{stream}/strategy").getrandbits(32), job.n_windows)
+    return run(strategy, goal, job.suite.box(surface, stream), (surface, repeat), job.cap, look)
+
+
+def run(
+    strategy: Strategy,
+    goal: Goal,
+    box: ReplayBox,
+    which: tuple[int, int] = (0, 0),
+    cap: int = CAP_WINDOWS,
+    look: Look | None = None,
+) -> Run:
+    """Let *strategy* decide until it has its answer, proposes nothing more, or has taken *cap* windows.
+
+    A strategy that promises something has answered when it says that it has; one that promises nothing, when
+    it proposes nothing more. No answer is wrong, and costs *cap* windows: what it did not take of them is
+    charged as launches of one window of the longest length.
+
+    Raises:
+        ValueError: it asks for what it was not offered.
+    """
+    answer = strategy.answer()
+    while not answer.reached and box.n_windows < cap:
+        proposals = strategy.propose()
+        if not proposals:
+            break
+        windows: list[Observed] = []
+        for proposal in proposals:
+            _check(proposal, goal)
+            n_windows = min(proposal.n_windows, cap - box.n_windows)
+            if not n_windows:
+                break
+            windows += box.take(Proposal(proposal.layout, proposal.window_s, n_windows))
+        strategy.learn(windows)
+        answer = strategy.answer()
+        if look is not None:
+            look(answer, box.n_windows)
+    answered = answer.reached or (answer.kind == "none" and not strategy.propose())
+    answered = answered and answer.layout is not None
+    right = answered and answer.layout is not None and box.is_right(answer.layout)
+    n_lacking = 0 if answered else cap - box.n_windows
+    seconds = box.now_s + n_lacking * goal.max_window_s
+    return Run(
+        surface=which[0],
+        repeat=which[1],
+        layout=answer.layout,
+        answered=answered,
+        right=right,
+        n_windows=box.n_windows + n_lacking,
+        n_launches=box.n_launches + n_lacking,
+        hours=seconds / 3600,
+    )
+
+
+def summary(job: ReplayJob, runs: Sequence[Run]) -> ReplaySummary:
+    """The figures of *runs*, which are one or more.
+
+    Percentiles are of the nearest rank: a number of windows that was really taken.
+    """
+    n, n_right = len(runs), sum(one.right for one in runs)
+    low, high = wilson_interval(n_right, n)
+    of_surface: dict[int, list[bool]] = {}
+    for one in runs:
+        of_surface.setdefault(one.surface, []).append(one.right)
+    return ReplaySummary(
+        suite=job.suite.name,
+        strategy=job.strategy,
+        kind=job.kind if promises(job.strategy) else "none",
+        n=n,
+        right_ratio=n_right / n,
+        right_low=low,
+        right_high=high,
+        worst_surface_right_ratio=min(sum(rights) / len(rights) for rights in of_surface.values()),
+        mean_windows=sum(one.n_windows for one in runs) / n,
+        p90_windows=sorted(one.n_windows for one in runs)[ceil(0.9 * n) - 1],
+        mean_hours=fsum(one.hours for one in runs) / n,
+        mean_launches=sum(one.n_launches for one in runs) / n,
+        unanswered_ratio=sum(not one.answered for one in runs) / n,
+    )
+
+
+def _check(proposal: Proposal, goal: Goal) -> None:
+    if proposal.layout not in goal.layouts or proposal.n_windows < 1:
+        raise ValueError(f"{proposal} is not of the layouts, or has no window")
+    if not goal.min_window_s - 1e-9 <= proposal.window_s <= goal.max_window_s + 1e-9:
+        raise ValueError(f"{proposal}: windows are {goal.min_window_s} s to {goal.max_window_s} s long")

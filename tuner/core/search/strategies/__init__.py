@@ -1,0 +1,52 @@
+"""Every strategy by its name: the race, and what it is compared with."""
+
+from __future__ import annotations
+
+from tuner.core.domain.strategy import Goal, Strategy
+
+STRATEGIES = {
+    "race": "measures the layouts that decide the result, stops when it is known",
+    "all": "every layout once per block, in random order; sized by power analysis, or N windows",
+    "in-order": "one layout after the other, as in 2014: one window each, or N windows",
+    "successive-halving": "rounds of equal cost, the better half continues: 10 windows per layout, or N",
+    "f-race": (
+        "drops layouts that a rank test finds worse, until one is left or N windows are measured (2000)"
+    ),
+}
+
+
+def promises(name: str) -> bool:
+    """Whether the strategy *name* claims anything of its answer."""
+    return name == "race"
+
+
+def make_strategy(name: str, goal: Goal, seed: int, n_windows: int | None = None) -> Strategy:
+    """The strategy *name*, one of STRATEGIES; *n_windows* is for those that do not end by themselves.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    # Imported here: a command pays for its own strategy only.
+    match name:
+        case "race":
+            from tuner.core.search.race import Race
+
+            return Race(goal, seed)
+        case "all":
+            from tuner.core.search.strategies.full_grid import FullGrid
+
+            n_blocks = None if n_windows is None else max(1, n_windows // len(goal.layouts))
+            return FullGrid(goal, seed, n_blocks)
+        case "in-order":
+            from tuner.core.search.strategies.in_order import InOrder
+
+            return InOrder(goal, 1 if n_windows is None else max(1, n_windows // len(goal.layouts)))
+        case "successive-halving":
+            from tuner.core.search.strategies.successive_halving import SuccessiveHalving
+
+            return SuccessiveHalving(goal, seed, n_windows)
+        case "f-race":
+            from tuner.core.search.strategies.f_race import FRace
+
+            return FRace(goal, seed, n_windows)
+    raise KeyError(name)

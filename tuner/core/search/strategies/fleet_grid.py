@@ -1,0 +1,175 @@
+"""The full grid on several boxes: whole blocks, each on one box, several in hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
+
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Goal, Proposal
+from tuner.core.search.strategies.grid_fit import PILOT_BLOCKS, GridFit, GridOrder
+from tuner.core.search.strategies.launches import by_launch
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import counted
+
+MOST_GIVEN_UP = 3  #: times that a place of a block is lost with its box; then it stays empty
+
+
+class FleetGrid:
+    """Blocks in the order of `domain.run_order.blocks`; what a box does in one meets all its layouts alike.
+
+    A box goes on with its own block, then with what a box that went has left of one, then begins the next. A
+    block that is taken over falls into parts, one of each box, and layouts are compared within a part: where
+    a part would have one launch alone, another of the block's layouts is launched with it, or again.
+
+    What one launch or a layout came to is as in `search.strategies.full_grid.FullGrid`, and so are the
+    arguments, the answer and the number of blocks of a grid that sizes itself; blocks in hand are finished.
+    """
+
+    def __init__(
+        self, goal: Goal, seed: int, n_blocks: int | None = None, windows_per_launch: int = 1
+    ) -> None:
+        self._goal = goal
+        self._n_blocks, self._windows_per_launch = n_blocks, windows_per_launch
+        self._order = GridOrder(goal.layouts, seed)
+        self._begun: set[int] = set()  #: blocks of which something is known
+        self._open: dict[int, str] = {}  #: blocks that lack something, and the box that had them last
+        self._parts: dict[int, dict[str, set[Layout]]] = {}  #: what was measured, by block and box
+        self._empty: dict[int, set[Layout]] = {}  #: tried to the end in vain, by block
+        self._n_given_up: Counter[tuple[int, Layout]] = Counter()
+        self._failed: set[Layout] = set()
+        self._fit = GridFit(goal)
+        self._numbers: dict[tuple[int, str], int] = {}  #: of parts, as the fit knows them
+        self._latest: dict[str, int] = {}  #: block of a box
+
+    # ------------------------------------------------------------------ the strategy
+
+    def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
+        """The next launch of the box's block, of one that was left, or of the first that nobody has."""
+        in_hand = {**self._open, **{place.block: place.box for place in under_way}}
+        there = {box, *boxes}
+        own = sorted(block for block, who in in_hand.items() if who == box)
+        left = sorted(block for block, who in in_hand.items() if who not in there)
+        for block in (*own, *left):
+            missing = self._missing(block, box)
+            if missing:
+                return self._place(block, box, missing[0])
+        block = self._next_block(in_hand)
+        missing = self._missing(block, box)
+        return None if not missing or self._is_enough(block) else self._place(block, box, missing[0])
+
+    def learn(self, done: Done) -> None:
+        """Take note of a place that is over."""
+        place = done.place
+        block, box, layout = place.block, place.box, place.asked.layout
+        self._failed.update(done.failed)
+        self._begun.add(block)
+        self._end_parts(block, box)
+        for launch in by_launch(done.windows):
+            self._parts.setdefault(block, {}).setdefault(box, set()).add(layout)
+            self._fit.add(launch, self._number(block, box))
+        if not done.is_whole:
+            self._n_given_up[block, layout] += 1
+        elif not done.windows:
+            self._empty.setdefault(block, set()).add(layout)
+        self._open[block] = box
+        for one in [block, *self._open] if done.failed else [block]:
+            if one in self._open and not self._missing(one, self._open[one]):
+                del self._open[one]
+
+    def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
+        """What is missing of the blocks in hand, and those after them; None while the grid sizes itself."""
+        if self._n_blocks is None:
+            return None
+        in_hand = {**self._open, **{place.block: place.box for place in under_way}}
+        at_work = {(place.block, place.asked.layout) for place in under_way}
+        begun = self._begun.union(in_hand)
+        rest = [
+            layout
+            for block, box in sorted(in_hand.items())
+            for layout in self._missing(block, box)
+            if (block, layout) not in at_work
+        ]
+        for block in range(self._n_blocks):
+            if block not in begun:
+                rest += [layout for layout in self._order.of(block) if layout not in self._failed]
+        return [self._proposal(layout) for layout in rest]
+
+    def answer(self) -> Answer:
+        """The best mean over the blocks so far."""
+        return self._fit.answer(self._failed)
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each launched layout's value, boxes and their drift between blocks taken out."""
+        return self._fit.estimates()
+
+    # ------------------------------------------------------------------ how it goes on
+
+    def _next_block(self, in_hand: Collection[int]) -> int:
+        """The first that nobody has begun: one whose box was gone before its first launch, too."""
+        taken = self._begun.union(in_hand)
+        return next(block for block in range(len(taken) + 1) if block not in taken)
+
+    def _missing(self, block: int, box: str) -> list[Layout]:
+        """What *box* is to launch of *block*, were it to finish it."""
+        own: Collection[Layout] = self._parts.get(block, {}).get(box, set())
+        empty = self._empty.get(block, set())
+        elsewhere = [part for who, part in self._parts.get(block, {}).items() if who != box]
+        settled = empty.union(own, *(part for part in elsewhere if len(part) > 1))  # one alone says nothing
+        can_run = [
+            layout
+            for layout in self._order.of(block)
+            if layout not in self._failed and self._n_given_up[block, layout] < MOST_GIVEN_UP
+        ]
+        missing = {layout for layout in can_run if layout not in settled}
+        if elsewhere and len(missing.union(own)) == 1:
+            others = (layout for layout in can_run if layout not in missing.union(own, empty))
+            missing.update(list(islice(others, 1)))
+        return [layout for layout in can_run if layout in missing]
+
+    def _place(self, block: int, box: str, layout: Layout) -> Place:
+        return Place(block, self._order.of(block).index(layout), box, self._proposal(layout))
+
+    def _proposal(self, layout: Layout) -> Proposal:
+        return Proposal(layout, self._goal.max_window_s, self._windows_per_launch)
+
+    def _is_enough(self, block: int) -> bool:
+        """Whether the blocks before *block*, which are all begun, are all that it takes."""
+        if self._n_blocks is not None:
+            return block >= self._n_blocks
+        if not len(self._fit):  # nothing came of any yet
+            return len(self._begun) - len(self._open) >= PILOT_BLOCKS
+        return self._fit.would_suffice(block)
+
+    # ------------------------------------------------------------------ how it learns
+
+    def _number(self, block: int, box: str) -> int:
+        return self._numbers.setdefault((block, box), len(self._numbers))
+
+    def _end_parts(self, block: int, box: str) -> None:
+        """Nothing more comes of what other boxes have of *block*, nor of what *box* had before."""
+        for who in self._parts.get(block, {}):
+            if who != box:
+                self._fit.end_block(self._number(block, who))
+        before = self._latest.get(box, block)
+        if before != block and (before, box) in self._numbers:
+            self._fit.end_block(self._numbers[before, box])
+        self._latest[box] = block
+
+
+def idle_told(n_blocks: int, n_boxes: int) -> str | None:
+    """What so many blocks leave to do for boxes in the last round; None: all have as much.
+
+    A block is taken to last as long on each box.
+    """
+    n_busy = n_blocks % n_boxes
+    if not n_busy:
+        return None
+    told = counted(n_busy, "block")
+    if n_blocks > n_boxes:
+        told = "the last block" if n_busy == 1 else f"the last {told}"
+    keep = "keeps" if n_busy == 1 else "keep"
+    whole = counted(n_blocks + n_boxes - n_busy, "block")
+    return f"{told} {keep} {n_busy} of {n_boxes} hosts busy; {whole} take no longer"

@@ -1,0 +1,255 @@
+"""The race on several boxes: no box waits for another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from math import log
+from statistics import median
+
+import numpy as np
+
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Proposal
+from tuner.core.search.challengers import Standing, standing_ahead
+from tuner.core.search.fleet_posterior import LEVELS, FleetPosterior
+from tuner.core.search.racing import N_REPLICATES, Racing
+from tuner.core.search.strategies.fleet_reference import References
+from tuner.core.stats.interval import Estimate
+
+#: Of a calibrated race, what THRESHOLDS has for one box: to be as often right it takes less doubt on several,
+#: where doubts add up within each filter (bench/fleet.py)
+THRESHOLD = 0.68
+FILTER_KEPT = 1e-3  #: as `tuner.core.search.guide` has it: with levels there are three times as many
+N_FILTERS = 8  #: the likeliest, with which what is under way is taken for seen
+MOST_BOXES = 200  #: more could not tell more: each measures a reference first, and a race is over by then
+#: of the variance of a gap: what the boxes differ by, which no window on them takes away; then it ends
+MOST_LEFT = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One launch, as a bank takes note of it."""
+
+    layout: int
+    log_value: float
+    at_s: float
+    length_s: float
+    box: str
+
+
+class FleetRace(Racing):
+    """First the first block's layouts, shared out, and a reference on each box; then whatever decides most.
+
+    The reference joins the boxes: what one measured is compared through it with what others did. In a strict
+    race it comes first; a calibrated one expects boxes to be more or less alike, can wait, and takes a layout
+    that is worth a launch anyway (`References`). It has the guide that it has on one box. A box that
+    is free gets the launch that would tell most of the leader and its most urgent rival, on that box, given
+    that those under way will have told as much as is expected of them; a strict race's reference again, where
+    that is what lacks. On a single box it is `tuner.core.search.race.Race`, launch by launch.
+
+    It ends without an answer where more windows on these boxes cannot give one: layouts differ from box to
+    box by more than the margin allows, and more boxes are needed.
+    """
+
+    def __init__(self, goal: Goal, seed: int) -> None:
+        super().__init__(goal, seed)
+        self._seen: list[_Seen] = []
+        self._references = References()  #: of a calibrated race
+        self._tried: dict[str, set[Layout]] = {}  #: to the end, by box
+        self._last: dict[str, tuple[int, int]] = {}  #: the latest block and position of a box
+        self._given_up: dict[str, Place] = {}  #: what a box was at when it went
+        self._foreseen: tuple[Sequence[Proposal] | None] | None = None  #: since the last place
+
+    # ------------------------------------------------------------------ the strategy
+
+    def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
+        """The launch that *box* is to make now."""
+        standing = self._standing()
+        if (standing is not None and self._reached(standing)) or self._is_one_too_many(box, under_way):
+            return None
+        asked = self._first_for(box, under_way, boxes)
+        is_first = asked is not None
+        if asked is None and standing is not None:
+            asked = self._decided_for(box, under_way, boxes, standing)
+        if asked is None and standing is None:
+            asked = self._as_others(under_way)
+            is_first = asked is not None
+        given_up = self._given_up.get(box)
+        if asked is None or (given_up is not None and given_up.asked == asked):
+            return None if asked is None else given_up
+        block, position = self._last.get(box, (0, -1))
+        return Place(block, position + 1, box, asked) if is_first else Place(block + 1, 0, box, asked)
+
+    def learn(self, done: Done) -> None:
+        """Take note of a place that is over."""
+        place = done.place
+        self._foreseen = None
+        self._references.learn(done)
+        tried = self._tried.setdefault(place.box, set())
+        if done.is_whole:
+            tried.add(place.asked.layout)
+            self._given_up.pop(place.box, None)
+        else:
+            self._given_up[place.box] = place
+        self._last[place.box] = max(self._last.get(place.box, (0, -1)), (place.block, place.position))
+        self._take_in(done.windows, done.failed, place.box)
+
+    def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
+        """As `Race` has it: the launches that one box, as these are on average, would make of it."""
+        if self._foreseen is None:
+            ahead = copy(self)
+            if isinstance(self._posterior, FleetPosterior):
+                ahead._posterior = self._posterior.of_one_box()
+                ahead._stands = None
+            self._foreseen = (ahead._longest_rest(),)
+        (rest,) = self._foreseen
+        return None if rest is None else rest[len(under_way) :]
+
+    def levels(self) -> Mapping[str, Estimate]:
+        """How much each box gives, as a ratio to boxes on average; none while there is but one."""
+        bank = self._posterior
+        return bank.box_levels(self._goal.confidence) if isinstance(bank, FleetPosterior) else {}
+
+    # ------------------------------------------------------------------ how it learns
+
+    def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
+        """From the second box on all is shown to a bank of several."""
+        seen = _Seen(layout, log_value, at_s, length_s, box)
+        self._seen.append(seen)
+        if isinstance(self._posterior, FleetPosterior) or box == self._seen[0].box:
+            super()._observe(layout, log_value, at_s, length_s, box)
+            return
+        self._posterior, self._guide = FleetPosterior(self._new_bank()), None
+        if self._goal.kind != "strict":
+            self._threshold = THRESHOLD
+            self._add_guide(LEVELS, FILTER_KEPT)
+        for one in self._seen:
+            super()._observe(one.layout, one.log_value, one.at_s, one.length_s, one.box)
+
+    # ------------------------------------------------------------------ how it decides
+
+    @cached_property
+    def _first_order(self) -> Sequence[Layout]:
+        return self._first_block()
+
+    @cached_property
+    def _usual(self) -> Sequence[Layout]:
+        """The layouts of the first block, the fittest reference first: as many threads as cores, if known.
+
+        Such a layout runs wherever any does, gives a good deal, and is often among the best: then it is no
+        launch lost.
+        """
+        totals = [layout.total_threads for layout in self._first_order]
+        usual = self._goal.cores or median(totals)
+        return sorted(self._first_order, key=lambda layout: (abs(log(layout.total_threads / usual)), layout))
+
+    def _reached(self, standing: Standing) -> bool:
+        """As on one box; on several a layout has to be measured on each."""
+        reached = super()._reached(standing)
+        if self._goal.kind == "strict" or not isinstance(self._posterior, FleetPosterior):
+            return reached
+        return reached and self._references.is_on_all()
+
+    def _reference(self) -> Layout | None:
+        """A strict race's."""
+        if self._goal.kind != "strict":
+            return None
+        return next((layout for layout in self._usual if layout not in self._failed), None)
+
+    def _reference_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Layout | None:
+        """The reference, if there is one yet and *box* is still to measure it."""
+        standing, tried = self._standing(), self._tried.get(box, set())
+        if {box, *boxes, *self._tried} == {box}:
+            return None
+        if self._goal.kind == "strict":
+            reference = self._reference()
+        elif standing is None or self._left(self._tried):
+            return None
+        else:
+            leader = self._layouts[standing.leader]
+            reference = self._references.chosen_for(box, leader, under_way, self._failed)
+        return None if reference in tried else reference
+
+    def _is_one_too_many(self, box: str, under_way: Sequence[Place]) -> bool:
+        at_it = {*self._tried, *(place.box for place in under_way)}
+        return box not in at_it and len(at_it) >= MOST_BOXES
+
+    def _first_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Proposal | None:
+        """The reference, or a layout of the first block that nobody has in hand."""
+        reference = self._reference_for(box, under_way, boxes)
+        if reference is not None:
+            is_strict = self._goal.kind == "strict"
+            length_s = self._first_window_s() if is_strict else self._window_s(self._index[reference])
+            return Proposal(reference, length_s)
+        left = self._left({**self._tried, "": {place.asked.layout for place in under_way}})
+        return Proposal(left[0], self._first_window_s()) if left else None
+
+    def _left(self, tried: Mapping[str, set[Layout]]) -> Sequence[Layout]:
+        """Of the first block what was not *tried* on any box."""
+        taken = self._failed.union(*tried.values())
+        return [layout for layout in self._first_order if layout not in taken]
+
+    def _as_others(self, under_way: Sequence[Place]) -> Proposal | None:
+        """While nothing at all is known: what the fewest others are at, of what is still to be tried."""
+        at_work = [place.asked.layout for place in under_way]
+        left = [layout for layout in self._left(self._tried) if layout in at_work]
+        return Proposal(min(left, key=at_work.count), self._first_window_s()) if left else None
+
+    def _decided_for(
+        self, box: str, under_way: Sequence[Place], boxes: Sequence[str], standing: Standing
+    ) -> Proposal | None:
+        bank, leader = self._posterior, standing.leader
+        if not isinstance(bank, FleetPosterior):
+            return self._decided()
+        at_work = {self._index[place.asked.layout] for place in under_way}
+        left = [k for k in standing.to_confirm() if k not in at_work]
+        if standing.doubt <= self._allowed and left:
+            return self._confirming(left[0])
+        if standing.doubt <= self._allowed and self._state(self._layouts[leader]) == "open":
+            return Proposal(self._layouts[leader], self._best_window_s())  # does it keep the limits?
+        if self._is_left_to_boxes(bank, standing, len({*boxes, *self._tried})):
+            return None
+        at_s = bank.at_s + self._lasts_s(Proposal(self._layouts[leader], self._best_window_s()))
+        ahead, unheard = self._ahead(bank, under_way, at_s)
+        later = standing_ahead(standing, ahead, self._margin, unheard)
+        if bank.n_replicates < N_REPLICATES and self._goal.kind == "strict":
+            k = later.to_repeat(1.5 * self._margin)
+            return Proposal(self._layouts[k], self._best_window_s())
+        rival = int(np.argmax(later.urgency))
+        if later.urgency[rival] < 0:  # the only one that is left, or whose windows are all under way
+            return Proposal(self._layouts[leader], self._best_window_s())
+        candidates, reference = [rival, leader], self._reference()
+        if reference is not None and self._index[reference] not in candidates:
+            candidates.append(self._index[reference])
+        length_s = self._best_window_s()
+        k = max(candidates, key=lambda one: ahead.told(one, box, length_s, at_s, between=(leader, rival)))
+        return Proposal(self._layouts[k], self._window_s(k))
+
+    def _ahead(
+        self, bank: FleetPosterior, under_way: Sequence[Place], at_s: float
+    ) -> tuple[FleetPosterior, set[int]]:
+        """The bank with what is *under_way* taken for seen, and layouts of which that is not possible.
+
+        Those are the ones that nothing at all is known of before their first window.
+        """
+        ahead, unheard = bank.thinned(N_FILTERS), set()
+        for place in sorted(under_way, key=lambda place: place.box):
+            layout = self._index[place.asked.layout]
+            if bank.n_of[layout] or self._goal.kind != "strict":
+                ahead.imagine(layout, place.box, place.asked.window_s * place.asked.n_windows, at_s)
+            else:
+                unheard.add(layout)
+        return ahead, unheard
+
+    def _is_left_to_boxes(self, bank: FleetPosterior, standing: Standing, n_boxes: int) -> bool:
+        """Whether it is what boxes differ by, and no lack of windows, that keeps the answer open."""
+        rival = int(np.argmax(standing.urgency))
+        if bank.n_replicates < N_REPLICATES or standing.urgency[rival] < 0:
+            return False
+        likelihood = standing.urgency[rival] * max(bank.n_of[rival], 0.5)
+        left = bank.left_by_boxes(standing.leader, rival, n_boxes)
+        return bool(likelihood > self._allowed and left > MOST_LEFT)

@@ -1,0 +1,102 @@
+"""A strategy that others look at while it leads a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tuner.core.domain.fleet import Done, Place
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Verdict
+from tuner.core.domain.strategy import Answer, Comparing, Foreseeing, Judging, Observed, Proposal, Strategy
+from tuner.core.search.fleet_strategy import SpreadingStrategy
+from tuner.core.stats.groups import OfBest
+from tuner.core.stats.interval import Estimate
+
+
+class _Watched:
+    """What another strategy says, asked for once after each thing that it learns, however often one looks."""
+
+    def __init__(self, strategy: Strategy | SpreadingStrategy) -> None:
+        self._watched = strategy
+        self._failed: list[Layout] = []
+        self._known: tuple[Answer, Mapping[Layout, Estimate]] | None = None  #: since it last learnt something
+        self._beside: Mapping[Layout, OfBest] | None = None  #: likewise
+
+    @property
+    def failed(self) -> tuple[Layout, ...]:
+        """Layouts that it was told cannot be run."""
+        return tuple(self._failed)
+
+    def answer(self) -> Answer:
+        """As the other."""
+        return self._asked()[0]
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """As the other."""
+        return self._asked()[1]
+
+    def of_best(self) -> Mapping[Layout, OfBest]:
+        """As the other; none where that claims nothing."""
+        if self._beside is None:
+            self._beside = self._watched.beside() if isinstance(self._watched, Comparing) else {}
+        return self._beside
+
+    def verdicts(self) -> Mapping[Layout, Verdict]:
+        """As the other; none where that heeds no limits."""
+        return self._watched.verdicts() if isinstance(self._watched, Judging) else {}
+
+    def _asked(self) -> tuple[Answer, Mapping[Layout, Estimate]]:
+        if self._known is None:
+            self._known = self._watched.answer(), self._watched.estimates()
+        return self._known
+
+    def _learns(self, failed: Sequence[Layout]) -> None:
+        self._known = self._beside = None
+        self._failed += failed
+
+
+class Followed(_Watched):
+    """Another strategy; what it says is asked for once per block, however often somebody looks."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        super().__init__(strategy)
+        self._strategy = strategy
+
+    def follow(self, strategy: Strategy) -> None:
+        """Look at *strategy* from now on, which has seen nothing yet."""
+        self._strategy = self._watched = strategy
+        self._known, self._failed = None, []
+
+    def propose(self) -> Sequence[Proposal]:
+        """As the other."""
+        return self._strategy.propose()
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """As the other."""
+        self._learns(failed)
+        self._strategy.learn(windows, failed)
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """As the other; None where that cannot foresee at all."""
+        return self._strategy.expected_rest() if isinstance(self._strategy, Foreseeing) else None
+
+
+class FollowedOnFleet(_Watched):
+    """The same of a strategy for several boxes."""
+
+    def __init__(self, strategy: SpreadingStrategy) -> None:
+        super().__init__(strategy)
+        self._strategy = strategy
+
+    def next_for(self, box: str, under_way: Sequence[Place], boxes: Sequence[str]) -> Place | None:
+        """As the other."""
+        return self._strategy.next_for(box, under_way, boxes)
+
+    def learn(self, done: Done) -> None:
+        """As the other."""
+        self._learns(done.failed)
+        self._strategy.learn(done)
+
+    def expected_rest(self, under_way: Sequence[Place]) -> Sequence[Proposal] | None:
+        """As the other."""
+        return self._strategy.expected_rest(under_way)

@@ -1,0 +1,82 @@
+"""Blocks of a study's winner and a few others, until it is known whether it still is the one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import log
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.run_order import blocks
+from tuner.core.domain.strategy import Answer, Observed, Proposal
+from tuner.core.search.recheck import LEAST_BLOCKS, Asked, Check, Launched, Past, check_answer
+from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
+from tuner.core.stats.interval import Estimate
+
+
+class Recheck:
+    """Each of the layouts once per block, in random order."""
+
+    def __init__(self, asked: Asked, past: Past | None, seed: int, window_s: float) -> None:
+        self._asked, self._past, self._seed, self._window_s = asked, past, seed, window_s
+        self._layouts = (asked.winner, *asked.others)
+        self._launches = Launches()
+        self._seen: list[Launched] = []
+        self._failed: set[Layout] = set()
+        self._block = 0
+        self._check: Check | None = None
+
+    @property
+    def failed(self) -> frozenset[Layout]:
+        """Layouts that cannot be run now."""
+        return frozenset(self._failed)
+
+    def check(self) -> Check:
+        """What is known now."""
+        if self._check is None:
+            others = tuple(layout for layout in self._asked.others if layout not in self._failed)
+            # the brake may leave out a layout that was measured in a block before
+            seen = [one for one in self._seen if one.layout in (self._asked.winner, *others)]
+            self._check = check_answer(replace(self._asked, others=others), self._past, seen)
+        return self._check
+
+    def propose(self) -> Sequence[Proposal]:
+        """The next block; none once it is known, or the winner or all others cannot be run."""
+        left = [layout for layout in self._layouts if layout not in self._failed]
+        if self._asked.winner in self._failed or len(left) < 2 or self.check().state != "open":
+            return []
+        order = blocks(self._layouts, self._block + 1, self._seed)[self._block]
+        return [Proposal(layout, self._window_s) for layout in order if layout in left]
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """Take note of a block."""
+        for launch in by_launch(windows):
+            self._launches.add(launch, self._block)
+            self._seen.append(Launched(self._block, launch[0].layout, log(launch_value(launch))))
+        self._failed.update(failed)
+        self._block += 1
+        self._check = None
+
+    def expected_rest(self) -> Sequence[Proposal] | None:
+        """As many blocks as the differences so far would need, the one that was proposed left out."""
+        if not self._seen:
+            n_blocks: int | None = LEAST_BLOCKS - 1
+        else:
+            rest = self.check().rest_blocks
+            n_blocks = None if rest is None else max(0, rest - 1)
+        if n_blocks is None:
+            return None
+        left = [layout for layout in self._layouts if layout not in self._failed]
+        return [Proposal(layout, self._window_s) for _ in range(n_blocks) for layout in left]
+
+    def answer(self) -> Answer:
+        """The winner, or who is better now."""
+        check = self.check()
+        named = check.better or (self._asked.winner if self._seen else None)
+        reached = check.state != "open"
+        ties = () if reached else tuple(one.other for one in check.against)
+        return Answer(named, reached, self._asked.kind, ties)
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """What each gives now."""
+        return self._launches.estimates(self._asked.confidence)

@@ -1,0 +1,188 @@
+"""Search suites: true throughputs, and a simulated box that draws windows around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, log, sqrt
+from random import Random
+
+from tuner.core.defaults import CONFIDENCE, WINDOW_S, WITHIN
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Goal, Kind, Observed, Proposal
+
+SHORTEST_WINDOW_S = 10.0  #: where a suite leaves the length of windows to the strategy
+DRIFT_STEP_S = 600.0  #: drift has one correlation given, for this distance in time
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteNoise:
+    """How windows differ from the truth: standard deviations of the logarithm of throughput."""
+
+    window_sd: float = 0.0  #: of each window
+    launch_sd: float = 0.0  #: drawn once per launch, shared by its windows
+    drift_sd: float = 0.0  #: of the whole box over time: the same for every layout
+    drift_ar1_per_600s: float = 0.0  #: correlation of the drift with itself 600 s later, 0..1
+    sample_sd_1s: float = 0.0  #: of one second: adds sample_sd_1s / sqrt(length in s) to a window
+    student_t_df: float | None = None  #: window noise with heavy tails, scaled to window_sd; None: normal
+    slow_launch_ratio: float = 0.0  #: share of launches that are slow from start to end, 0..1
+    slow_launch_loss: float = 0.0  #: by which share a slow launch is slower, 0..1
+    noisy_layout_ratio: float = 0.0  #: share of layouts whose windows and launches are noisier, 0..1
+    noisy_layout_factor: float = 1.0  #: by how much their standard deviations are larger
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """Surfaces to search, and what measuring costs on them."""
+
+    name: str
+    layouts: tuple[Layout, ...]
+    surfaces: tuple[
+        tuple[float, ...], ...
+    ]  #: a row each: true items per ten minutes, as *layouts* are ordered
+    noise: SuiteNoise
+    within: float = WITHIN  #: an answer may be worse than the best by this share
+    confidence: float = CONFIDENCE
+    launch_s: float = 120.0  #: restart and warm-up, paid at every launch
+    window_s: float | None = WINDOW_S  #: None: the strategy chooses, from 10 s to 600 s
+    cores: int | None = None  #: what a model may know of the box
+    floor_windows: float | None = None  #: mean windows that a strict answer takes at least; None: not known
+    floor_hours: float | None = None
+    floor_at_window_s: float | None = None  #: the length that gives *floor_hours*
+
+    @property
+    def n_surfaces(self) -> int:
+        """Rows."""
+        return len(self.surfaces)
+
+    def box(self, surface: int, stream: str) -> SimulatedBox:
+        """Where windows of row *surface* are taken; *stream* names its random streams."""
+        return SimulatedBox(self, surface, stream)
+
+    def goal(self, kind: Kind) -> Goal:
+        """What a strategy is asked for; all that it is told."""
+        return Goal(
+            layouts=self.layouts,
+            within=self.within,
+            confidence=self.confidence,
+            kind=kind,
+            min_window_s=self.window_s or SHORTEST_WINDOW_S,
+            max_window_s=self.window_s or WINDOW_S,
+            cores=self.cores,
+        )
+
+
+@dataclass(slots=True)
+class SimulatedBox:
+    """Takes windows of one surface: launches one after the other, windows of a launch one after the other.
+
+    Every source of noise has a stream of its own, derived from *stream*: one of the drift, one per layout.
+    Whatever strategy asks, the n-th launch of a layout meets the same luck as long as launches have equally
+    many windows, and drift goes through the same values every 600 s. So strategies are compared on the same
+    noise, and neither their order nor the number of processes changes a figure.
+    """
+
+    suite: Suite
+    surface: int
+    stream: str  #: names the random streams: seed, surface and repeat
+    now_s: float = 0.0
+    n_windows: int = 0
+    n_launches: int = 0
+    _truth: dict[Layout, float] = field(default_factory=dict)
+    _random: dict[Layout, Random] = field(default_factory=dict)
+    _factor: dict[Layout, float] = field(default_factory=dict)
+    _drift: Drift | None = None
+
+    def __post_init__(self) -> None:
+        self._truth = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))
+        noise = self.suite.noise
+        if noise.drift_sd:
+            self._drift = Drift(noise.drift_sd, noise.drift_ar1_per_600s, Random(f"{self.stream}/drift"))
+
+    def is_right(self, layout: Layout) -> bool:
+        """Whether *layout* is truly within the suite's margin of the best."""
+        # 0.98 x 2598.7 has an error of rounding; a layout on the margin must not fall beside it.
+        return self._truth[layout] >= (1 - self.suite.within) * max(self._truth.values()) * (1 - 1e-12)
+
+    def take(self, proposal: Proposal) -> list[Observed]:
+        """Launch a layout and take its windows."""
+        layout, length_s, noise = proposal.layout, proposal.window_s, self.suite.noise
+        random = self._random.get(layout)
+        if random is None:
+            random = self._random[layout] = Random(f"{self.stream}/{layout}")
+            self._factor[layout] = self._noise_factor(layout)
+        factor = self._factor[layout]
+        began_s = self.now_s
+        level = log(self._truth[layout]) + factor * noise.launch_sd * random.gauss()
+        if noise.slow_launch_ratio and random.random() < noise.slow_launch_ratio:
+            level += log(1 - noise.slow_launch_loss)
+        sample_sd = noise.sample_sd_1s / sqrt(length_s)
+        self.now_s += self.suite.launch_s
+        windows = []
+        for _ in range(proposal.n_windows):
+            value = level + factor * noise.window_sd * _standard(noise.student_t_df, random)
+            if sample_sd:
+                value += sample_sd * random.gauss()
+            if self._drift is not None:
+                value += self._drift.at(self.now_s + length_s / 2)
+            windows.append(
+                # the limit keeps a heavy tail's one in a million within what a float can hold
+                Observed(
+                    layout,
+                    exp(max(-600.0, min(600.0, value))),
+                    self.n_launches,
+                    began_s,
+                    self.now_s,
+                    length_s,
+                )
+            )
+            self.now_s += length_s
+        self.n_windows += proposal.n_windows
+        self.n_launches += 1
+        return windows
+
+    def _noise_factor(self, layout: Layout) -> float:
+        """How many times the suite's noise *layout* has; from a stream of its own."""
+        noise = self.suite.noise
+        is_noisy = noise.noisy_layout_ratio and (
+            Random(f"{self.stream}/{layout}/noise").random() < noise.noisy_layout_ratio
+        )
+        return noise.noisy_layout_factor if is_noisy else 1.0
+
+
+class Drift:
+    """A stationary first-order autoregression in continuous time: the Ornstein-Uhlenbeck process.
+
+    A window feels its value at the window's middle. Values at multiples of 600 s come from one stream, those
+    between them from another, given their neighbours: who looks at other times sees the same path.
+    """
+
+    def __init__(self, sd: float, ar1_per_600s: float, random: Random) -> None:
+        self._sd, self._ar1, self._random = sd, ar1_per_600s, random
+        self._between = Random(random.getrandbits(64))
+        self._low_s, self._low = 0.0, sd * random.gauss()  # the latest known value ...
+        self._high_s, self._high = 0.0, self._low  # ... and the next multiple of 600 s
+
+    def at(self, at_s: float) -> float:
+        """The drift at *at_s*, which never goes back; on the logarithmic scale."""
+        while at_s > self._high_s:
+            self._low_s, self._low = self._high_s, self._high
+            self._high_s += DRIFT_STEP_S
+            self._high = self._ar1 * self._low + self._sd * sqrt(1 - self._ar1**2) * self._random.gauss()
+        if at_s == self._high_s or self._ar1 == 1:
+            return self._high
+        before = self._ar1 ** ((at_s - self._low_s) / DRIFT_STEP_S)
+        after = self._ar1 ** ((self._high_s - at_s) / DRIFT_STEP_S)
+        # Given both neighbours: a product of two normal densities.
+        whole = 1 - (before * after) ** 2
+        mean = (self._low * before * (1 - after**2) + self._high * after * (1 - before**2)) / whole
+        spread = sqrt((1 - before**2) * (1 - after**2) / whole)
+        self._low_s, self._low = at_s, mean + self._sd * spread * self._between.gauss()
+        return self._low
+
+
+def _standard(df: float | None, random: Random) -> float:
+    """A draw with mean 0 and variance 1."""
+    normal = random.gauss()
+    if df is None:
+        return normal
+    return normal * sqrt((df - 2) / (2 * random.gammavariate(df / 2, 1.0)))

@@ -1,0 +1,1 @@
+"""Settings of a study as people write them: limits, rates, clients, backlogs."""

@@ -1,0 +1,117 @@
+"""How many clients send requests in a closed loop: the same for all layouts asked for, enough to load each.
+
+A layout by which a grid grows has as many more clients as it has more threads.
+
+A client has one request under way at a time. Servers take connections as they come, so requests spread over
+the worker processes at random: with few clients one process has nothing to do while another has a queue. Two
+processes of two threads and 8 clients give 7/8 of what they can do (a closed network of two stations, Gordon
+and Newell 1967), whatever the service does. So the number is found by doubling, until that brings nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from tuner.core.domain.layout import Layout, parse_layout
+
+CLIENTS_PER_THREAD = 2  #: to begin with: one request is worked on while the other waits
+MOST_CLIENTS = 1024  #: beyond it no number is looked for
+RISE_RATIO = 0.02  #: doubling that brings less has found the number
+_NEARLY_TWICE = 1.8
+FOUND = "clients_found"  #: in the provenance of a study
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What a number of clients gave."""
+
+    clients: int
+    per_s: float  #: good answers
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The number of clients that a study was measured with, and what it rests on."""
+
+    clients: int
+    layout: str  #: that was tried
+    tried: tuple[Tried, ...]
+    saturates: bool  #: False: the search ended before doubling brought nothing; *why* says what ended it
+    why: str = ""
+
+
+def first_clients(layouts: Iterable[Layout]) -> int:
+    """The number to begin with, and to stay with where nobody looks for a better one."""
+    return CLIENTS_PER_THREAD * max(layout.total_threads for layout in layouts)
+
+
+def hardest_to_load(layouts: Sequence[Layout]) -> Layout:
+    """The layout that needs the most clients: that with the most threads, of these the most processes.
+
+    Each thread needs a request of its own, and the more processes, the more uneven they spread.
+    """
+    return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
+
+
+def choose(tried: Sequence[Tried]) -> int:
+    """The number with the highest throughput of the last two that were tried."""
+    return max(tried[-2:], key=lambda one: one.per_s).clients
+
+
+def has_risen(tried: Sequence[Tried]) -> bool:
+    """Whether the last doubling brought `RISE_RATIO` or more; so it is with a single try."""
+    return len(tried) < 2 or tried[-1].per_s >= (1 + RISE_RATIO) * tried[-2].per_s
+
+
+def clients_for(layout: Layout, found: Found) -> int:
+    """The clients of *layout* where *found* clients load the layout they were found for.
+
+    A layout with more threads has more clients in proportion. One with fewer has as many.
+    """
+    more = max(1.0, layout.total_threads / parse_layout(found.layout).total_threads)
+    return ceil(found.clients * more)
+
+
+def requests_at_once(found: Found) -> float | None:
+    """How many requests each process works on at once, by Little's law; None: that is not to be seen.
+
+    The least clients that were tried give the time of a request that waits for nobody: throughput must have
+    doubled with them at first.
+    """
+    if len(found.tried) < 3 or found.tried[1].per_s < _NEARLY_TWICE * found.tried[0].per_s:
+        return None
+    alone_s = found.tried[0].clients / found.tried[0].per_s
+    most_per_s = max(one.per_s for one in found.tried)
+    return most_per_s * alone_s / parse_layout(found.layout).processes
+
+
+def found_text(found: Found) -> str:
+    """*found* as a study's provenance keeps it."""
+    return json.dumps(
+        {
+            "clients": found.clients,
+            "layout": found.layout,
+            "tried": [[one.clients, round(one.per_s, 3)] for one in found.tried],
+            "saturates": found.saturates,
+            "why": found.why,
+        }
+    )
+
+
+def found_in(provenance: Mapping[str, str], n_clients: int | None) -> Found | None:
+    """What `found_text` kept, where the settings give that number of clients: *n_clients*.
+
+    None: there was no search, the user has set another number since, or what is kept cannot be read.
+    """
+    try:
+        kept: Any = json.loads(provenance.get(FOUND, "null"))
+        tried = tuple(Tried(int(clients), float(per_s)) for clients, per_s in kept["tried"])
+        parse_layout(kept["layout"])
+        found = Found(int(kept["clients"]), kept["layout"], tried, kept["saturates"] is True, kept["why"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return found if found.clients == n_clients else None

@@ -1,0 +1,199 @@
+"""The user's brake: at which state of the box, of the items or of a command a launch is stopped.
+
+What is over a limit has to stay so for `BrakeLimits.holds_s`, so that a blip does not end a night; memory
+alone counts at once. The load average is a minute's memory: it is over its limit only if what it remembers of
+the last seconds is, too, or a layout would be stopped for the load of the one before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import DECAY, STEP_S
+from tuner.core.domain.records import LaunchRecord
+from tuner.core.errors import MeasurementError
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import percent
+from tuner.core.text.sizes import render_size
+
+BRAKED = "braked"  #: a launch whose error begins so was cut off by the brake: it says nothing of its layout
+OVER_LIMIT = "over-limit"  #: a launch whose error begins so was stopped by the brake: its layout is left out
+LOAD_SEEN_S = 10.0  #: two looks of the kernel: the least to tell what runs now from what ran before
+ERRORS_WITHIN_S = 30.0  #: the share of errors is that of the items of this time
+FEWEST_ITEMS = 20  #: or of a longer time that has so many; with fewer there is no share to speak of
+
+
+class Braked(MeasurementError):
+    """The brake stops a launch; ``problem`` says when, and what passed which limit."""
+
+
+def braked_by(error: str | None, slug: str) -> str | None:
+    """What a launch's *error* says after *slug* (`BRAKED` or `OVER_LIMIT`); None: it does not begin so."""
+    prefix = f"{slug}: "
+    return error.removeprefix(prefix) if error is not None and error.startswith(prefix) else None
+
+
+def stopped_by_brake(launch: LaunchRecord) -> bool:
+    """Whether the brake stopped *launch*: that it did not start tells nothing of the service or its box."""
+    return any(braked_by(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
+
+
+def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
+    """The layouts that were left out for passing a limit of the user's, and which, as part of a sentence."""
+    return {
+        launch.layout: f"left out by a safety limit {passed}"
+        for launch in launches
+        if (passed := braked_by(launch.error, OVER_LIMIT)) is not None
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BrakeLimits:
+    """What must not be passed; None: there is no such limit."""
+
+    load: float | None = None  #: load average of one minute
+    memory_ratio: float | None = None  #: of the box's memory, in use
+    memory_bytes: float | None = None  #: in use on the box
+    errors_ratio: float | None = None  #: failed items, of all that were finished
+    holds_s: float = 10.0  #: so long something has to be over its limit, memory excepted
+
+
+@dataclass(frozen=True, slots=True)
+class BoxNow:
+    """The box as it is now, whoever uses it."""
+
+    load1: float
+    memory_used_bytes: int  #: what could not be given to a new process
+    memory_bytes: int  #: all there is
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How the user's command last ended."""
+
+    began_s: float  #: when it was started
+    ended_s: float
+    refusal: str | None  #: why it says stop; None: go on
+
+
+class Braking:
+    """The brake while one launch runs, or while nothing does; ask `look` every second or so."""
+
+    def __init__(self, limits: BrakeLimits) -> None:
+        self._limits = limits
+        self._over_since_s: dict[str, float] = {}
+        self._loads: deque[tuple[float, float]] = deque()  # at_s, load1
+        self._items: deque[tuple[float, int, int]] = deque()  # at_s, done, failed
+        self._refusing_since_s: float | None = None
+        self._over: dict[str, str] = {}
+
+    @property
+    def over(self) -> str | None:
+        """What was over a limit at the last look, however short; None: nothing was."""
+        return "; ".join(self._over.values()) or None
+
+    def look(
+        self,
+        at_s: float,
+        box: BoxNow,
+        items: tuple[int, int] | None = None,
+        answer: Answer | None = None,
+    ) -> str | None:
+        """What has passed its limit for long enough, with the figures; None: nothing has.
+
+        Args:
+            at_s: monotonic seconds.
+            box: as it is now.
+            items: done and failed since the launch began; None: none can be yet.
+            answer: of the command; None: there is none, or it has not ended yet.
+        """
+        found = {
+            "memory": self._memory_over(box),
+            "load": self._load_over(at_s, box.load1),
+            "errors": None if items is None else self._errors_over(at_s, *items),
+        }
+        self._over = {name: text for name, text in found.items() if text is not None}
+        self._over_since_s = {name: self._over_since_s.get(name, at_s) for name in self._over}
+        passed = [
+            text if at_s == since_s else f"{text}, for {render_duration(round(at_s - since_s))}"
+            for name, text in self._over.items()
+            if (since_s := self._over_since_s[name]) <= at_s - self._needed_s(name)
+        ]
+        if refused := self._refused(answer):
+            passed.append(refused)
+        return "; ".join(passed) or None
+
+    def _needed_s(self, name: str) -> float:
+        least_s = {"memory": 0.0, "load": max(LOAD_SEEN_S, self._limits.holds_s)}
+        return least_s.get(name, self._limits.holds_s)
+
+    def _memory_over(self, box: BoxNow) -> str | None:
+        limits, used = self._limits, box.memory_used_bytes
+        ratio = used / box.memory_bytes
+        if limits.memory_ratio is not None and ratio > limits.memory_ratio:
+            of = f"{render_size(used)} of {render_size(box.memory_bytes)}"
+            return (
+                f"memory in use on the host is {percent(ratio)} ({of}), over {percent(limits.memory_ratio)}"
+            )
+        if limits.memory_bytes is not None and used > limits.memory_bytes:
+            return (
+                f"memory in use on the host is {render_size(used)}, over {render_size(limits.memory_bytes)}"
+            )
+        return None
+
+    def _load_over(self, at_s: float, load1: float) -> str | None:
+        """Not a load that only remembers: turned back, see `domain.load`, it has to be over as well.
+
+        Until that can be told it is over, and not yet for long enough.
+        """
+        limit = self._limits.load
+        if limit is None:
+            return None
+        self._loads.append((at_s, load1))
+        while len(self._loads) > 1 and self._loads[1][0] <= at_s - LOAD_SEEN_S:
+            self._loads.popleft()
+        began_s, before = self._loads[0]
+        if load1 <= limit:
+            return None
+        if at_s - began_s >= LOAD_SEEN_S:
+            keeps = DECAY ** ((at_s - began_s) / STEP_S)
+            if (load1 - keeps * before) / (1 - keeps) <= limit:
+                return None
+        return f"load {load1:.2f} is over {limit:g}"
+
+    def _errors_over(self, at_s: float, n_done: int, n_failed: int) -> str | None:
+        limit = self._limits.errors_ratio
+        if limit is None:
+            return None
+        self._items.append((at_s, n_done, n_failed))
+        total = n_done + n_failed
+        while (
+            len(self._items) > 1
+            and self._items[1][0] <= at_s - ERRORS_WITHIN_S
+            and total - sum(self._items[1][1:]) >= FEWEST_ITEMS
+        ):
+            self._items.popleft()
+        began_s, done_before, failed_before = self._items[0]
+        n_items, n_bad = total - done_before - failed_before, n_failed - failed_before
+        if n_items < FEWEST_ITEMS or n_bad <= limit * n_items:
+            return None
+        within = render_duration(round(at_s - began_s))
+        share = f"{percent(n_bad / n_items)}, over {percent(limit)}"
+        return f"{n_bad} of {n_items} items failed within {within}: {share}"
+
+    def _refused(self, answer: Answer | None) -> str | None:
+        """The command's no, once it was repeated by a run that began long enough after the first one."""
+        if answer is None:
+            return None
+        if answer.refusal is None:
+            self._refusing_since_s = None
+            return None
+        self._over["command"] = answer.refusal
+        if self._refusing_since_s is None:
+            self._refusing_since_s = answer.ended_s
+        if answer.ended_s - self._refusing_since_s < self._limits.holds_s:
+            return None
+        return answer.refusal

@@ -1,0 +1,1 @@
+"""Least squares, intervals, quantiles and tests, without scipy."""

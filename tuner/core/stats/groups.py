@@ -1,0 +1,124 @@
+"""In which of three groups a layout stands beside the best one: the one rule, for every kind of ranking.
+
+- ``best-or-tied``: the layout that is named, and each layout that measured within the margin of it and whose
+  own interval excludes that it is behind by more than twice the margin.
+- ``slower``: told apart from a better layout, at the confidence of all pairs at once.
+- ``not-ruled-out``: neither. Its interval is too wide to decide, or it has a single launch.
+
+A single launch never decides: what launches of one layout differ by is not to be seen in one of them.
+`docs/method/ranking.md` argues the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, exp, inf, log
+from typing import Literal, get_args
+
+from tuner.core.stats.interval import BEYOND_NUMBERS, Estimate
+
+Group = Literal["best-or-tied", "not-ruled-out", "slower"]
+GROUPS: tuple[Group, ...] = get_args(Group)  #: in the order of a ranking
+LEAST_LAUNCHES = 2  #: of its own, before a layout is told apart, ruled out or named
+FAR = 2.0  #: margins: a layout that may be further behind than that is not called tied
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of one layout beside the one that is named."""
+
+    n_launches: int  #: of its own, or of the named layout's where those are fewer
+    is_told_apart: bool  #: some layout is better, at the confidence of all pairs at once
+    share: float  #: what it measured, as a share of what the named layout did
+    far_doubt: (
+        float | None
+    )  #: probability that it is behind by more than FAR margins; None: no noise is known
+
+
+@dataclass(frozen=True, slots=True)
+class OfBest:
+    """What a layout gives as a share of what the best one gives: the interval that its group rests on."""
+
+    ratio: Estimate  #: the interval holds for all pairs at once; it has no ends where nothing is claimed
+    least: float | None = None  #: at least so much, by itself at the same confidence; None: not known
+    n_to_decide: int | None = None  #: launches, of it and the best one, that would decide; None: not known
+
+
+def group_of(beside: Beside, *, within: float, confidence: float) -> Group:
+    """The group of a layout that is not the named one."""
+    if beside.n_launches < LEAST_LAUNCHES:
+        return "not-ruled-out"
+    if beside.is_told_apart:
+        return "slower"
+    is_near = beside.far_doubt is not None and beside.far_doubt <= 1 - confidence
+    return "best-or-tied" if is_near and beside.share >= 1 - within else "not-ruled-out"
+
+
+def far_gap(within: float) -> float:
+    """How far behind is too far to be called tied, on the logarithmic scale."""
+    return -log(1 - FAR * within) if FAR * within < 1 else inf
+
+
+def launches_to_decide(
+    gap: float,
+    *,
+    n_of: tuple[int, int],
+    launch_variance: float,
+    reaches: tuple[float, float],
+    within: float,
+) -> int:
+    """About how many launches would move a layout out of ``not-ruled-out``, were its figure the true one.
+
+    One that measured within the margin has to be shown to be near, any other one to be worse.
+
+    Args:
+        gap: how far it is behind the best one, on the logarithmic scale.
+        n_of: launches of it and of the best one so far.
+        launch_variance: of one launch, on that scale.
+        reaches: standard errors that a difference must pass for all pairs at once, and by itself.
+        within: the margin, as a share.
+    """
+    far, margin = far_gap(within), -log(1 - within)
+    room, reach = (gap, reaches[0]) if gap > margin else (far - gap, reaches[1])
+    least = max(0, LEAST_LAUNCHES - n_of[0]) + max(0, LEAST_LAUNCHES - n_of[1])
+    if room == inf or not launch_variance:
+        return max(1, least)
+    per_launch = (room / reach) ** 2 / launch_variance  # what 1 / n + 1 / n_best has to come down to
+    few, many = sorted(n_of)
+    left = per_launch - 1 / many
+    if left > 0 and 1 / left <= many:  # it is enough to bring the one of fewer launches nearer to the other
+        return max(1, least, ceil(1 / left - few - 1e-9))
+    each = ceil(2 / per_launch - 1e-9)
+    return max(1, least, 2 * each - few - many)
+
+
+def bound(chance: Callable[[float], float], level: float, start: float) -> float:
+    """Where *chance*, which falls as its argument rises, comes down to *level*; from *start* upwards."""
+    low, high = start, start + 1e-3
+    while chance(high) > level and high - start < 100:
+        low, high = high, start + 2 * (high - start)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle) > level else (low, middle)
+    return high
+
+
+def ratio_between(gap: float, low: float | None = None, high: float | None = None) -> Estimate:
+    """The share of the best that a layout gives, behind by *gap*, from *low* to *high*: all logarithms."""
+    if low is None or high is None or max(abs(low), abs(high)) > BEYOND_NUMBERS:
+        return Estimate(exp(-gap))
+    return Estimate(exp(-gap), exp(-low), exp(-high))
+
+
+def behind_by(of_best: OfBest) -> float | None:
+    """By which share a layout is slower than the best, at least; None: its interval does not say."""
+    high = of_best.ratio.high
+    return None if high is None or high >= 1 else 1 - high
+
+
+def of_value(of_best: OfBest, best: float) -> Estimate:
+    """What a layout gives, in units of what the *best* one measured: the interval that its group rests on."""
+    ends = (None if one is None else one * best for one in (of_best.ratio.low, of_best.ratio.high))
+    return Estimate((of_best.ratio.mean or 0.0) * best, *ends)

@@ -1,0 +1,1 @@
+"""Text to values and back: durations, sizes, addresses, commands, metric formats, secrets."""

@@ -1,0 +1,130 @@
+"""Settings and texts without their secrets: names are kept, values are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.text.secret_names import HIDDEN, looks_secret
+
+_NAME = r"(?P<name>[A-Za-z_][\w.-]*+)"
+_OPTION_NAME = r"(?P<name>--?[A-Za-z][\w.-]*+)"
+_ALONE = r"""(?<![\w.'"-])"""  #: what follows is no part of a longer name
+_IN_QUOTES = r"""(?<=['"])"""  #: what follows ends where these quotes do
+_COLON = r"(?:[ \t]*+:[ \t]++|(?P<close>:)(?![/:\s]))"
+_EQUALS = r"(?:=|[ \t]++=[ \t]*+)"
+#: a word as a shell has it
+_WORD = r"""'[^']*+\Z|"[^"]*+\Z|(?:'[^']*'|"[^"]*"|[^\s'"])++"""
+#: whatever a scheme may be: to look for its beginning would take the square of a long word's time
+_USER_INFO = re.compile(r"(?P<scheme>(?<=[A-Za-z0-9+.-])://)[^/?#\s]*@")
+_PASSWORD = re.compile(r"(?<=[A-Za-z0-9+.-])://[^/?#\s:]*:([^/?#\s]+)@")
+#: what stands before a value, with its name, and the value
+_FORMS = tuple(
+    (re.compile(before), re.compile(value, re.DOTALL))
+    for before, value in (
+        (rf"[?&]{_NAME}=", r"[^&#\s]+"),  # of a URL
+        # "password": "x", 'password': 'x' and password: 'x', up to the closing quote
+        (rf"""(?P<quote>['"]|(?<![\w.-])){_NAME}(?P=quote)\s*+:\s*+'""", r"(?:\\.|[^'\\])++"),
+        (rf"""(?P<quote>['"]|(?<![\w.-])){_NAME}(?P=quote)\s*+:\s*+\"""", r'(?:\\.|[^"\\])++'),
+        (rf"""(?P<quote>['"]){_NAME}(?P=quote)\s*+:\s*+""", r"""\[[^]]*+\]?|[^\s,}\]'"]+"""),  # "password": 1
+        (_IN_QUOTES + _NAME + _COLON, r"""[^\r\n'"]+"""),  # headers
+        (_ALONE + _NAME + _COLON, r"""(?!['"])[^\r\n]+"""),
+        (rf"{_IN_QUOTES}{_OPTION_NAME}(?:=|\s+)", r"""[^\s'"]+"""),
+        (rf"{_ALONE}{_OPTION_NAME}(?:=|\s+)", _WORD),
+        (_IN_QUOTES + _NAME + _EQUALS, r"""[^\s'"]+"""),
+        (rf"(?<![?&]){_ALONE}{_NAME}{_EQUALS}", _WORD),
+    )
+)
+_ENDS_SECRET = re.compile(
+    r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|key|cookie|dsn|authorization|-auth)\d*$", re.I
+)
+_SHORTEST_SECRET = 6  #: characters; to hide each "1" of a text because a TOKEN is 1 would spoil it
+_OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.-]*)=(?P<value>.*)", re.DOTALL)
+_SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c")  #: sh -c, bash -lc, python -c
+
+
+def redacted(value: Any) -> Any:
+    """A copy of plain settings, with ``HIDDEN`` for secret values, in commands and URLs too."""
+    if isinstance(value, Mapping):
+        return {
+            key: HIDDEN if isinstance(entry, str) and looks_secret(key) else redacted(entry)
+            for key, entry in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return _redacted_words(list(value))
+    if isinstance(value, str):
+        shown = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
+        for before, hidden in _FORMS:
+            shown = _without_values(shown, before, hidden)
+        return shown
+    return value
+
+
+def hidden_in(text: str, environment: Mapping[str, str], command: Sequence[str] = ()) -> str:
+    """A *text* that a program wrote, for people: as `redacted`, and without the secrets that it was given."""
+    return str(redacted(without(text, secrets_of(environment, command))))
+
+
+def secrets_of(environment: Mapping[str, str], command: Sequence[str] = ()) -> Sequence[str]:
+    """What a program was given that nobody may see, the longest first; of several lines also each line.
+
+    These are the values of variables of its *environment* and of options of its *command* whose names are
+    those of secrets, and the passwords of URLs, where they have 6 characters or more.
+    """
+    secrets = {value for name, value in environment.items() if looks_secret(name)}
+    for word, shown in zip(command, _redacted_words(list(command)), strict=True):
+        if shown == HIDDEN:
+            secrets.add(word)
+        elif shown.endswith(f"={HIDDEN}"):
+            secrets.add(word.removeprefix(shown.removesuffix(HIDDEN)))
+    for value in environment.values():
+        secrets.update(_PASSWORD.findall(value))
+    secrets |= {line.strip() for secret in secrets for line in secret.splitlines()}
+    return sorted((secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def without(text: str, secrets: Sequence[str]) -> str:
+    """The *text* with ``HIDDEN`` wherever one of the *secrets* stands."""
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _without_values(text: str, before: re.Pattern[str], hidden: re.Pattern[str]) -> str:
+    """``?password=X`` of a URL loses X, and so does ``PASSWORD=X``; in ``error: password: X`` only X goes."""
+    parts = []
+    kept = at = 0
+    while found := before.search(text, at):
+        at = found.end()
+        if _names_secret(found) and (value := hidden.match(text, at)):
+            parts += [text[kept:at], HIDDEN]
+            kept = at = value.end()
+    return "".join((*parts, text[kept:]))
+
+
+def _names_secret(found: re.Match[str]) -> bool:
+    is_secret = looks_secret(found["name"])
+    if is_secret and found.groupdict().get("close"):  # password:x is one, password_reset.wsgi:app is not
+        return _ENDS_SECRET.search(found["name"]) is not None
+    return is_secret
+
+
+def _redacted_words(words: list[Any]) -> list[Any]:
+    """The words of a command: ``--password X``, ``--password=X`` and ``PASSWORD=X`` lose all of X.
+
+    Of a script, the word after ``-c``, only the word of the shell that is X goes.
+    """
+    shown = []
+    hides_next = is_script = False
+    for word in words:
+        option = _OPTION.fullmatch(word) if isinstance(word, str) and not is_script else None
+        if hides_next:
+            shown.append(HIDDEN)
+        elif option is not None and looks_secret(option["option"]):
+            shown.append(f"{option['option']}={HIDDEN}")
+        else:
+            shown.append(redacted(word))
+        hides_next = isinstance(word, str) and option is None and word.startswith("-") and looks_secret(word)
+        is_script = isinstance(word, str) and _SCRIPT_FOLLOWS.fullmatch(word) is not None
+    return shown

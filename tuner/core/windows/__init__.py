@@ -1,0 +1,1 @@
+"""From samples to windows to launches, and which windows are invalid."""

@@ -1,0 +1,270 @@
+"""From windows to launches: what the windows of each launch add up to."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from operator import add, attrgetter
+from typing import Any
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.text.figures import counted
+
+#: what is added up of the windows that tell the CPU of workers from that of their children
+TOLD = (
+    *("n_done", "n_failed", "length_s"),
+    *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
+    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
+    *("child_running_s", "child_blocked_s"),
+    *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
+    *("item_cpu_s", "master_cpu_s", "beside_delay_s"),
+)
+told_by = attrgetter(*TOLD)  #: of one window
+_means_of = attrgetter("length_s", "active", "active_s", "from_load1", "from_load1_s", "pss_bytes", "n_pss")
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("load1_mean", "load1_max"), 0.0),
+    **dict.fromkeys(("n_active_mean", "pss_bytes")),
+    "void": (),
+}  #: what a window that stands for several has of itself
+_SHORT_OF_MEMORY = "memory-pressure"  #: why a window is void, see `tuner.core.windows.validity`
+
+
+@dataclass(slots=True)
+class LaunchTally:
+    """The windows of one launch that count, added up."""
+
+    layout: Layout
+    block: tuple[str, int]  #: two boxes have no block in common
+    launch: int = 0  #: its id
+    n_windows: int = 0
+    length_s: float = 0.0
+    n_done: int = 0
+    rates: float = 0.0  #: sum over windows of items per second
+    squares: float = 0.0  #: and of its square
+    load: float = 0.0  #: x seconds
+    load_max: float = 0.0
+    active: float = 0.0  #: x seconds
+    active_s: float = 0.0
+    from_load1: float = 0.0  #: x seconds
+    from_load1_s: float = 0.0
+    cpu_s: float = 0.0  #: of the service
+    backend_cpu_s: float = 0.0
+    pss_bytes: float = 0.0  #: sum over windows
+    n_pss: int = 0
+    pss_max: float = 0.0
+    limited_load: float = 0.0  #: `mean_load` x seconds
+    requests: Requests | None = None  #: of all windows together; None: not known
+    n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
+    #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
+    told: tuple[float | None, ...] | None = None
+    n_failed: int = 0
+    foreign_cpu_s: float = 0.0  #: of other processes
+    steal_s: float = 0.0  #: that the hypervisor gave to others
+
+    @property
+    def mean_load(self) -> float:
+        """As `tuner.core.domain.limits.usage_of` has it, in tasks."""
+        return self.limited_load / self.length_s
+
+    @property
+    def most_memory_bytes(self) -> float | None:
+        """Of any of its windows; None: not seen."""
+        return self.pss_max if self.n_pss else None
+
+    @property
+    def usage(self) -> dict[str, float]:
+        """What limits say of it, by quantity: the mean load, the most memory, the p95 of all requests."""
+        usage = {"load": self.mean_load}
+        if (most_bytes := self.most_memory_bytes) is not None:
+            usage["memory_bytes"] = most_bytes
+        p95_s = None if self.requests is None else self.requests.latency_s(0.95)
+        if p95_s is not None:
+            usage["p95_s"] = p95_s
+        return usage
+
+
+@dataclass(slots=True)
+class LaunchVoid:
+    """The windows of one launch that do not count, and why."""
+
+    layout: Layout
+    box: str
+    launch: int  #: its id
+    n_windows: int = 0
+    n_short: int = 0  #: of these: for memory pressure alone, and not at a rate
+    reasons: Counter[str] = field(default_factory=Counter)  #: windows by slug
+
+
+@dataclass(slots=True)
+class VoidTally:
+    """The windows of one layout that do not count, and why."""
+
+    total_windows: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the windows of a study add up to; those that warm the cache are left out."""
+
+    launches: Sequence[LaunchTally]  #: those with windows that count, in the order of their ids
+    void: Sequence[LaunchVoid]  #: those with windows that do not, likewise
+    windows_of: Callable[[Collection[int]], Sequence[WindowRecord]]  #: the windows of launches, by their ids
+
+    def on(self, boxes: Collection[str]) -> Sums:
+        """Those of the launches on *boxes*."""
+        return Sums(
+            [one for one in self.launches if one.block[0] in boxes],
+            [one for one in self.void if one.box in boxes],
+            self.windows_of,
+        )
+
+    def void_of_layouts(self) -> defaultdict[Layout, VoidTally]:
+        """What is void of each layout."""
+        found: defaultdict[Layout, VoidTally] = defaultdict(VoidTally)
+        for one in self.void:
+            own = found[one.layout]
+            own.total_windows += one.n_windows
+            own.reasons.update(one.reasons)
+        return found
+
+
+def tally(windows: Iterable[WindowRecord]) -> Sums:
+    """Add up *windows*, launch by launch; those that warm the cache are left out."""
+    windows = list(windows)
+    tallies: dict[int, LaunchTally] = {}
+    void: dict[int, LaunchVoid] = {}
+    telling: dict[int, list[WindowRecord]] = {}
+    for window in windows:  # 100 000 of them: each attribute is looked up once
+        if window.block == WARMING_BLOCK:
+            continue
+        requests = window.requests
+        is_at_a_rate = requests is not None and requests.rate_per_s is not None
+        if window.void:
+            _add_void(void, window, is_at_a_rate=is_at_a_rate)
+            continue
+        launch = tallies.get(window.launch_id)
+        if launch is None:
+            launch = tallies[window.launch_id] = LaunchTally(
+                window.layout, (window.box, window.block), window.launch_id
+            )
+        length_s = window.length_s
+        n_done = window.n_done
+        rate = n_done / length_s
+        launch.n_windows += 1
+        launch.length_s += length_s
+        launch.n_done += n_done
+        launch.n_failed += window.n_failed
+        launch.rates += rate
+        launch.squares += rate * rate
+        launch.load += window.load1_mean * length_s
+        load_max = window.load1_max
+        if load_max > launch.load_max:
+            launch.load_max = load_max
+        n_active = window.n_active_mean
+        if n_active is not None:
+            launch.active += n_active * length_s
+            launch.active_s += length_s
+        from_load1 = window.n_active_from_load1
+        if from_load1 is not None:
+            launch.from_load1 += from_load1 * length_s
+            launch.from_load1_s += length_s
+            launch.limited_load += from_load1 * length_s
+        else:
+            launch.limited_load += (window.load1_mean if n_active is None else n_active) * length_s
+        launch.cpu_s += window.service_cpu_s
+        launch.backend_cpu_s += window.backend_cpu_s
+        launch.foreign_cpu_s += window.foreign_cpu_s
+        launch.steal_s += window.steal_s
+        pss_bytes = window.pss_bytes
+        if pss_bytes is not None:
+            launch.pss_bytes += pss_bytes
+            launch.n_pss += 1
+            if pss_bytes > launch.pss_max:
+                launch.pss_max = pss_bytes
+        if requests is not None:
+            launch.requests = requests if launch.requests is None else launch.requests.merged(requests)
+        if is_at_a_rate:
+            launch.n_at_a_rate += 1
+        elif tells_workers(window):
+            telling.setdefault(window.launch_id, []).append(window)
+    for launch_id, own in telling.items():
+        tallies[launch_id].told = added(map(told_by, own))
+    return Sums(
+        [tallies[launch_id] for launch_id in sorted(tallies)],
+        [void[launch_id] for launch_id in sorted(void)],
+        partial(_of_launches, windows),
+    )
+
+
+def _of_launches(windows: Sequence[WindowRecord], launches: Collection[int]) -> list[WindowRecord]:
+    asked = frozenset(launches)
+    return [window for window in windows if window.launch_id in asked]
+
+
+def _add_void(void: dict[int, LaunchVoid], window: WindowRecord, *, is_at_a_rate: bool) -> None:
+    own = void.get(window.launch_id)
+    if own is None:
+        own = void[window.launch_id] = LaunchVoid(window.layout, window.box, window.launch_id)
+    own.n_windows += 1
+    own.reasons.update({reason.slug for reason in window.void})
+    own.n_short += is_short_of_memory(window) and not is_at_a_rate
+
+
+def is_short_of_memory(window: WindowRecord) -> bool:
+    """Whether it is void for memory pressure alone."""
+    return {reason.slug for reason in window.void} == {_SHORT_OF_MEMORY}
+
+
+def tells_workers(window: WindowRecord) -> bool:
+    """Whether anybody told the CPU of the workers from that of their children."""
+    return window.worker_cpu_s is not None or window.probe_python_cpu_s is not None
+
+
+def added(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
+    """The sums of TOLD over one or more *rows* of it; None: what one of them lacks.
+
+    One after the other, as every Python adds them: `sum` takes other ways since 3.12.
+    """
+    columns = zip(*rows, strict=True)
+    return tuple(None if None in column else reduce(add, column) for column in columns)
+
+
+def summed_window(
+    layout: Layout, told: Sequence[float | None], launches: Sequence[LaunchTally] = ()
+) -> WindowRecord:
+    """One long window that *told* (TOLD) is of; of *launches* with their tasks and memory on average."""
+    sums: dict[str, Any] = dict(zip(TOLD, told, strict=True))
+    window = WindowRecord(0, 0, layout, "", 0, 1, 0.0, **_NOTHING, **sums)
+    if not launches:
+        return window
+    window.launch_id, window.block = launches[0].launch, launches[0].block[1]
+    length_s, active, active_s, from_load1, from_load1_s, pss_bytes, n_pss = (
+        reduce(add, column) for column in zip(*map(_means_of, launches), strict=True)
+    )
+    if active_s == length_s:  # of all windows, or nothing is known of it
+        window.n_active_mean = active / active_s
+    if from_load1_s == length_s:
+        window.n_active_from_load1 = from_load1 / from_load1_s
+    if n_pss:
+        window.pss_bytes = pss_bytes / n_pss
+    return window
+
+
+def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | None) -> str | None:
+    """Why a layout cannot be ranked, or None when it can; *error* is of its launches that failed."""
+    if own:
+        n_idle = sum(not launch.n_done for launch in own)
+        if not n_idle:
+            return None
+        return f"finished no item in {n_idle} of {counted(len(own), 'launch')}"
+    if void.total_windows:
+        slugs = ", ".join(
+            f"{slug} {n}" for slug, n in sorted(void.reasons.items(), key=lambda one: (-one[1], one[0]))
+        )
+        return f"no valid window, {void.total_windows} invalid: {slugs}"
+    return f"no launch gave a window: {error}" if error else "no window was measured"

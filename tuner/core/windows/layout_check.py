@@ -1,0 +1,158 @@
+"""Whether layouts ran as different as they were asked for, by the processes and threads that were there.
+
+A parser that tuner knows wrongly, a configuration file or the application itself may fix a number that the
+layout was to choose. It shows, whatever the way it came, when two layouts that ask for different numbers ran
+with the same. A number above or below what one layout asks for does not show it: a worker has threads of its
+own and of its application (an agent of a monitor, a pool of connections), which nobody can tell from the
+layout's. These are the same in every layout, or grow with it. Hence the rule: *what asks for more must have
+more*.
+
+Processes are all there once a service is ready, and so are the threads of some services. Others start a
+thread when an item finds none that is idle: then the load decides, and the rule takes three precautions. The
+load always has more items than the layout has threads (a queue that is not dry; connections that each send a
+request as soon as they have an answer, twice as many as threads; not requests at a rate). The layout has
+to ask for at least twice as many threads as the other one: the first requests, which come at once, start
+more than half of them. And its GIL is not full: where items compute, the thread that starts the others waits
+for the GIL among them, and a pool of 16 threads may have six after half a minute (Celery's threads).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import inf
+from statistics import median
+from typing import Any
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.masters import has_master
+from tuner.core.domain.pooled import pooled_variants, shape_of
+from tuner.core.domain.window import VoidReason, Window
+from tuner.core.errors import ConfigError
+from tuner.core.messages.invalid import processes_alike, threads_alike
+from tuner.core.text.stored_config import stored_service
+
+ALIKE = "layouts-alike"  #: the slug of a window that ran as another layout's did
+_ON_DEMAND = "on-demand"
+_FULL_CORES = 0.8  #: of CPU that a worker process uses itself: its GIL leaves little to who starts threads
+_HINT = (
+    "Something fixes the number: an option of the command, a configuration file or the application. Leave it"
+    " out there, so that the layout decides."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What was there of a layout."""
+
+    layout: Layout
+    processes: float  #: worker processes: the median of the looks at a window
+    #: of a worker process that has the most; where it is not known, of the mean one; -inf: they show nothing
+    threads: float
+    most_threads: float  #: the same; infinite where it is not known
+    has_full_gil: bool = False  #: a worker process used most of a core itself
+
+
+def ran_of(window: Window) -> Ran | None:
+    """What was there in *window*; None: no worker was seen."""
+    looks = [usage for usage in window.usage if usage.n_processes]
+    if not looks:
+        return None
+    if any(usage.computing is not None and usage.computing.loaded.causes for usage in looks):
+        # a library starts threads of its own, perhaps fewer for more processes: their number shows nothing
+        return Ran(window.layout, median(usage.n_processes for usage in looks), -inf, inf)
+    known = [usage.n_threads_most for usage in looks if usage.n_threads_most is not None]
+    mean = max(usage.n_threads / usage.n_processes for usage in looks)
+    is_one = all(usage.n_processes == 1 for usage in looks)
+    most = max(known) if known else mean if is_one else inf
+    return Ran(
+        window.layout,
+        median(usage.n_processes for usage in looks),
+        max(known) if known else mean,
+        most,
+        _own_cores(window) >= _FULL_CORES,
+    )
+
+
+def _own_cores(window: Window) -> float:
+    """Cores that a worker process used itself, on average; 0 where that is not known."""
+    first, last = window.usage[0], window.usage[-1]
+    used_s, before_s = last.worker_cpu_s_total, first.worker_cpu_s_total
+    elapsed_s, n_processes = last.at_s - first.at_s, max(one.n_processes for one in window.usage)
+    if used_s is None or before_s is None or elapsed_s <= 0:
+        return 0.0
+    return (used_s - before_s) / elapsed_s / n_processes
+
+
+@dataclass(slots=True)
+class RanLayouts:
+    """What was there of the layouts of one study, by its settings as JSON."""
+
+    config: str
+    _of: dict[Layout, Ran] = field(default_factory=dict)
+
+    def judged(self, window: Window) -> Window:
+        """*window*, void where another layout ran with the same numbers; one that counts is remembered."""
+        ran = None if window.void else ran_of(window)
+        if ran is None:
+            return window
+        if (alike := self.alike(ran)) is not None:
+            return replace(window, void=(alike,))
+        self._of[window.layout] = ran
+        return window
+
+    def alike(self, ran: Ran) -> VoidReason | None:
+        """Why *ran*, or an earlier one, is not the layout that was asked for; None: nothing shows it."""
+        for other in self._of.values():
+            if other.layout.variant == ran.layout.variant:
+                for reason in (*self._alike_processes(ran, other), *self._alike_threads(ran, other)):
+                    return reason
+        return None
+
+    def _alike_processes(self, *pair: Ran) -> Iterator[VoidReason]:
+        pooled = pooled_variants(self.config)
+        fewer, more = sorted(pair, key=lambda one: shape_of(one.layout, pooled).processes)
+        asks_for_more = (
+            shape_of(more.layout, pooled).processes > shape_of(fewer.layout, pooled).processes
+            and has_master(self.config, fewer.layout)  # else they are what tuner itself has started
+        )
+        if asks_for_more and more.processes <= fewer.processes:
+            yield processes_alike(more.layout, round(more.processes), fewer.layout, round(fewer.processes))
+
+    def _alike_threads(self, *pair: Ran) -> Iterator[VoidReason]:
+        fewer, more = sorted(pair, key=lambda one: one.layout.threads)
+        started = self._started(more.layout.variant)
+        if started is None or more.layout.threads == fewer.layout.threads:
+            return
+        if started == _ON_DEMAND and not (
+            more.layout.threads >= 2 * fewer.layout.threads and self._is_saturated() and not more.has_full_gil
+        ):
+            return
+        if more.most_threads <= fewer.threads:
+            yield threads_alike(more.layout, round(more.most_threads), fewer.layout, round(fewer.threads))
+
+    def _service(self) -> dict[str, Any]:
+        return stored_service(self.config)
+
+    def _started(self, variant: str) -> str | None:
+        """When the layout's threads are started; None: they are none of the system, or nobody knows."""
+        service = self._service()
+        own: dict[str, Any] = (service.get("variants") or {}).get(variant) or {}
+        found = own.get("os_threads") or service.get("os_threads")
+        return None if found is None else str(found)
+
+    def _is_saturated(self) -> bool:
+        """Whether the load always has more items than the layout has threads."""
+        feeder = self._service().get("feeder") or {}
+        return feeder.get("kind") == "queue" or (feeder.get("kind") == "http" and not feeder.get("rate"))
+
+
+def refuse_alike(window: Window) -> None:
+    """End a study whose layouts are not what they are called.
+
+    Raises:
+        ConfigError: *window* ran as another layout's.
+    """
+    for reason in window.void:
+        if reason.slug == ALIKE:
+            raise ConfigError(f"a layout did not run as it is called: {reason.detail}", hint=_HINT)

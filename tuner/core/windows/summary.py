@@ -1,0 +1,136 @@
+"""From what was seen to a window, and from a window to the few numbers that ranking needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import mean_active_from_load1
+from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+
+_THREE_LOOKS_S = 15.1  #: in that time the kernel updates load1 three times, whenever it began
+
+
+def window_from(
+    layout: Layout,
+    samples: Sequence[Sample],
+    usage: Sequence[Usage],
+    readings: tuple[Reading, Reading],
+    void: Sequence[VoidReason] = (),
+    *,
+    index: int,
+    attempt: int,
+    requests: tuple[Requests | None, Requests | None] = (None, None),
+) -> Window:
+    """Make the window of what was seen; its length is the time between the two readings of the probe.
+
+    *requests* are the feeder's totals at its two edges.
+
+    A void one that has only a single reading is as long as it was looked at.
+
+    Counts that fell give 0 items, not fewer: `tuner.core.windows.validity` says that they did.
+
+    Raises:
+        ValueError: the window has no length.
+    """
+    first, last = readings
+    length_s = last.at_s - first.at_s
+    if length_s <= 0 and void:
+        length_s = usage[-1].at_s - usage[0].at_s
+    if length_s <= 0:
+        raise ValueError(f"a window has a length; its readings are {length_s} s apart")
+    begin, end = requests
+    return Window(
+        layout=layout,
+        index=index,
+        attempt=attempt,
+        started_wall_s=usage[0].wall_s,
+        length_s=length_s,
+        n_done=max(0, last.n_done_total - first.n_done_total),
+        n_failed=max(0, last.n_failed_total - first.n_failed_total),
+        samples=tuple(samples),
+        usage=tuple(usage),
+        readings=readings,
+        void=tuple(void),
+        requests=None if begin is None or end is None else end.since(begin),
+    )
+
+
+def record_of(window: Window, *, launch_id: int, block: int, box: str) -> WindowRecord:
+    """The window without its samples.
+
+    Usage is taken a moment before the first reading and a moment after the last; CPU is scaled to the window.
+    """
+    first, last = window.usage[0], window.usage[-1]
+    begin, end = window.readings
+    scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
+    loads = [sample.load1 for sample in window.samples]
+    return WindowRecord(
+        launch_id=launch_id,
+        block=block,
+        layout=window.layout,
+        box=box,
+        index=window.index,
+        attempt=window.attempt,
+        started_wall_s=window.started_wall_s,
+        length_s=window.length_s,
+        n_done=window.n_done,
+        n_failed=window.n_failed,
+        load1_mean=fmean(loads),
+        load1_max=max(loads),
+        n_active_mean=mean_or_none([sample.n_active for sample in window.samples]),
+        service_cpu_s=scale * (last.service_cpu_s_total - first.service_cpu_s_total),
+        tuner_cpu_s=scale * (last.tuner_cpu_s_total - first.tuner_cpu_s_total),
+        backend_cpu_s=scale * (last.backend_cpu_s_total - first.backend_cpu_s_total),
+        foreign_cpu_s=scale * (last.foreign_cpu_s_total - first.foreign_cpu_s_total),
+        steal_s=scale * (last.steal_s_total - first.steal_s_total),
+        pss_bytes=mean_or_none([moment.pss_bytes for moment in window.usage]),
+        void=window.void,
+        n_active_from_load1=_active_from_load1(window),
+        worker_cpu_s=_grown(first.worker_cpu_s_total, last.worker_cpu_s_total, scale),
+        child_cpu_s=_grown(first.child_cpu_s_total, last.child_cpu_s_total, scale),
+        run_delay_s=_grown(first.run_delay_s_total, last.run_delay_s_total, scale),
+        running_s=_grown(first.running_s_total, last.running_s_total, scale),
+        blocked_s=_grown(first.blocked_s_total, last.blocked_s_total, scale),
+        child_running_s=_grown(first.child_running_s_total, last.child_running_s_total, scale),
+        child_blocked_s=_grown(first.child_blocked_s_total, last.child_blocked_s_total, scale),
+        probe_python_cpu_s=_grown(begin.python_cpu_ns_total, end.python_cpu_ns_total, 1e-9),
+        probe_child_cpu_s=_grown(begin.child_cpu_ns_total, end.child_cpu_ns_total, 1e-9),
+        spawning_s=_grown(first.spawning_s_total, last.spawning_s_total, scale),
+        gil_waiting_s=_grown(first.gil_waiting_s_total, last.gil_waiting_s_total, scale),
+        gil_waking_s=_grown(first.gil_waking_s_total, last.gil_waking_s_total, scale),
+        item_cpu_s=_grown(first.item_cpu_s_total, last.item_cpu_s_total, scale),
+        master_cpu_s=_grown(first.master_cpu_s_total, last.master_cpu_s_total, scale),
+        beside_delay_s=_grown(first.beside_delay_s_total, last.beside_delay_s_total, scale),
+        requests=window.requests,
+    )
+
+
+def _grown(before: float | None, after: float | None, scale: float) -> float | None:
+    return None if before is None or after is None else scale * (after - before)
+
+
+def _active_from_load1(window: Window) -> float | None:
+    """None when the kernel may have looked only once: a single step is uncertain by 0.12 and more."""
+    if window.length_s < _THREE_LOOKS_S:
+        return None
+    return mean_active_from_load1(window.samples).mean
+
+
+def mean_or_none(values: Sequence[float | None]) -> float | None:
+    """The mean of what was seen; None when nothing was."""
+    seen = [value for value in values if value is not None]
+    return fmean(seen) if seen else None
+
+
+def items_per_s(samples: Sequence[Sample]) -> list[float]:
+    """Items finished well between one sample and the next, per second; one value fewer than samples."""
+    return [
+        (later.n_done_total - earlier.n_done_total) / (later.at_s - earlier.at_s)
+        for earlier, later in pairwise(samples)
+        if later.at_s > earlier.at_s
+    ]

@@ -1,0 +1,185 @@
+"""Whether a window counts, and if not, why.
+
+`tuner.core.messages.invalid` words the reasons. Those of the launch (``worker-died`` and others) are passed
+through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from tuner.core.defaults import MEMORY_PRESSURE_RATIO
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason
+from tuner.core.messages import invalid
+
+FOREIGN_FLOOR_CORES = 0.15  #: above it, strangers make the largest error of a prediction
+FOREIGN_SHARE_RATIO = (
+    0.01  #: of the cores: on large boxes the floor would be within the accounting's own error
+)
+WALL_STEP_S = 0.5  #: both clocks are slewed alike, so they part only by a step or a suspend
+MISSED_INTERVALS = 2.0
+
+
+def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float:
+    """Cores that strangers may use, mean over a window: *limit_cores*, else 0.15 core or 1 % of *cores*."""
+    if limit_cores is not None:
+        return limit_cores
+    return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
+
+
+def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[VoidReason, ...]:
+    """Whether fewer threads run than *layout* has: nothing else can, whatever the service.
+
+    A thread shows itself as one of the system, or by counting items: a worker whose threads are coroutines,
+    or run in children, has the latter only, one that had no item yet the former. Hence both must be too few.
+    """
+    wanted, n_counting = layout.total_threads, reading.n_slots
+    if n_counting is None or max(n_counting, usage.n_threads) >= wanted:
+        return ()
+    return (invalid.too_few_threads(layout, usage.n_threads, n_counting),)
+
+
+def lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
+    """Why items that were finished between two readings are missing from the later one."""
+    n_lost = end.n_lost_total - begin.n_lost_total
+    n_unreadable = end.n_unreadable_total - begin.n_unreadable_total
+    reasons = []
+    if n_lost > 0:
+        reasons.append(invalid.packets_lost(n_lost))
+    if n_unreadable > 0:
+        reasons.append(invalid.counts_unreadable(n_unreadable))
+    return tuple(reasons)
+
+
+def void_reasons(
+    samples: Sequence[Sample],
+    usage: Sequence[Usage],
+    problems: Sequence[VoidReason] = (),
+    *,
+    cores: float,
+    source_dry: bool = False,
+    probe_problem: str = "",
+    feeder_problem: str = "",
+    foreign_limit: float | None = None,
+    memory_pressure_limit: float = MEMORY_PRESSURE_RATIO,
+    interval_s: float = 1.0,
+    looked_s: Sequence[float] | None = None,
+) -> tuple[VoidReason, ...]:
+    """Say everything that makes a window void; empty when it counts.
+
+    Args:
+        samples: of the whole window in time order, the edges included.
+        usage: in time order, at least the two edges.
+        problems: what the launch saw (a worker that died, a wrong number of threads).
+        cores: cores of the box that the study may use; sets the default limit.
+        source_dry: the feeder said so at some moment of the window.
+        probe_problem: why the probe had no fresh count, where it had none.
+        feeder_problem: why nothing was supplied, or answered, where nothing was.
+        foreign_limit: cores that strangers may use on average, and the hypervisor too; None: see
+            `foreign_limit_cores`.
+        memory_pressure_limit: share (0..1) of the window in which some task may have waited for memory.
+        interval_s: time between samples.
+        looked_s: when each sample was taken, where its counts may be older; None: they never are.
+
+    Raises:
+        ValueError: fewer than two samples or two usages.
+    """
+    if len(samples) < 2 or len(usage) < 2:
+        raise ValueError(f"a window has two edges; got {len(samples)} samples and {len(usage)} usages")
+    reasons = [*problems]
+    if source_dry:
+        reasons.append(invalid.source_dry(feeder_problem))
+    reasons.extend(_disturbed(usage, foreign_limit_cores(cores, foreign_limit)))
+    reasons.extend(_short_of_memory(usage, memory_pressure_limit))
+    reasons.extend(_clock_jumped(samples, usage))
+    looks_s = [sample.at_s for sample in samples] if looked_s is None else looked_s
+    gaps = _stalled(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s, probe_problem)
+    reasons.extend(gaps)
+    reasons.extend(_counts_fell(samples))
+    if not source_dry and not problems:
+        reasons.extend(_no_items(samples, feeder_problem, "" if gaps else probe_problem))
+    return tuple(dict.fromkeys(reasons))
+
+
+def longest_gap_s(at_s: Sequence[float], looks_s: Sequence[float]) -> float:
+    """The greatest age of counts of *at_s* when they were looked at, or the longest time between two of them.
+
+    Raises:
+        ValueError: not one look for each, or fewer than two.
+    """
+    ages_s = [look_s - then_s for look_s, then_s in zip(looks_s, at_s, strict=True)]
+    return max(*ages_s, *(later - earlier for earlier, later in pairwise(at_s)))
+
+
+def _disturbed(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
+    """Both are means over the window: a cron job of 2 s does not spoil ten minutes."""
+    first, last = usage[0], usage[-1]
+    elapsed_s = last.at_s - first.at_s
+    if elapsed_s <= 0:
+        return  # the clock went back: said elsewhere
+    foreign_cores = (last.foreign_cpu_s_total - first.foreign_cpu_s_total) / elapsed_s
+    if foreign_cores > limit_cores:
+        yield invalid.disturbed(foreign_cores, limit_cores)
+    stolen_cores = (last.steal_s_total - first.steal_s_total) / elapsed_s
+    if stolen_cores > limit_cores:
+        yield invalid.stolen(stolen_cores, limit_cores)
+
+
+def _short_of_memory(usage: Sequence[Usage], limit_ratio: float) -> Iterator[VoidReason]:
+    first, last = usage[0], usage[-1]
+    elapsed_s = last.at_s - first.at_s
+    if first.memory_pressure_s_total is None or last.memory_pressure_s_total is None or elapsed_s <= 0:
+        return
+    ratio = (last.memory_pressure_s_total - first.memory_pressure_s_total) / elapsed_s
+    if ratio > limit_ratio:
+        yield invalid.memory_pressure(ratio, limit_ratio)
+
+
+def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator[VoidReason]:
+    moments_s = ([sample.at_s for sample in samples], [moment.at_s for moment in usage])
+    back_s = max(earlier - later for at_s in moments_s for earlier, later in pairwise(at_s))
+    if back_s > 0:
+        yield invalid.clock_went_back(back_s)
+    steps_s = [
+        (later.wall_s - earlier.wall_s) - (later.at_s - earlier.at_s) for earlier, later in pairwise(usage)
+    ]
+    step_s = max(steps_s, key=abs)
+    if abs(step_s) > WALL_STEP_S:
+        yield invalid.wall_clock_jumped(step_s)
+
+
+def _stalled(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason, ...]:
+    gap_s = max(later - earlier for earlier, later in pairwise(looks_s))
+    if gap_s <= MISSED_INTERVALS * interval_s:
+        return ()
+    return (invalid.stalled(gap_s, interval_s),)
+
+
+def _probe_gap(
+    samples: Sequence[Sample], looks_s: Sequence[float], interval_s: float, problem: str
+) -> tuple[VoidReason, ...]:
+    """Counts that are old when they are looked at, or the time that went by between two of them."""
+    gap_s = longest_gap_s([sample.at_s for sample in samples], looks_s)
+    if gap_s <= MISSED_INTERVALS * interval_s:
+        return ()
+    return (invalid.probe_gap(gap_s, interval_s, problem),)
+
+
+def _no_items(samples: Sequence[Sample], *problems: str) -> Iterator[VoidReason]:
+    """A throughput of 0 says nothing of a layout, but that it hangs, or that its worker does not count."""
+    first, last = samples[0], samples[-1]
+    if last.n_done_total == first.n_done_total:
+        n_failed = last.n_failed_total - first.n_failed_total
+        yield invalid.only_failed_items(n_failed) if n_failed else invalid.no_items(*problems)
+
+
+def _counts_fell(samples: Sequence[Sample]) -> Iterator[VoidReason]:
+    for earlier, later in pairwise(samples):
+        if later.n_done_total < earlier.n_done_total:
+            yield invalid.counts_fell("finished", earlier.n_done_total, later.n_done_total)
+            return
+        if later.n_failed_total < earlier.n_failed_total:
+            yield invalid.counts_fell("failed", earlier.n_failed_total, later.n_failed_total)
+            return

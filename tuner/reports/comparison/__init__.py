@@ -1,0 +1,1 @@
+"""`tuner compare`: sentences, tables and data."""

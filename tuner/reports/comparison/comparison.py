@@ -1,0 +1,151 @@
+"""What changed from one study to another, for people: sentences and tables in any text format."""
+
+from __future__ import annotations
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.simulated import simulated_told
+from tuner.core.planning.compared import FIGURES, Compared, Figure
+from tuner.core.ranking.study_difference import is_surely_changed
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import percent
+from tuner.reports.comparison.data import data_table, render_comparison_json
+from tuner.reports.comparison.words import (
+    comparison_notes,
+    comparison_sentences,
+    in_order,
+    interval_told,
+    percent_told,
+    ratio_of,
+    side_of,
+    why_told,
+)
+from tuner.reports.ranking.ranking_words import headline
+from tuner.reports.text.formats import Table, render_paragraph, render_table
+
+_DATA_FORMATS = ("csv", "tsv")
+_NAMED: dict[Figure, str] = {
+    "throughput": "throughput",
+    "load": "load",
+    "memory_bytes": "memory",
+    "cpu_s_per_item": "CPU per item",
+    "p95_s": "p95",
+}
+_A_DAY_S = 86400.0
+
+
+def render_comparison(found: Compared, fmt: str) -> str:
+    """The comparison in a format of `table_formats` or ``json``; ends in a newline."""
+    if fmt == "json":
+        return render_comparison_json(found)
+    if fmt in _DATA_FORMATS:
+        return render_table(data_table(found), fmt)
+    parts = [render_paragraph(sentence, fmt) for sentence in [*all_simulated_told(found), *sides_told(found)]]
+    if found.differences:
+        parts += [
+            render_paragraph(
+                "Differences between the settings and hosts of the studies, which may explain the changes:",
+                fmt,
+            ),
+            render_table(differences_table(found), fmt),
+        ]
+    parts += [render_paragraph(sentence, fmt) for sentence in comparison_sentences(found)]
+    parts.append(render_table(changes_table(found), fmt))
+    if len(found.figures) > 1:
+        parts += [
+            render_paragraph(FIGURES_TOLD, fmt),
+            render_table(figures_table(found), fmt),
+        ]
+    parts += [render_paragraph(note, fmt) for note in comparison_notes(found)]
+    return "\n".join(parts)
+
+
+#: above the table of all figures but throughput
+FIGURES_TOLD = (
+    "Ratios of the second study to the first, with each layout's own noise. Intervals of a column hold"
+    " simultaneously:"
+)
+
+
+def all_simulated_told(found: Compared) -> list[str]:
+    """What stands before everything said of simulated studies; none for real ones."""
+    studies = (found.before.study, found.after.study)
+    return list(dict.fromkeys(sentence for study in studies for sentence in simulated_told(study)))
+
+
+def sides_told(found: Compared) -> list[str]:
+    """What the two studies are, a sentence each."""
+    told = []
+    for name, known in (("Before", found.before), ("After", found.after)):
+        told.append(f"{name}, {known.name}: {headline(known.study, known.ranking)}")
+    gap_s = found.after.study.created_wall_s - found.before.study.created_wall_s
+    if abs(gap_s) > _A_DAY_S:
+        told[-1] += f" {gap_s / _A_DAY_S:.0f} days after." if gap_s > 0 else ""
+    if not found.differences:
+        told.append("The kept settings and facts of both studies are the same.")
+    return told
+
+
+def differences_table(found: Compared) -> Table:
+    """What is not the same in how they were made."""
+    rows = tuple((one.name, one.before or "-", one.after or "-") for one in found.differences)
+    return Table(("what", "before", "after"), rows, frozenset())
+
+
+def changes_table(found: Compared) -> Table:
+    """Per layout what it gave, and how that changed."""
+    level = percent(found.confidence)
+    headers = (
+        "layout",
+        "items/10 min",
+        "then",
+        "change",
+        f"{level}, all at once",
+        "against the others",
+        "launches",
+        "surely?",
+    )
+    rows = tuple(
+        (
+            str(one.layout),
+            *(_items(TEN_MINUTES_S * level) for level in one.levels),
+            percent_told(one.ratio.mean),
+            interval_told(one.ratio),
+            "-" if one.beside is None else f"{percent_told(one.beside.mean)} ({interval_told(one.beside)})",
+            f"{one.n_launches[0]}, {one.n_launches[1]}",
+            why_told(found.throughput, one),
+        )
+        for one in in_order(found)
+    )
+    return Table(headers, rows, frozenset(range(1, 7)))
+
+
+def figures_table(found: Compared) -> Table:
+    """Per layout the ratios of the other figures."""
+    shown = [figure for figure in FIGURES[1:] if figure in found.figures]
+    rows = []
+    for one in in_order(found):
+        ratios = [ratio_of(found, figure, one.layout) for figure in shown]
+        surely = [
+            f"{side_of(ratio.mean)} {_NAMED[figure]}"
+            for figure, ratio in zip(shown, ratios, strict=True)
+            if ratio is not None and ratio.mean is not None and is_surely_changed(ratio)
+        ]
+        rows.append((str(one.layout), *map(_ratio_told, ratios), ", ".join(surely) or "-"))
+    headers = ("layout", *(_NAMED[figure] for figure in shown), "surely")
+    return Table(headers, tuple(rows), frozenset(range(1, 1 + len(shown))))
+
+
+def _ratio_told(ratio: Estimate | None) -> str:
+    if ratio is None or ratio.mean is None:
+        return "-"
+    if ratio.low is None or ratio.high is None:
+        return _factor(ratio.mean)
+    return f"{_factor(ratio.mean)} ({_factor(ratio.low)} to {_factor(ratio.high)})"
+
+
+def _factor(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _items(value: float | None) -> str:
+    return "-" if value is None else _factor(value)

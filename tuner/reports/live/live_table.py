@@ -1,0 +1,187 @@
+"""The layouts of a study in a terminal: a row each, with its interval as a bar, and how it stands."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.live_status import Board, Place, State
+from tuner.core.stats.interval import Estimate
+from tuner.reports.live.live_words import STATES, place_told, value_told
+from tuner.reports.text.cells import Line, Style, cut, padded, width, wrapped
+
+_WIDEST_BAR, _NARROWEST_BAR, _WIDEST_STATE = 60, 8, 30
+_MOST_FURTHER = 3  #: lines of a reason, beside the first one, where there is room for them
+_STYLES: dict[State, Style] = {
+    "leads": "good", "tied": "good", "open": "", "behind": "dim", "kept-out": "doubtful", "left-out": "bad",
+    "failed": "bad", "unseen": "dim",
+}  # fmt: skip
+
+
+def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[Line]:
+    """The layouts in *room* lines of so many *cells*, with a head; the most interesting ones first."""
+    if room < 2 or not board.places:
+        return []
+    shown, rest = _chosen(board, room - 1)
+    columns = _Columns.of(board, shown, cells, unicode=unicode)
+    lines: list[Line] = [[(columns.head(board), "dim")]]
+    running = _running(board)
+    spare = room - 1 - len(shown) - bool(rest)
+    for place in shown:
+        row = columns.rows(board, place, spare, is_running=place.layout in running)
+        spare -= len(row) - 1
+        lines += row
+    if rest:
+        lines.append([(_others_told(rest, board), "dim")])
+    return lines
+
+
+def _running(board: Board) -> Set[Layout | None]:
+    """The layouts that run, on whatever box."""
+    if board.live is None:
+        return frozenset()
+    return {one.layout for one in board.live.boxes or (board.live,)}
+
+
+def _chosen(board: Board, room: int) -> tuple[list[Place], list[Place]]:
+    """Those with a row, and the others; what runs has one, and one that cannot be run where there is room."""
+    places = list(board.places)
+    if len(places) <= room:
+        return places, []
+    n_shown = max(1, room - 1)
+    shown, rest = places[:n_shown], places[n_shown:]
+    wanted: list[Place] = []
+    if n_shown >= 5:
+        wanted += [place for place in rest if place.state in ("failed", "left-out", "kept-out")][:1]
+    if board.live is not None:
+        running = _running(board)
+        wanted += [place for place in rest if place.layout in running and place not in wanted]
+    if wanted and n_shown > len(wanted):
+        kept = shown[: n_shown - len(wanted)]
+        shown = [*kept, *(place for place in rest if place in wanted)]
+        rest = [place for place in places if place not in shown]
+    return shown, rest
+
+
+def _others_told(rest: Sequence[Place], board: Board) -> str:
+    counts = Counter(STATES[board.study.strategy == "race"][place.state] for place in rest)
+    kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
+    return f"  ... and {len(rest)} {'other' if len(rest) == 1 else 'others'}: {kinds}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How wide each is, and the scale of the bars."""
+
+    name: int
+    value: int
+    bar: int  #: 0: there is no room for one
+    windows: int
+    state: int
+    low: float
+    high: float
+    unicode: bool
+
+    @classmethod
+    def of(cls, board: Board, shown: Sequence[Place], cells: int, *, unicode: bool) -> _Columns:
+        name = min(24, max(6, *(len(str(place.layout)) for place in shown)))
+        value = max(12, *(width(value_told(place.value.mean, board)) for place in shown))
+        windows = max(7, *(len(_windows_told(place)) for place in shown))
+        # A reason without a value beside it has the whole line, and asks for no room.
+        told = [(width(place_told(place, board)), place.value.mean is not None) for place in shown]
+        state = max([11, *(min(one, _WIDEST_STATE) for one, has in told if has or one <= _WIDEST_STATE)])
+        scale = _scale(board.places)
+        left = cells - (2 + name + 1 + value + 2 + windows + 2)
+        bar = 0
+        if scale is not None:
+            bar = min(_WIDEST_BAR, left - 2 - state)
+            bar = 0 if bar < _NARROWEST_BAR else bar
+        low, high = scale or (0.0, 1.0)
+        return cls(name, value, bar, windows, left - bar - 2 * bool(bar), low, high, unicode)
+
+    def head(self, board: Board) -> str:
+        unit = "items/10 min" if board.study.objective == "throughput" else "items/CPU s"
+        first = padded("layout", self.name) + " " + padded(unit, self.value, right=True)
+        bar = ""
+        if self.bar:
+            low, high = value_told(self.low, board), value_told(self.high, board)
+            blanks = self.bar - len(low) - len(high)
+            bar = f"  {low}{' ' * blanks}{high}" if blanks > 0 else " " * (self.bar + 2)
+        return f"  {first}{bar}  {padded('windows', self.windows, right=True)}"
+
+    def rows(self, board: Board, place: Place, spare: int, *, is_running: bool) -> list[Line]:
+        """Its line, and up to *spare* more for a reason that does not fit into it."""
+        style = _STYLES[place.state]
+        mark = ("▶ " if self.unicode else "> ") if is_running else "  "
+        name = padded(cut(str(place.layout), self.name, unicode=self.unicode), self.name)
+        told = place_told(place, board)
+        windows = padded(_windows_told(place), self.windows, right=True)
+        if place.value.mean is None:  # why it has no value may take the room of the value
+            gap = self.value + 2 + (self.bar + 2 if self.bar else 0) + self.windows
+            if width(told) > self.state:
+                own: Line = [(mark, "bold"), (f"{name} ", style)]
+                return self._beside(own, told, style, gap + 2 + self.state, spare)
+            blank = padded("", gap - self.windows)
+            return [[(mark, "bold"), (f"{name} {blank}{windows}  ", style), (told, style)]]
+        value = padded(value_told(place.value.mean, board), self.value, right=True)
+        bar: Line = []
+        if self.bar:
+            drawn = _bar(place.beside or place.value, self.low, self.high, self.bar, unicode=self.unicode)
+            bar = [("  ", ""), (drawn, style)]
+        own = [
+            (mark, "bold"), (f"{name} ", style or "bold"), (value, style), *bar, (f"  {windows}  ", style),
+        ]  # fmt: skip
+        return self._beside(own, told, style, self.state, spare)
+
+    def _beside(self, own: Line, told: str, style: Style, cells: int, spare: int) -> list[Line]:
+        """*told* in the last *cells* of a line that begins with *own*, and of the next ones."""
+        first, *further = wrapped(
+            told, max(1, cells), 1 + max(0, min(spare, _MOST_FURTHER)), unicode=self.unicode
+        )
+        blank = padded("", sum(width(text) for text, _ in own))
+        return [[*own, (first, style)], *([(blank, ""), (part, style)] for part in further)]
+
+
+def _windows_told(place: Place) -> str:
+    return f"{place.n_windows}+{place.n_void} invalid" if place.n_void else f"{place.n_windows}"
+
+
+def _scale(places: Sequence[Place]) -> tuple[float, float] | None:
+    """What the bars reach from and to: all values, and their intervals within reason."""
+    means = [place.value.mean for place in places if place.value.mean is not None]
+    if not means:
+        return None
+    low, high = min(means), max(means)
+    reach = max(high - low, 0.05 * abs(high)) or 1.0
+    for place in places:
+        drawn = place.beside or place.value
+        if drawn.low is not None and drawn.high is not None:
+            low = min(low, max(drawn.low, min(means) - reach / 2))
+            high = max(high, min(drawn.high, max(means) + reach / 2))
+    if high - low < 1e-9 * max(abs(high), 1e-300):
+        low, high = low - reach / 2, high + reach / 2
+    return max(0.0, low), high
+
+
+def _bar(value: Estimate, low: float, high: float, cells: int, *, unicode: bool) -> str:
+    """An interval with its middle, on a scale from *low* to *high*; arrows where it goes on."""
+    line, dot, before, behind = ("─", "●", "◂", "▸") if unicode else ("-", "o", "<", ">")
+
+    def at(x: float) -> int:
+        share = (x - low) / (high - low)
+        return min(cells - 1, max(0, round(share * (cells - 1))))
+
+    drawn = [" "] * cells
+    if value.low is not None and value.high is not None:
+        for n in range(at(value.low), at(value.high) + 1):
+            drawn[n] = line
+        edge = (high - low) / (2 * cells)
+        if value.low < low - edge:
+            drawn[0] = before
+        if value.high > high + edge:
+            drawn[-1] = behind
+    if value.mean is not None:
+        drawn[at(value.mean)] = dot
+    return "".join(drawn)

@@ -1,0 +1,247 @@
+"""The sentences of the live view."""
+
+from __future__ import annotations
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.limits import Verdict, limits_from
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.ranking.live_status import Board, Place, State
+from tuner.core.ranking.overview import BoxLive, Live, Phase
+from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
+from tuner.core.text.durations import render_duration, render_rest, until
+from tuner.core.text.figures import block_told, counted, percent
+from tuner.reports.ranking.groups import SCATTER, groups_told
+from tuner.reports.text.cells import printable
+
+_MOST_NAMED = 6  #: layouts in a sentence; the rows show more
+
+#: how layouts without a row are counted: in a full grid, and in a race
+STATES: tuple[dict[State, str], dict[State, str]] = (
+    {"leads": "best so far", "tied": "tied", "open": "not ruled out", "behind": "slower",
+     "kept-out": "kept out by a limit", "left-out": "stopped by a safety limit",
+     "failed": "cannot run", "unseen": "not measured yet"},
+    {"leads": "leads", "tied": "tied", "open": "not ruled out", "behind": "slower",
+     "kept-out": "kept out by a limit", "left-out": "stopped by a safety limit",
+     "failed": "cannot run", "unseen": "not measured yet"},
+)  # fmt: skip
+_PHASES: dict[Phase, str] = {
+    "starting": "starting",
+    "warming-up": "warming up",
+    "window": "measuring",
+    "between": "between windows",
+}
+
+
+def head_told(board: Board) -> str:
+    """Which service, where, and what is done."""
+    study = board.study
+    n_boxes = board.n_boxes if board.live is None else max(board.n_boxes, len(board.live.boxes))
+    host = counted(n_boxes, "host") if n_boxes > 1 else study.provenance.get("host", "")
+    how = {"race": "race", "all": "full grid", "aa": "layout compared with itself", "check": "check"}
+    parts = [
+        f"{study.service}{f' on {host}' if host else ''}",
+        f"{counted(len(study.layouts), 'layout')} for {counted(study.cores, 'core')}",
+        how.get(study.strategy, study.strategy),
+    ]
+    return printable(", ".join(parts))
+
+
+def asked_told(board: Board) -> str:
+    """The goal of the study, and the windows so far."""
+    study = board.study
+    level = percent(study.confidence)
+    if study.strategy == "race":
+        near = f"a layout within {percent(study.within_ratio)} of the best"
+        asked = f"Goal: {near}, {level} confidence, {study.kind}"
+    elif study.strategy == "all":
+        asked = f"Goal: each layout {counted(study.n_blocks, 'time')}, intervals at {level}"
+    elif study.strategy == "aa":
+        asked = f"Goal: {counted(study.n_blocks, 'pair')} of launches of one layout"
+    else:
+        asked = f"Goal: check the answer of {study.provenance.get('check_of', 'a study')}, {level} confidence"
+    limits = "".join(f", {render_limit(limit)}" for limit in limits_from(study.limits))
+    objective = "" if study.objective == "throughput" else f", by {study.objective}"
+    void = f", {board.n_void} invalid" if board.n_void else ""
+    return printable(f"{asked}{objective}{limits}. So far: {counted(board.n_windows, 'valid window')}{void}.")
+
+
+def place_told(place: Place, board: Board) -> str:
+    """How a layout stands, and why."""
+    is_race = board.study.strategy == "race"
+    reached = board.answer is not None and board.answer.reached
+    if place.state == "leads":
+        return _with_open("the answer" if reached else "leads" if is_race else "best so far", place)
+    if place.state == "open":
+        if board.answer is None or board.answer.layout is None:
+            return ""
+        return _with_open(STATES[is_race]["open"], place)
+    if place.state == "tied":
+        return _with_open(STATES[is_race]["tied"], place)
+    if place.state == "behind":
+        worse = "slower" if board.study.objective == "throughput" else "worse"
+        known = "" if place.behind_ratio is None else f"at least {_share(place.behind_ratio)} {worse}"
+        return known or worse
+    if place.state == "kept-out" and place.verdict is not None:
+        return _kept_out_told(place.verdict)
+    reason = "" if place.reason is None else printable(place.reason)
+    if place.state == "failed":
+        return f"cannot run: {reason}" if reason else "cannot run"
+    return reason or STATES[is_race][place.state]
+
+
+def _with_open(told: str, place: Place) -> str:
+    """*told*, and which limits the layout is not known to keep."""
+    findings = () if place.verdict is None else place.verdict.findings
+    names = [WORDS[one.limit.name] for one in findings if one.state == "open"]
+    return f"{told}, {names[0] if len(names) == 1 else 'limits'} open" if names else told
+
+
+def _kept_out_told(verdict: Verdict) -> str:
+    """Which limit is passed, or may be, in few words: ``memory 206 MiB, over 150 MiB``."""
+    parts = []
+    for finding in verdict.findings:
+        if finding.state != verdict.state:
+            continue
+        name, estimate = finding.limit.name, finding.estimate
+        limit = render_amount(name, finding.limit.at_most)
+        seen = "" if estimate.mean is None else render_amount(name, estimate.mean)
+        if verdict.state == "beyond":
+            parts.append(
+                f"{WORDS[name]} over {limit}" if seen == limit else f"{WORDS[name]} {seen}, over {limit}"
+            )
+        else:
+            parts.append(f"{WORDS[name]} may be over {limit}")
+    return "; ".join(parts)
+
+
+def _limits_told(study: StudyRecord) -> str:
+    return " and ".join(render_limit(limit) for limit in limits_from(study.limits))
+
+
+def standing_told(board: Board) -> str:
+    """Who leads, in a sentence; empty where no layout is named."""
+    answer, study = board.answer, board.study
+    if answer is None:
+        if study.strategy == "aa" and board.stage == "over":
+            return "All pairs are measured. To print the result, run tuner aa with this file."
+        if board.n_void and not board.n_windows:
+            return _all_void_told(board)
+        is_open = study.limits and study.strategy == "all"
+        return (
+            "tuner watch shows which layouts keep the limits, as does the end of the study."
+            if is_open
+            else ""
+        )
+    if answer.layout is None:
+        if any(place.state == "kept-out" for place in board.places):
+            return f"No layout is shown to keep {_limits_told(study)}."
+        if board.n_void and not board.n_windows:
+            return _all_void_told(board)
+        return "No comparison before the first block is complete." if board.n_windows else ""
+    others = groups_told(answer.tied, [x for x in answer.ties if x not in answer.tied], _MOST_NAMED)
+    if answer.reached:
+        keeps = f" that keeps {_limits_told(study)}" if study.limits else ""
+        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}, {SCATTER}"
+        return f"{'; '.join([told, *others])}."
+    unseen = sum(place.state == "unseen" for place in board.places)
+    if study.strategy == "race":
+        parts = [f"{answer.layout} leads"]
+        leader = next((place for place in board.places if place.layout == answer.layout), None)
+        limits = "" if leader is None or leader.verdict is None else _open_told(leader.verdict)
+        parts += [f"not yet shown to keep {limits}"] * bool(limits)
+        parts += [*others, *[f"{unseen} not measured yet"] * bool(unseen)]
+        if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
+            parts.append(f"error probability if you stop now: at most {percent(answer.doubt)}")
+        return f"{'; '.join(parts)}."
+    told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
+    return f"{'; '.join([told, *others])}."
+
+
+def _all_void_told(board: Board) -> str:
+    return f"No valid window so far: {counted(board.n_void, 'window')} invalid."
+
+
+def _open_told(verdict: Verdict) -> str:
+    return " and ".join(render_limit(one.limit) for one in verdict.findings if one.state == "open")
+
+
+def end_told(board: Board) -> str:
+    """The rule that ends the study, and the state of its budget."""
+    study = board.study
+    if study.budget_s is None:
+        return f"Ends {_rule(study)}."
+    budget = f"its budget of {render_duration(study.budget_s)}"
+    if board.is_spent and board.stage == "at-rest":
+        return f"Ends {_rule(study)}; {budget} is spent, and continuing may take as much again."
+    return f"Ends {_rule(study)}, or after {budget}."
+
+
+def _rule(study: StudyRecord) -> str:
+    if study.strategy == "race":
+        keeps = " among those that keep the limits" if study.limits else ""
+        return (
+            f"when one layout is known to be within {percent(study.within_ratio)} of the best{keeps}"
+            f" ({percent(study.confidence)})"
+        )
+    if study.strategy == "aa":
+        return f"after {counted(study.n_blocks, 'pair')} of launches"
+    if study.strategy == "check":
+        return "when it is known whether the answer still holds"
+    return f"after {counted(study.n_blocks, 'block')} of all layouts"
+
+
+def rest_told(board: Board, now_wall_s: float) -> str:
+    """The time left; empty where nothing is measured and no estimate exists."""
+    live, is_race = board.live, board.study.strategy == "race"
+    about = "at most" if is_race else "about"  # nine of ten races do not take longer than their estimate
+    if live is None:
+        return "" if board.rest_s is None else f"{about} {render_rest(board.rest_s)} of measuring"
+    most = "at most " if is_race else ""
+    taken = f"{live.n_taken} of {most}{live.n_planned} windows" if live.n_planned is not None else ""
+    if live.remaining_s is None:
+        return f"unknown ({taken} so far)" if taken else "unknown"
+    end = until(live.at_wall_s + live.remaining_s, now_wall_s)
+    left_s = max(0.0, live.remaining_s - max(0.0, now_wall_s - live.at_wall_s))
+    return f"{about} {render_rest(left_s)}{end}{f' ({taken} so far)' if taken else ''}"
+
+
+def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:
+    """The last window in a line."""
+    box = f"{window.box}: " if n_boxes > 1 else ""
+    where = f"{box}{window.layout}, {block_told(window.block)}"
+    if window.void:
+        reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+        return printable(f"{where}: invalid, {reasons}")
+    rate = _grouped(TEN_MINUTES_S * window.n_done / window.length_s) if window.length_s else "-"
+    failed = f", {window.n_failed} failed" if window.n_failed else ""
+    return f"{where}: {rate} items/10 min, load {window.load1_mean:.2f}{failed}"
+
+
+def phase_told(live: Live | BoxLive) -> str:
+    """The phase of the launch."""
+    return _PHASES[live.phase]
+
+
+def rate_told(live: Live | BoxLive, unit: str = " items/10 min") -> str:
+    """Live throughput, as it is always told; empty where it is not known."""
+    if live.items_per_s is None:
+        return ""
+    return f"{_grouped(live.items_per_s * TEN_MINUTES_S)}{unit}"
+
+
+def value_told(value: float | None, board: Board) -> str:
+    """What layouts are compared by, short; ``-``: there is none."""
+    if value is None:
+        return "-"
+    return _grouped(value) if board.study.objective == "throughput" else f"{value:.3g}"
+
+
+def _grouped(value: float) -> str:
+    if abs(value) >= 1e8:
+        return f"{value:.3g}"
+    return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _share(ratio: float) -> str:
+    """A share in two digits."""
+    return f"{100 * ratio:.2g} %" if ratio < 0.1 else f"{100 * ratio:.0f} %"

@@ -1,0 +1,1 @@
+"""Demands, bottlenecks and predictions, printed."""

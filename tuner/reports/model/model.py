@@ -1,0 +1,166 @@
+"""The words that what is told of the model has in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.model.calibration.calibrated import Calibrated, LeftOutErrors, measured_sentence
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import counted, percent
+from tuner.reports.text.formats import Table, render_table
+
+#: fields of `Demands` -> what an item asks for, in the order of its path
+DEMANDS = {
+    "gil_s": "Python with the GIL",
+    "python_s": "Python without the GIL",
+    "child_s": "CPU of children",
+    "asleep_s": "waiting asleep",
+    "blocked_s": "waiting uninterruptibly",
+    "spawn_s": "starting children",
+}
+_LARGE = 1e9
+_NOTHING_S = 0.5e-6  #: of an item: less is the arithmetic of a fit
+
+
+def headline(calibrated: Calibrated) -> list[str]:
+    """Where the figures come from, and what was not as it should be meanwhile, a sentence each."""
+    said = [_source(calibrated)]
+    if calibrated.is_disturbed:
+        said.append(
+            f"Other processes used {calibrated.foreign_cores:.2f} cores meanwhile; predictions are for a host"
+            " without them."
+        )
+    return said
+
+
+def _source(calibrated: Calibrated) -> str:
+    if not calibrated.measured:
+        source = f" ({calibrated.where})" if calibrated.where else ""
+        return f"{calibrated.service}, from a profile{source}."
+    where = f" on {calibrated.where}" if calibrated.where else ""
+    joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
+    return (
+        f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
+        f" on {counted(calibrated.seen.machine.cores, 'core')}{joint}."
+    )
+
+
+def source_facts(calibrated: Calibrated) -> dict[str, Any]:
+    """Where the figures come from, for programs; null: a profile does not tell."""
+    profile = calibrated.calibration.profile
+    is_profile = not calibrated.measured
+    layouts = profile.measured if is_profile else calibrated.seen.layouts
+    return {
+        "where": calibrated.where or None,
+        "method": None if is_profile else calibrated.calibration.method,
+        "windows": None if is_profile else calibrated.calibration.n_windows,
+        "foreign_cores": calibrated.foreign_cores,
+        "simulated": bool(calibrated.simulated),
+        "layouts": [str(one) for one in layouts] or None,
+    }
+
+
+def left_out_table(errors: LeftOutErrors, fmt: str = "simple") -> str:
+    """Per layout what was measured, and what a fit says that did not see it."""
+    headers = ("left out", "items/10 min", "predicted", "error", "load", "predicted", "error")
+    return render_table(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), fmt)
+
+
+def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
+    """A row for each layout: throughput measured, predicted and the error, then the same of its load."""
+    return tuple(
+        (
+            str(row.layout),
+            items(TEN_MINUTES_S * row.measured_per_s),
+            items(TEN_MINUTES_S * row.predicted_per_s),
+            signed(row.error_ratio),
+            load(row.measured_load),
+            load(row.predicted_load),
+            "-" if row.load_error_ratio is None else signed(row.load_error_ratio),
+        )
+        for row in errors.rows
+    )
+
+
+def left_out_sentence(errors: LeftOutErrors) -> str:
+    """Mean and worst."""
+    worst = errors.worst
+    of_load = errors.load_mean_ratio
+    layouts = "the one layout was" if len(errors.rows) == 1 else f"each of {len(errors.rows)} layouts was"
+    said = (
+        f"Left out of the fit, {layouts} predicted with an error of {percent(errors.mean_ratio)} on average,"
+        f" {percent(abs(worst.error_ratio))} at worst ({worst.layout})"
+    )
+    return f"{said}." if of_load is None else f"{said}; its load, of {percent(of_load)}."
+
+
+def left_out_facts(errors: LeftOutErrors | None) -> dict[str, Any] | None:
+    """The same for programs."""
+    if errors is None:
+        return None
+    return {
+        "mean_ratio": errors.mean_ratio,
+        "load_mean_ratio": errors.load_mean_ratio,
+        "worst_ratio": abs(errors.worst.error_ratio),
+        "worst": str(errors.worst.layout),
+        "layouts": [
+            {
+                "layout": str(row.layout),
+                "measured_per_10min": TEN_MINUTES_S * row.measured_per_s,
+                "predicted_per_10min": TEN_MINUTES_S * row.predicted_per_s,
+                "error_ratio": row.error_ratio,
+                "measured_load": row.measured_load,
+                "predicted_load": row.predicted_load,
+                "load_error_ratio": row.load_error_ratio,
+            }
+            for row in errors.rows
+        ],
+    }
+
+
+def estimate_facts(estimate: Estimate | None, times: float = 1.0) -> dict[str, float | None] | None:
+    """An estimate for programs, in units that are *times* smaller."""
+    if estimate is None:
+        return None
+    ends = {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+    return {name: None if value is None else times * value for name, value in ends.items()}
+
+
+def interval(estimate: Estimate, show: Callable[[float], str]) -> str:
+    """Both ends, or a dash."""
+    if estimate.low is None or estimate.high is None:
+        return "-"
+    return f"{show(estimate.low)} to {show(estimate.high)}"
+
+
+def items(value: float) -> str:
+    """A count of items."""
+    return f"{value:.0f}" if 100 <= value < _LARGE else f"{value:.3g}"
+
+
+def seconds(value: float) -> str:
+    """A time that an item takes, in the unit that suits it."""
+    if value < _NOTHING_S:
+        return "0"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= 0.9995 * size:
+            return f"{_digits(value / size)} {unit}"
+    return f"{_digits(value * 1e6)} us"
+
+
+def load(tasks: float | None) -> str:
+    """A load average; a dash where nobody saw it."""
+    if tasks is None:
+        return "-"
+    return f"{tasks:.1f}" if tasks >= 9.95 else f"{tasks:.2f}"
+
+
+def signed(ratio: float) -> str:
+    """A deviation: ``+3.1 %``."""
+    return f"{100 * ratio:+.1f} %"
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.3g}"

@@ -1,0 +1,161 @@
+"""Processes or threads? One table over the variants of a service, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.model.calibration.calibrated import Measured
+from tuner.core.model.diagnosis.sizing import Kind, Rule, large_enough, sizing_rules
+from tuner.core.model.prediction.shapes import Shape, ShapeBest, Standing, shape_bests
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import counted, named, percent
+from tuner.reports.model.model import estimate_facts, interval, items
+from tuner.reports.model.prediction import Predicted, measured_here, memory_cell, memory_of
+from tuner.reports.text.formats import Table, render_table
+
+TITLE = "Processes or threads?"
+_NAMES: dict[Shape, str] = {"processes": "processes", "threads": "threads", "both": "both"}
+_STANDINGS: dict[Standing, str] = {"best": "best", "as-good": "may be as good", "slower": "slower"}
+_CHEAPER = 0.8  #: of the memory: from here on it is worth a word
+
+
+def render_shapes(
+    predictions: Sequence[Predicted], missing: Mapping[str, str], shown: Predicted | None = None
+) -> str:
+    """The table and an answer in a sentence; empty where only one shape of one variant was predicted.
+
+    Args:
+        predictions: one for each variant, of the same box.
+        missing: the variants that cannot be predicted -> why.
+        shown: which of them stands below, layout by layout; None: none does.
+    """
+    found = shape_bests([one.trusted for one in predictions])
+    if len(found) < 2:
+        return ""
+    machine = predictions[0].machine
+    lines = [f"{TITLE} (predicted on {counted(machine.cores, 'core')})\n"]
+    lines += [render_table(_table(predictions, found), "simple")]
+    lines += [f"{sentence}\n" for sentence in shapes_told(predictions, missing)]
+    if shown is not None and len(predictions) > 1:
+        own, *others = (one.trusted.best.variant for one in sorted(predictions, key=lambda x: x is not shown))
+        how = " or ".join(f"--variant {variant}" for variant in others if variant)
+        lines.append(
+            f"Below are the layouts of {own or 'the service without a variant'}; {how} shows others.\n"
+        )
+    return "\n".join([*lines[:2], "".join(lines[2:])])
+
+
+def shapes_told(predictions: Sequence[Predicted], missing: Mapping[str, str]) -> list[str]:
+    """The answer in a sentence, and what the table leaves out."""
+    found = shape_bests([one.trusted for one in predictions])
+    if len(found) < 2:
+        return []
+    told = [_answer(predictions, found)]
+    told.append("Large enough: the smallest layout that gives 95 % of the most that its shape can give.")
+    told += [
+        f"{variant or 'The service without a variant'} is not in it: {why}."
+        for variant, why in missing.items()
+    ]
+    return told
+
+
+def shapes_facts(predictions: Sequence[Predicted]) -> list[dict[str, Any]]:
+    """The same for programs; docs/json.md has the fields."""
+    rules = [_rules(one) for one in predictions]
+    return [
+        {
+            "variant": one.variant,
+            "shape": one.shape,
+            "layout": str(one.row.layout),
+            "throughput_per_10min": estimate_facts(one.row.throughput_per_s, TEN_MINUTES_S),
+            "of_best": one.of_best,
+            "standing": one.standing,
+            "memory_bytes": estimate_facts(_memory(predictions, one)),
+            "large_enough": large_enough(rules[one.place], one.shape),
+        }
+        for one in shape_bests([one.trusted for one in predictions])
+    ]
+
+
+def _table(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> Table:
+    with_variant = len({one.variant for one in found}) > 1
+    rules = [_rules(one) for one in predictions]
+    level = percent(predictions[0].trusted.confidence)
+    seen = {layout: one for each in predictions for layout, one in measured_here(each).items()}
+    headers = (
+        *(("variant",) if with_variant else ()),
+        *("shape", "layout", "items/10 min", f"{level} interval", *(("measured",) if seen else ())),
+        *("of the best", "against the best"),
+        *("memory", "large enough"),
+    )
+    rows = [
+        (
+            *((one.variant or "none",) if with_variant else ()),
+            _NAMES[one.shape],
+            str(one.row.layout).partition("@")[0],
+            items(TEN_MINUTES_S * (one.row.throughput_per_s.mean or 0.0)),
+            interval(one.row.throughput_per_s, lambda per_s: items(TEN_MINUTES_S * (per_s or 0.0))),
+            *((_measured(seen.get(one.row.layout)),) if seen else ()),
+            percent(one.of_best),
+            _STANDINGS[one.standing],
+            memory_cell(_memory(predictions, one)),
+            large_enough(rules[one.place], one.shape) or "-",
+        )
+        for one in found
+    ]
+    text = ("variant", "shape", "layout", "against the best", "large enough")
+    return Table(headers, tuple(rows), frozenset(n for n, name in enumerate(headers) if name not in text))
+
+
+def _measured(one: Measured | None) -> str:
+    return "-" if one is None else items(TEN_MINUTES_S * one.throughput_per_s)
+
+
+def _rules(predicted: Predicted) -> dict[Kind, Rule]:
+    calibrated, what_if = predicted.calibrated, predicted.what_if
+    demands = what_if.of_demands(calibrated.calibration.profile.demands)
+    return {rule.kind: rule for rule in sizing_rules(demands, predicted.machine, calibrated.seen)}
+
+
+def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str:
+    """Which shape, in a sentence."""
+    best = found[0]
+    alike = [one for one in found if one.standing == "as-good"]
+    slower = [one for one in found if one.standing == "slower"]
+    if not alike:
+        worse = slower[0]
+        return (
+            f"{_called(best, found)}: {best.row.layout} is predicted to give {_times(worse)} the"
+            f" throughput of {worse.row.layout}, the next best shape."
+        )
+    told = f"{named([one.row.layout for one in (best, *alike)])} may be equally good"
+    known = [
+        (one, memory) for one in (best, *alike) if (memory := _memory_mean(predictions, one)) is not None
+    ]
+    if len(known) == len(alike) + 1:
+        least, least_bytes = min(known, key=lambda each: each[1])
+        if least is not best and least_bytes < _CHEAPER * known[0][1]:
+            return f"{told}; {least.row.layout} needs the least memory of them."
+    return f"{told}."
+
+
+def _called(one: ShapeBest, found: Sequence[ShapeBest]) -> str:
+    name = {"processes": "Processes", "threads": "Threads", "both": "Processes of threads"}[one.shape]
+    with_variant = len({each.variant for each in found}) > 1
+    return f"{name} ({one.variant or 'no variant'})" if with_variant else name
+
+
+def _times(other: ShapeBest) -> str:
+    return f"{1 / other.of_best:.3g} times" if other.of_best else "many times"
+
+
+def _memory(predictions: Sequence[Predicted], one: ShapeBest) -> Estimate | None:
+    predicted = predictions[one.place]
+    return memory_of(predicted.calibrated, one.row, predicted.trusted.confidence)
+
+
+def _memory_mean(predictions: Sequence[Predicted], one: ShapeBest) -> float | None:
+    found = _memory(predictions, one)
+    return None if found is None else found.mean

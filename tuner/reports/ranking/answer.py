@@ -1,0 +1,105 @@
+"""The answer of an adaptive study, in a sentence for people and in fields for programs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tuner.core.domain.strategy import Guidance
+from tuner.core.ranking.race_result import Claim
+from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import counted, named, percent
+from tuner.reports.ranking.groups import SCATTER, groups_told
+
+
+def answer_sentence(claim: Claim) -> str:
+    """What is claimed, with which guarantee, and what it took."""
+    answer = claim.answer
+    cost = f"{counted(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
+    parts = []
+    if answer.layout is None:
+        parts.append(f"No answer yet: nothing could be measured; {cost}")
+    elif answer.reached:
+        parts.append(
+            f"{answer.layout} is within {percent(claim.within)} of the best of"
+            f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {SCATTER}, {cost}"
+        )
+        parts += groups_told(answer.tied, claim.open_ties)
+    else:
+        parts.append(f"No answer yet: {answer.layout} leads")
+        parts += groups_told(answer.tied, [*claim.open_ties, *claim.unseen])
+        parts.append(cost)
+    if claim.failed:
+        parts.append(f"{named(claim.failed)} could not be measured")
+    return f"{'; '.join(parts)}."
+
+
+def answer_notes(claim: Claim) -> list[str]:
+    """What else there is to know of the answer, a sentence each."""
+    found = open_notes(claim)
+    if claim.answer.guidance is not None:
+        found.append(_guidance_note(claim.answer.guidance))
+    if claim.n_otherwise:
+        found.append(
+            f"{counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
+            " this claim is by the rules of this version."
+        )
+    return found
+
+
+def open_notes(claim: Claim) -> list[str]:
+    """The error probability of the leader and the measuring that is left, a sentence each.
+
+    None once there is an answer.
+    """
+    answer = claim.answer
+    if answer.reached or answer.layout is None:
+        return []
+    found = []
+    if answer.doubt is not None and 1 - claim.confidence < answer.doubt < 1:
+        found.append(
+            f"If you choose {answer.layout} now, the error probability is at most {percent(answer.doubt)}."
+        )
+    if claim.rest is None:
+        found.append("The time to an answer cannot be estimated yet.")
+    else:
+        windows = counted(claim.rest.n_windows, "more window")
+        found.append(f"At most {windows}, {render_rest(claim.rest.lasts_s)}, are likely to decide it.")
+    return found
+
+
+def answer_facts(claim: Claim) -> dict[str, Any]:
+    """The same for programs; docs/json.md has the fields."""
+    answer, rest, guide = claim.answer, claim.rest, claim.answer.guidance
+    return {
+        "claim": answer_sentence(claim),
+        "layout": None if answer.layout is None else str(answer.layout),
+        "reached": answer.reached,
+        "kind": answer.kind,
+        "within": claim.within,
+        "confidence": claim.confidence,
+        "ties": [str(layout) for layout in answer.ties],
+        "tied": [str(layout) for layout in answer.tied],
+        "not_ruled_out": [str(layout) for layout in claim.not_ruled_out],
+        "not_measured": [str(layout) for layout in claim.failed],
+        "n_layouts": claim.n_layouts,
+        "windows": claim.n_windows,
+        "hours": claim.spent_s / 3600,
+        "doubt": answer.doubt,
+        "rest": None if rest is None else {"windows": rest.n_windows, "hours": rest.lasts_s / 3600},
+        "guide": None if guide is None else asdict(guide),
+    }
+
+
+def _guidance_note(guidance: Guidance) -> str:
+    """Whether a model chose what to measure, and its error on layouts that it had not seen."""
+    if guidance.error_ratio is None or guidance.error_without_ratio is None:
+        return "The queueing model has not predicted a layout yet."
+    predicted = (
+        f"its predictions of the first window of {counted(guidance.n_held_out, 'layout')}"
+        f" had a median error of {percent(guidance.error_ratio)}"
+    )
+    without = f"{percent(guidance.error_without_ratio)} without the model"
+    if not guidance.used:
+        return f"The queueing model was switched off: {predicted}, {without}."
+    return f"The queueing model helped to choose what to measure: {predicted} ({without})."

@@ -1,0 +1,125 @@
+"""The values of an axis beside each other, each at its best layout: a sentence, and fields for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import replace
+from typing import Any
+
+from tuner.core.domain.axes import values_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.worker_facts import has_gil
+from tuner.core.ranking.axis_bests import AxisBest
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.study_difference import is_surely_changed
+from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
+from tuner.reports.ranking.ranking_words import level_of
+
+_GB = 1e9
+
+
+def axis_bests_told(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """A sentence for each value of an axis that the study compares with another."""
+    return [_sentence(one, study, ranking) for one in ranking.axis_bests]
+
+
+def axis_bests_facts(study: StudyRecord, ranking: Ranking) -> list[dict[str, Any]]:
+    """The same for programs; docs/json.md has the fields."""
+    return [
+        {
+            "sentence": _sentence(one, study, ranking),
+            "axis": one.axis,
+            "value": one.value,
+            "beside": one.beside,
+            "has_gil": _has_gil(one.axis, one.value, study, ranking),
+            "has_gil_beside": _has_gil(one.axis, one.beside, study, ranking),
+            "layout": None if one.layout is None else str(one.layout),
+            "layout_beside": None if one.layout_beside is None else str(one.layout_beside),
+            "ratio": None if one.ratio is None else dataclasses.asdict(one.ratio),
+            "pss_bytes": _memory(one.layout, ranking),
+            "pss_bytes_beside": _memory(one.layout_beside, ranking),
+            "unknown": one.unknown,
+        }
+        for one in ranking.axis_bests
+    ]
+
+
+def _sentence(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
+    subject = _subject(one, study, ranking)
+    if one.unknown is not None or one.ratio is None:
+        return f"{subject}: unknown, because {_why_not(one, ranking)}."
+    what = "the items per CPU second" if ranking.objective != "throughput" else "the throughput"
+    told = f"{interval_cell(one.ratio, times_cell)}, {level_of(ranking)}"
+    is_open = "" if is_surely_changed(one.ratio) else ", so no difference is shown"
+    parts = [
+        f"{times_cell(one.ratio.mean)} times {what} ({told}) at each one's best layout{is_open}",
+        _layouts(one, ranking),
+        _memories(one, ranking),
+    ]
+    return f"{subject}: {'; '.join(parts)}."
+
+
+def _subject(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
+    """What is compared with what: ``Without the GIL (python 3.14t instead of 3.14)``."""
+    gils = [_has_gil(one.axis, value, study, ranking) for value in (one.value, one.beside)]
+    if gils in ([False, True], [True, False]):
+        with_it = "With" if gils[0] else "Without"
+        return f"{with_it} the GIL ({one.axis} {one.value} instead of {one.beside})"
+    names = [
+        f"{value} (no GIL)" if gil is False else value
+        for value, gil in zip((one.value, one.beside), gils, strict=True)
+    ]
+    return f"{one.axis} {names[0]} instead of {names[1]}"
+
+
+def _has_gil(axis: str, value: str, study: StudyRecord, ranking: Ranking) -> bool | None:
+    """Whether workers with a *value* of an *axis* have a GIL; None: not known, or some do and some do not."""
+    found = {has_gil(study.provenance, row.layout.variant) for row in _rows(axis, value, ranking)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _rows(axis: str, value: str, ranking: Ranking) -> list[RankedLayout]:
+    """Of the layouts with a *value* of an *axis*."""
+    place = ranking.axis_names.index(axis)
+    return [row for row in ranking.rows if values_of(row.layout.variant)[place : place + 1] == (value,)]
+
+
+def _layouts(one: AxisBest, ranking: Ranking) -> str:
+    """``1x8 instead of 8x1``: of several axes with the values of the others."""
+    alone = len(ranking.axis_names) == 1
+    pair = [
+        str(layout if layout is None or not alone else replace(layout, variant=""))
+        for layout in (one.layout, one.layout_beside)
+    ]
+    return f"{pair[0]} with both" if pair[0] == pair[1] else f"{pair[0]} instead of {pair[1]}"
+
+
+def _memories(one: AxisBest, ranking: Ranking) -> str:
+    memories = [_memory(layout, ranking) for layout in (one.layout, one.layout_beside)]
+    if memories[0] is None or memories[1] is None:
+        return "memory unknown"
+    amounts = [_amount(memories[0]), _amount(memories[1])]
+    return f"{amounts[0]} with both" if amounts[0] == amounts[1] else f"{amounts[0]} instead of {amounts[1]}"
+
+
+def _memory(layout: Layout | None, ranking: Ranking) -> float | None:
+    return next((row.pss_bytes for row in ranking.rows if row.layout == layout), None)
+
+
+def _amount(n_bytes: float) -> str:
+    return f"{n_bytes / _GB:.1f} GB" if n_bytes >= _GB else f"{n_bytes / 1e6:.0f} MB"
+
+
+def _why_not(one: AxisBest, ranking: Ranking) -> str:
+    value = one.unknown_of
+    if one.unknown == "not-measured":
+        return f"no layout with {value} has a valid window"
+    if value is not None and one.unknown == "not-ranked":
+        kept_out = any(row.is_kept_out for row in _rows(one.axis, value, ranking))
+        return f"no layout with {value} {'is shown to keep the limits' if kept_out else 'could be ranked'}"
+    if one.unknown == "load-too-small":
+        return f"the load of the best layout with {value} was too small"
+    if one.unknown == "too-few-launches":
+        return "there are too few launches"
+    return "no block has layouts with both"

@@ -1,0 +1,134 @@
+"""What weakens the figures of a study, in sentences and for programs: other processes, and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.core.domain.computing import OMP
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.worker_facts import GIL_MODULE, fact_of, gil_came_back, has_gil
+from tuner.core.messages import launch as messages
+from tuner.core.ranking.axis_effects import axes_of
+from tuner.core.ranking.ranking import Ranking
+from tuner.core.ranking.weakened import weakened_by
+from tuner.core.text.figures import busy_cores, percent
+from tuner.core.windows.inner_threads import InnerThreads, inner_threads_of, inner_told
+from tuner.core.windows.other_processes import Others
+
+LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
+
+
+def others_cores(others: Others) -> str:
+    """How much others used: ``1.70 of 2 cores``; and from what to what, where layouts differ in it."""
+    told = f"{others.cores:.2f} of {others.host_cores:g} cores on average"
+    if others.spread > others.within:
+        low = min(others.of_layout, key=lambda layout: others.of_layout[layout])
+        high = max(others.of_layout, key=lambda layout: others.of_layout[layout])
+        told += (
+            f", from {busy_cores(others.of_layout[low])} during {low}"
+            f" to {busy_cores(others.of_layout[high])} during {high}"
+        )
+    return told
+
+
+def no_evidence_told(ranking: Ranking) -> list[str]:
+    """That the figures are no evidence, and why, in a sentence; none where they are."""
+    others = ranking.others
+    if others is None or not others.is_no_evidence:
+        return []
+    return [
+        f"Not evidence for this service alone: other processes used {others_cores(others)}. They may have"
+        f" cost a layout that fills the cores up to {_lost(others)} of its throughput on a quiet host, where"
+        " another layout may be best."
+    ]
+
+
+def others_told(ranking: Ranking) -> list[str]:
+    """What others used and what that can change, in a sentence; none where `no_evidence_told` says it."""
+    others = ranking.others
+    if others is None or others.is_no_evidence or others.cores < LEAST_TOLD_CORES:
+        return []
+    told = f"Other processes used {others_cores(others)}"
+    if not others.can_change_a_result:
+        return [f"{told}."]
+    within = percent(others.within)
+    return [
+        f"{told}. They may have cost a layout that fills the cores up to {_lost(others)} of its throughput on"
+        f" a quiet host; the margin of the result is {within}."
+    ]
+
+
+def doubts_told(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What weakens the figures without making them none, a sentence each: to stand beside the answer."""
+    others = ranking.others
+    has_doubt = others is not None and others.can_change_a_result
+    told = [*(others_told(ranking) if has_doubt else []), *weakened_told(study)]
+    return [*told, *gil_told(study), *inner_threads_told(study)]
+
+
+def weakened_told(study: StudyRecord) -> list[str]:
+    """Which settings are weaker than usual, in a sentence; none where none is."""
+    found = weakened_by(study)
+    return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
+
+
+def gil_told(study: StudyRecord) -> list[str]:
+    """Where workers of a free-threaded Python ran with a GIL, a sentence each; none where none did."""
+    facts = study.provenance
+    return [
+        f"{text[0].upper()}{text[1:]}."
+        for variant in _variants(study)
+        if gil_came_back(facts, variant)
+        for text in [messages.gil_came_back(fact_of(facts, GIL_MODULE, variant), variant).text]
+    ]
+
+
+def _variants(study: StudyRecord) -> list[str]:
+    return list(dict.fromkeys(layout.variant for layout in study.layouts))
+
+
+def inner_threads_told(study: StudyRecord) -> list[str]:
+    """Which layouts computed in more threads than they have, and why, in sentences; none where none did."""
+    is_measured = OMP in axes_of(study.config)
+    return inner_told(inner_threads_of(study), study.box_cores, is_measured=is_measured)
+
+
+def _lost(others: Others) -> str:
+    """The largest error that others can make of a result, in two digits."""
+    lost = max(others.share, others.spread)
+    return f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
+
+
+def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
+    """The same for programs."""
+    others, facts, variants = ranking.others, study.provenance, _variants(study)
+    return {
+        "weakened_by": list(weakened_by(study)),
+        "worker_gil": {
+            variant: {True: "on", False: "off", None: None}[has_gil(facts, variant)] for variant in variants
+        },
+        "gil_came_back": [variant for variant in variants if gil_came_back(facts, variant)],
+        "inner_threads": [_inner_facts(one) for one in inner_threads_of(study)],
+        "other_processes": None
+        if others is None
+        else {
+            "cores": others.cores,
+            "share": others.share,
+            "by_layout": {str(layout): cores for layout, cores in others.of_layout.items()},
+            "can_change_a_result": others.can_change_a_result,
+            "is_no_evidence": others.is_no_evidence,
+        },
+    }
+
+
+def _inner_facts(one: InnerThreads) -> dict[str, Any]:
+    return {
+        "layout": str(one.layout),
+        "n_threads": one.n_threads,
+        "n_inner": one.n_inner,
+        "libraries": [
+            {"name": pool.library, "variable": pool.variable or None, "value": pool.value}
+            for pool in one.loaded.pools
+        ],
+        "is_environment_read": one.loaded.is_environment_read,
+    }

@@ -1,0 +1,185 @@
+"""The first lines for an operator: what to run, how sure that is, and what it gains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.rollout import Rollout
+from tuner.core.domain.simulated import is_simulated
+from tuner.core.ranking.next_step import NextStep
+from tuner.core.ranking.race_result import Claim
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import counted, percent
+from tuner.reports.ranking.answer import open_notes
+from tuner.reports.ranking.groups import SCATTER, group_name
+from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
+from tuner.reports.ranking.ranking_words import level_of, reservations
+from tuner.reports.ranking.ties import not_slower, ties_told
+
+_DOUBTFUL = ("disturbed", "invalid-windows", "few-clients", "first-look")  #: next steps before any other use
+NAME_CURRENT = "To compare it with the layout in use, add --current LAYOUT."
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """How layouts are started in production, or why that is not known; None: there is no such layout."""
+
+    proposed: Rollout | str | None = None
+    current: Rollout | str | None = None
+
+
+def layout_words(layout: Layout) -> str:
+    """``4 processes x 6 threads``; with its variant, where it has one."""
+    words = counted(layout.processes, "process")
+    if layout.has_threads:
+        words += f" x {counted(layout.threads, 'thread')}"
+    return f"{words}, {layout.variant}" if layout.variant else words
+
+
+def is_answered(ranking: Ranking) -> bool:
+    """Whether the study names a layout to run: not while a race goes on, nor where the load was too small."""
+    claim = ranking.claim
+    return ranking.best is not None and not ranking.starved and (claim is None or claim.answer.reached)
+
+
+def is_to_act_on(study: StudyRecord, ranking: Ranking, step: NextStep) -> bool:
+    """Whether an operator should apply the answer, given the next *step*."""
+    if not is_answered(ranking) or _is_open(ranking, step) or _why_not(study) is not None:
+        return False
+    return not is_simulated(study) and step.slug not in _DOUBTFUL and not reservations(study, ranking)
+
+
+def recommendation(study: StudyRecord, ranking: Ranking, step: NextStep) -> str:
+    """What to run, in one sentence or two."""
+    best = ranking.best
+    if best is None:
+        return "Nothing can be recommended. Change nothing."
+    named = f"{layout_words(best.layout)} ({best.layout})"
+    if (why_not := _why_not(study)) is not None:
+        return f"No recommendation: {why_not}."
+    if ranking.starved:
+        return f"No answer: {best.layout} measured best, but the load was too small. Change nothing yet."
+    if not is_answered(ranking) or _is_open(ranking, step):
+        return f"No answer yet: {best.layout} leads. Change nothing yet."
+    if is_simulated(study):
+        return f"In the model, {named} measured best."
+    if not is_to_act_on(study, ranking, step):
+        return f"Do not act on this yet: {named} measured best."
+    current = _row_of(ranking, ranking.current)
+    if current is best:
+        return f"Keep {named}, the layout in use."
+    if current is not None and current in not_slower(ranking):
+        return f"Keep {layout_words(current.layout)} ({current.layout}), the layout in use."
+    return f"Run {named}."
+
+
+def how_sure(ranking: Ranking) -> list[str]:
+    """How far the recommendation can be trusted, a sentence each; none where nothing is recommended."""
+    best, claim = ranking.best, ranking.claim
+    if best is None or ranking.starved:
+        return []
+    if claim is None:
+        return [*_of_grid(best, ranking), *ties_told(best, ranking, ranking.within)]
+    if claim.answer.reached:
+        return [_of_race(best, claim), *ties_told(best, ranking, claim.within)]
+    level = level_of(ranking)
+    return [f"Not sure yet: the study has no answer at {level} confidence so far.", *open_notes(claim)]
+
+
+def gains(ranking: Ranking) -> list[str]:
+    """How much more the best layout gives than the one in use, or else than the smallest one."""
+    best = ranking.best
+    if best is None:
+        return []
+    current = _row_of(ranking, ranking.current)
+    if current is best:
+        return [f"{best.layout} is already in use."]
+    if current is not None:
+        return _over_current(best, current, ranking)
+    ranked = [row for row in ranking.rows if row.rank is not None]
+    smallest = min(ranked, key=lambda row: (row.layout.total_threads, row.layout.processes, row.layout))
+    if smallest is best:
+        return [f"{best.layout} is the smallest of the ranked layouts."]
+    ratio = _over(smallest)
+    if ratio is None:
+        return []
+    return [_times(best, smallest, "the smallest of the ranked layouts", ratio, ranking), *_shown(ratio)]
+
+
+def _why_not(study: StudyRecord) -> str | None:
+    """Why a study of this kind recommends no layout; None: it does."""
+    if study.strategy == "aa":
+        return "this study compares a layout with itself"
+    if study.strategy == "check":
+        return f"this study checks the answer of {study.provenance.get('check_of', 'another study')}"
+    return None
+
+
+def _is_open(ranking: Ranking, step: NextStep) -> bool:
+    """Whether a full grid is still being measured, or was cut off."""
+    return ranking.claim is None and step.slug in ("watch", "go-on")
+
+
+def _row_of(ranking: Ranking, layout: Layout | None) -> RankedLayout | None:
+    return next((row for row in ranking.rows if row.layout == layout), None)
+
+
+def _of_race(best: RankedLayout, claim: Claim) -> str:
+    within = f"{best.layout} is within {percent(claim.within)} of the best of {claim.of_whom}"
+    level = percent(claim.confidence)
+    if claim.answer.kind == "none":
+        return f"Nothing is guaranteed: the study names {best.layout} without a confidence level."
+    if claim.answer.kind == "calibrated":
+        return f"{within}, with {level} confidence on average over studies, {SCATTER}."
+    return f"{within}, with at least {level} confidence for every service, {SCATTER}."
+
+
+def _of_grid(best: RankedLayout, ranking: Ranking) -> list[str]:
+    n_others = sum(row.rank is not None for row in ranking.rows) - 1
+    if not n_others:
+        return [f"Only {best.layout} could be ranked, so there is nothing to compare it with."]
+    claimed = f"({level_of(ranking)}, corrected for all pairs, {SCATTER})"
+    if rivals := not_slower(ranking):
+        layouts = "1 layout" if len(rivals) == 1 else f"{len(rivals)} layouts"
+        return [
+            f"{best.layout} measured best, but {layouts} may be just as good: the difference is not"
+            f" significant {claimed}."
+        ]
+    worse = group_name("slower", ranking.objective)
+    if n_others == 1:
+        return [f"The other layout was significantly {worse} {claimed}."]
+    return [f"All {n_others} other layouts were significantly {worse} {claimed}."]
+
+
+def _over_current(best: RankedLayout, current: RankedLayout, ranking: Ranking) -> list[str]:
+    ratio = best.ratio_to_current
+    if ratio is None or ratio.mean is None:
+        why = "" if current.reason is None else f", because {current.layout} has no rank: {current.reason}"
+        return [f"The gain over {current.layout}, the layout in use, is unknown{why}."]
+    shown = [] if current in not_slower(ranking) else _shown(ratio)  # `ties_told` reports it
+    return [_times(best, current, "the layout in use", ratio, ranking), *shown]
+
+
+def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate, ranking: Ranking) -> str:
+    interval = interval_cell(ratio, times_cell)
+    told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
+    times = f"{best.layout} gives {times_cell(ratio.mean)} times"
+    if ranking.objective == "throughput":
+        return f"{times} the items of {other.layout}, {which}{told}."
+    return f"{times} the items per CPU second of {other.layout}, {which}{told}."
+
+
+def _shown(ratio: Estimate) -> list[str]:
+    return ["The gain is not significant."] if ratio.low is None or ratio.low <= 1 else []
+
+
+def _over(row: RankedLayout) -> Estimate | None:
+    """How much more the best layout gives than *row*; None: nothing is known of it."""
+    if row.of_best is None or not (share := row.of_best.ratio).mean:
+        return None
+    if share.low is None or share.high is None or share.low <= 0:
+        return Estimate(1 / share.mean)
+    return Estimate(1 / share.mean, 1 / share.high, 1 / share.low)

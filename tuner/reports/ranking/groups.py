@@ -1,0 +1,88 @@
+"""The three groups of a ranking in words: one place for what they are called and what their claim assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
+from tuner.core.stats.groups import FAR, Group, OfBest
+from tuner.core.text.figures import counted, named, percent
+
+NAMES: dict[Group, str] = {
+    "best-or-tied": "best or tied",
+    "not-ruled-out": "not ruled out yet",
+    "slower": "slower",
+}
+NOT_RANKED = "not ranked"
+#: what every claim about layouts assumes: noise is pooled over them, and launches are of one kind
+SCATTER = "if layouts scatter alike"
+_MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
+
+
+def group_name(group: Group, objective: str = "throughput") -> str:
+    """What a group is called where layouts are ranked by *objective*."""
+    return "worse" if group == "slower" and objective != "throughput" else NAMES[group]
+
+
+def row_group(row: RankedLayout, objective: str) -> str:
+    """The group of a row in words."""
+    return NOT_RANKED if row.group is None else group_name(row.group, objective)
+
+
+def groups_told(tied: Sequence[Layout], open_: Sequence[Layout], most: int = 10) -> list[str]:
+    """Which layouts stand beside the named one, a part of a sentence for each group that has any."""
+    return [
+        *([f"tied with it: {named(tied, most)}"] if tied else []),
+        *([f"not ruled out yet: {named(open_, most)}"] if open_ else []),
+    ]
+
+
+def to_decide_cell(row: RankedLayout) -> str:
+    """How many launches would decide about a layout; ``-`` where nothing is to be decided."""
+    if row.of_best is None or (n := row.of_best.n_to_decide) is None:
+        return "-"
+    return f"{n}" if n <= _MOST_TOLD else f"> {_MOST_TOLD}"
+
+
+def intervals_told(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
+    """What the column of intervals says, and the columns beside it, a sentence each; none without one."""
+    best = ranking.best
+    if best is None or all(row.of_best is None or row.of_best.ratio.low is None for row in ranking.rows):
+        return []
+    own = value_of(best, ranking.objective)
+    told = [
+        f"Intervals ({level}, all pairs at once) are of the difference to {best.layout}: one that ends below"
+        f" its {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
+    ]
+    if own.low is not None and own.high is not None:
+        told.append(f"{best.layout} alone is at {show(own.low)} to {show(own.high)} ({level}).")
+    if ranking.of_group("best-or-tied")[1:]:
+        within = percent(ranking.within)
+        told.append(
+            f"Tied: measured within {within} of {best.layout}, and, considered alone, not more than"
+            f" {percent(FAR * ranking.within)} behind it ({level})."
+        )
+    if any(row.of_best is not None and row.of_best.n_to_decide for row in ranking.rows):
+        told.append(
+            f"To decide: about this number of further launches, of the layout and of {best.layout}, would"
+            " move it into another group, if its figure is right."
+        )
+    if once := [row.layout for row in ranking.of_group("not-ruled-out") if _has_one_launch(row)]:
+        told.append(
+            f"{named(once)} had too few launches for an interval: {counted(1, 'launch')} rules nothing out."
+        )
+    return told
+
+
+def of_best_facts(of_best: OfBest | None) -> dict[str, Any] | None:
+    """The interval of a group for programs: shares of what the best layout gives."""
+    if of_best is None:
+        return None
+    return {**asdict(of_best.ratio), "least": of_best.least, "launches_to_decide": of_best.n_to_decide}
+
+
+def _has_one_launch(row: RankedLayout) -> bool:
+    return row.of_best is not None and row.of_best.ratio.low is None and row.of_best.n_to_decide is not None

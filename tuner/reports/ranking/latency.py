@@ -1,0 +1,164 @@
+"""How long requests took, as people read it and as programs do."""
+
+from __future__ import annotations
+
+import dataclasses
+from math import sqrt
+from typing import Any
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.settings.limit_text import render_amount
+from tuner.core.settings.pace import WithinP95, rate_kept
+from tuner.core.text.figures import per_second, percent
+from tuner.reports.text.formats import Table
+
+_BEHIND_RATIO = 0.03  #: more than that of what was due is missing ...
+_BEHIND_SDS = 4.0  #: ... and more than Poisson arrivals vary: the layout does not keep up
+
+AT_SATURATION = (
+    "Every client was always busy, so latency is clients / throughput and does not describe a layout."
+    " To measure the latency of users, send requests at a rate (feeder.rate)."
+)
+
+
+def latency_heading(ranking: Ranking) -> str:
+    """What the table of latencies shows, in a sentence."""
+    since = "it was due" if _rates(ranking) else "it was sent"
+    return f"Latency of a request since {since}: within so long 50, 95 and 99 % of all were answered well."
+
+
+def latency_table(ranking: Ranking) -> Table:
+    """One row per layout that was measured."""
+    rates, capacities = _rates(ranking), _capacities(ranking)
+    spreads = any(seen.connections_per_worker for seen in _seen(ranking))
+    headers = [
+        *("layout", *(["capacity"] if capacities else []), *(["rate"] if rates else [])),
+        *("p50", "p95", "p99", "requests", "failed", *(["connections/worker"] if spreads else [])),
+    ]
+    rows = []
+    for row in ranking.rows:
+        seen = row.latency
+        if seen is None:
+            continue
+        rows.append(
+            (
+                str(row.layout),
+                *([_per_s(seen.capacity_per_s)] if capacities else []),
+                *([_per_s(seen.rate_per_s)] if rates else []),
+                *(_seconds(value) for value in (seen.p50_s, seen.p95_s, seen.p99_s)),
+                str(seen.n_requests),
+                "-" if seen.failed_ratio is None else _failed(seen.failed_ratio),
+                *([_spread(seen)] if spreads else []),
+            )
+        )
+    return Table(tuple(headers), tuple(rows), frozenset(range(1, len(headers))))
+
+
+def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What these latencies, and the throughput beside them, say and what not, a sentence each."""
+    if not ranking.is_latency_known:
+        return []
+    rates, asked = _rates(ranking), rate_kept(study.config)
+    if not rates:
+        return [AT_SATURATION]
+    if isinstance(asked, WithinP95):
+        within = render_amount("p95_s", asked.p95_s)
+        found = [
+            f"Requests came at the highest rate at which looks of some seconds found p95 within {within}, for"
+            " each launch anew: throughput is that rate."
+        ]
+        beyond = [
+            f"{row.layout} ({p95_told(row)})"
+            for row in ranking.rows
+            if row.latency is not None and (row.latency.p95_s or 0.0) > asked.p95_s
+        ]
+        if beyond:
+            found.append(f"Over whole windows p95 was beyond {within} with {', '.join(beyond)}.")
+    elif _capacities(ranking):
+        found = [
+            "Requests were sent at a share of the capacity of each launch, measured before in a closed loop:"
+            " throughput is that share, and as uncertain as that short measurement."
+        ]
+    else:
+        told = " to ".join(f"{rate:g}" for rate in sorted({min(rates), max(rates)}))
+        found = [
+            f"Requests were sent at {told}/s to every layout: throughput is at most that rate, so it only"
+            " ranks layouts that cannot keep up. Compare latency, CPU and memory."
+        ]
+    late = [str(row.layout) for row in ranking.rows if _is_behind(row)]
+    if late:
+        found.append(
+            f"{', '.join(late)} answered fewer requests than were sent: requests pile up, and latency grows"
+            " with the length of the measurement."
+        )
+    return found
+
+
+def latency_facts(row: RankedLayout) -> dict[str, Any] | None:
+    """The same of one layout for programs; None where it is not known."""
+    return None if row.latency is None else dataclasses.asdict(row.latency)
+
+
+def latency_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
+    """Columns of a data table: header -> layout -> value; none where no layout has it."""
+    if not ranking.is_latency_known:
+        return {}
+    names = {
+        "latency_p50_s": "p50_s", "latency_p95_s": "p95_s", "latency_p99_s": "p99_s",
+        "n_requests": "n_requests", "requests_failed_ratio": "failed_ratio",
+        "rate_per_s": "rate_per_s", "capacity_per_s": "capacity_per_s", "starved_ratio": "starved_ratio",
+    }  # fmt: skip
+    return {
+        header: {row.layout: getattr(row.latency, name) for row in ranking.rows if row.latency is not None}
+        for header, name in names.items()
+    }
+
+
+def p95_told(row: RankedLayout) -> str:
+    """The p95 for a table."""
+    return "-" if row.latency is None else _seconds(row.latency.p95_s)
+
+
+def _is_behind(row: RankedLayout) -> bool:
+    """Whether less was answered than came, and not by the luck of arrivals."""
+    answered = row.throughput_per_10min.mean
+    if row.latency is None or row.latency.rate_per_s is None or answered is None:
+        return False
+    n_due = max(1.0, row.latency.n_requests)
+    missing = 1 - answered / 600 / row.latency.rate_per_s
+    return missing > max(_BEHIND_RATIO, _BEHIND_SDS / sqrt(n_due))
+
+
+def _spread(seen: LatencySeen) -> str:
+    """Connections of the workers: one number where all have as many, to a tenth."""
+    held = seen.connections_per_worker
+    if not held:
+        return "-"
+    most, least = f"{held[0]:.1f}", f"{held[-1]:.1f}"
+    return most if most == least else f"{least} to {most}"
+
+
+def _seen(ranking: Ranking) -> list[LatencySeen]:
+    return [row.latency for row in ranking.rows if row.latency is not None]
+
+
+def _rates(ranking: Ranking) -> list[float]:
+    return [seen.rate_per_s for seen in _seen(ranking) if seen.rate_per_s is not None]
+
+
+def _capacities(ranking: Ranking) -> list[float]:
+    return [seen.capacity_per_s for seen in _seen(ranking) if seen.capacity_per_s is not None]
+
+
+def _per_s(value: float | None) -> str:
+    return "-" if value is None else per_second(value)
+
+
+def _failed(ratio: float) -> str:
+    return f"{100 * ratio:.2g} %" if ratio < 0.995 else percent(ratio)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else render_amount("p95_s", value)

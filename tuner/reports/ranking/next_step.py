@@ -1,0 +1,80 @@
+"""The next step below an answer: a sentence and a command, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import TYPED, told_again
+from tuner.core.ranking.next_step import NextStep, facts_of, next_step
+from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.ranking import Ranking
+from tuner.reports.documents.blocks import Block, Code, Paragraph
+from tuner.reports.documents.plain import file_word, shell_line
+from tuner.reports.text.formats import render_paragraph
+
+TITLE = "Next step"
+_FILE = "the file that started the study"
+
+
+def step_of(overview: Overview, *, at_any_time: bool = False) -> NextStep:
+    """The next step of a study; *at_any_time*: whether it is being measured just now makes no difference."""
+    facts = facts_of(overview, file_word(overview.name), at_any_time=at_any_time)
+    return next_step(overview.study, overview.ranking, facts)
+
+
+def told(step: NextStep) -> str:
+    """Why, and what the command does, up to a colon."""
+    return f"{TITLE}: {step.sentence}"
+
+
+def command(step: NextStep) -> str:
+    """The command as it is typed."""
+    return shell_line(step.words)
+
+
+def render_next_step(study: StudyRecord, ranking: Ranking, fmt: str) -> list[str]:
+    """Below a ranking, in one of its formats: the sentence, the command, what else is to be put into it."""
+    step = ranking.next_step
+    if step is None:
+        return []
+    remarks = remarks_on(study, step)
+    if fmt in ("simple", "plain"):
+        return ["\n".join([told(step), f"    {command(step)}", *remarks, ""])]
+    return [render_paragraph(" ".join([told(step), command(step), *remarks]), fmt)]
+
+
+def next_step_blocks(study: StudyRecord, step: NextStep) -> list[Block]:
+    """The same on a page."""
+    remarks = remarks_on(study, step)
+    return [
+        Paragraph(told(step)),
+        Code((command(step),)),
+        *([Paragraph(" ".join(remarks))] if remarks else []),
+    ]
+
+
+def remarks_on(study: StudyRecord, step: NextStep) -> list[str]:
+    """What the words in capitals stand for, which the study's file does not hold."""
+    before, after = told_again(study)
+    found = []
+    if "COMMAND" in step.words:
+        found.append("COMMAND is the command that started the study, with its settings (--set).")
+    elif before and before[0] in step.words:
+        found.append("" if before != ["CONFIG"] else f"CONFIG is {_FILE}.")
+    elif "CONFIG" in step.words:
+        is_typed = TYPED in study.provenance and bool(after)
+        what = "the command that started the study, as a file (tuner init writes one)"
+        found.append(f"CONFIG is {what if is_typed else _FILE}.")
+    if found:
+        found.append("It is needed again because the study stores no secrets.")
+    if "ADDRESS" in step.words:
+        found.append("ADDRESS is the address of the fleet's scheduler.")
+    return [sentence for sentence in found if sentence]
+
+
+def next_step_facts(step: NextStep | None) -> dict[str, Any] | None:
+    """The same for programs; docs/json.md has the fields."""
+    if step is None:
+        return None
+    return {"slug": step.slug, "sentence": step.sentence, "command": command(step)}

@@ -1,0 +1,183 @@
+"""What a ranking says, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.simulated import memory_assumed
+from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import counted, named
+from tuner.core.text.stored_config import stored_service
+from tuner.reports.ranking.answer import answer_notes
+from tuner.reports.ranking.boxes import boxes_notes
+from tuner.reports.ranking.evidence import (
+    gil_told,
+    inner_threads_told,
+    no_evidence_told,
+    others_told,
+    weakened_told,
+)
+from tuner.reports.ranking.groups import SCATTER, group_name, groups_told
+from tuner.reports.ranking.latency import latency_notes
+from tuner.reports.ranking.limits import limits_told
+from tuner.reports.ranking.wider import grown_sentences
+
+#: the figures of load, a sentence each
+LOAD_TOLD = (
+    "load (max): mean and maximum of load1, the 1-minute load average, which still includes some load of the"
+    " previous layout."
+)
+OWN_LOAD_TOLD = (
+    "load (max): mean and maximum of a load average of the service's tasks alone; the"
+    " kernel's is of the host."
+)
+SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previous layout; limits apply to it."
+
+
+def load_told(study: StudyRecord) -> str:
+    """What the load of a table is: the kernel's, or in a container the service's own."""
+    return OWN_LOAD_TOLD if "load_of" in study.provenance else LOAD_TOLD
+
+
+def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
+    """What was measured, where and when, in one sentence."""
+    day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
+    boxes = None if ranking is None else ranking.boxes
+    host = study.provenance.get("host", "") if boxes is None else counted(len(boxes.levels), "host")
+    layouts = counted(len(study.layouts), "layout")
+    where = f"{study.service}{f' on {host}' if host else ''}, {day}"
+    return f"{where}: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
+
+
+def how_told(study: StudyRecord) -> str:
+    """What was done, in a few words."""
+    shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
+    if study.strategy == "race":
+        return f"a race in windows of {longest if shortest == longest else f'{shortest} to {longest}'}"
+    if study.strategy == "check":
+        of = study.provenance.get("check_of", "another study")
+        return f"a check of {of} in windows of {longest}"
+    if study.strategy == "aa":
+        launches, windows = 2 * study.n_blocks, counted(study.windows_per_launch, "window")
+        return f"compared with itself: {launches} launches in pairs, each of {windows} of {longest}"
+    return f"{counted(study.n_blocks, 'block')} of {longest} windows"
+
+
+def verdict(ranking: Ranking) -> str:
+    """What the ranking says about the best layout, in one sentence."""
+    best = ranking.of_group("best-or-tied")
+    if best and ranking.starved:
+        return (
+            f"No layout can be called best: {best[0].layout} measured best, under a load that was too small."
+        )
+    if not best and any(row.is_kept_out for row in ranking.rows):
+        return f"No layout is shown to keep {limits_told(ranking)}."
+    if not best:
+        return "No layout could be ranked; the reasons are below."
+    level = level_of(ranking)
+    if ranking.limits:
+        return f"Among layouts that keep {limits_told(ranking)}: {_verdict_on(best, ranking, level)}"
+    return _verdict_on(best, ranking, level)
+
+
+def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
+    if sum(row.rank is not None for row in ranking.rows) == 1:
+        return f"Only {best[0].layout} could be ranked, so there is nothing to compare it with."
+    claimed = f"({level}, all pairs at once, {SCATTER})"
+    tied, open_ = best[1:], ranking.of_group("not-ruled-out")
+    if not tied and not open_:
+        worse = group_name("slower", ranking.objective)
+        return f"{best[0].layout} is best: all others are significantly {worse} {claimed}."
+    told = groups_told([row.layout for row in tied], [row.layout for row in open_])
+    return f"{'; '.join([f'{best[0].layout} measured best', *told])} {claimed}."
+
+
+def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """What limits the ranking, a sentence each; every export carries them."""
+    found = [*reservations(study, ranking), *others_told(ranking), *weakened_told(study), *gil_told(study)]
+    found += inner_threads_told(study)
+    found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
+    found += _cautions(study)
+    found += latency_notes(study, ranking)
+    in_pairs = 2 if study.strategy == "aa" else 1
+    asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
+    measured = sum(row.n_windows for row in ranking.rows)
+    if measured < asked and ranking.claim is None:
+        found.append(f"Measured: {measured} of the {counted(asked, 'window')} planned.")
+    if ranking.claim is not None:
+        found += answer_notes(ranking.claim)
+    found += ranking.notes
+    found += [*ranking.settling, *ranking.settling_facts]
+    if ranking.unbound is not None:
+        found.append(ranking.unbound)
+    return [*found, *_not_ranked(ranking)]
+
+
+def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
+    """Why nobody should act on the ranking as it is, a sentence each; none for most."""
+    found = no_evidence_told(ranking)
+    if ranking.starved:
+        found.append(
+            f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
+            " show how many requests were sent at once, not the capacity of the layouts, so there is"
+            " no result."
+        )
+    if study.cores > study.box_cores:
+        found.append(
+            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"
+            " the best layout there need not be the best on the larger host."
+        )
+    if study.provenance.get("quick") == "true":
+        found.append("A first look with short windows: not a result to act on.")
+    return found
+
+
+def _cautions(study: StudyRecord) -> list[str]:
+    """What is known of the service beforehand: work lost at a stop, what counting costs."""
+    service = stored_service(study.config)
+    return [text if text.endswith(".") else f"{text}." for text in service.get("cautions", {}).values()]
+
+
+def _not_ranked(ranking: Ranking) -> list[str]:
+    """Why layouts have no rank; those that have none for the same reason in one sentence."""
+    of_reason: dict[str | None, list[str]] = {}
+    for row in ranking.rows:
+        if row.rank is None and not row.is_kept_out:  # the table of limits shows those
+            of_reason.setdefault(row.reason, []).append(str(row.layout))
+    return [
+        f"{', '.join(layouts)} {'is' if len(layouts) == 1 else 'are'} not ranked: {reason}."
+        for reason, layouts in of_reason.items()
+    ]
+
+
+def noise_found(ranking: Ranking) -> list[str]:
+    """How noisy the box was, by source, in a sentence; none when the study cannot tell."""
+    known_launch = ranking.noise.launch is not None and ranking.noise.launch.mean
+    sources = (
+        ("window to window", ranking.noise.window),
+        ("launch to launch", ranking.noise.launch),
+        ("launch to launch, its window included", None if known_launch else ranking.noise.residual),
+        ("block to block", ranking.noise.drift),
+    )
+    known = [f"{name} {_spread(sd)}" for name, sd in sources if sd is not None]
+    return [f"Noise (standard deviation, {level_of(ranking)}): {', '.join(known)}."] if known else []
+
+
+def _spread(sd: Estimate) -> str:
+    """A standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
+    low, mean, high = ("-" if x is None else f"{100 * x:.1f}" for x in (sd.low, sd.mean, sd.high))
+    return f"{mean} % ({low} to {high})"
+
+
+def level_of(ranking: Ranking) -> str:
+    """The confidence, as ``95 %``."""
+    return f"{100 * ranking.confidence:g} %"
+
+
+def value_ranked_by(row: RankedLayout, ranking: Ranking) -> Estimate:
+    """What the ranking is by, with the interval of the layout by itself."""
+    return value_of(row, ranking.objective)

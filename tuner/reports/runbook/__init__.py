@@ -1,0 +1,1 @@
+"""The runbook: its page, steps, conditions and pictures."""

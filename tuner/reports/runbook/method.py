@@ -1,0 +1,163 @@
+"""The conditions of a study, a line each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.service import connections_of
+from tuner.core.domain.simulated import SIMULATED, is_simulated
+from tuner.core.domain.worker_facts import facts_by_variant, has_gil
+from tuner.core.ranking.overview import Overview
+from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import counted
+from tuner.core.text.sizes import shown_size
+from tuner.core.text.stored_config import stored_service
+from tuner.reports.documents.plain import shell_line
+from tuner.reports.ranking.evidence import others_cores
+from tuner.reports.ranking.limits import limits_told
+from tuner.reports.ranking.ranking_words import how_told
+
+_SHORT_REVISION = 12
+
+
+def measured_under(overview: Overview) -> Iterator[str]:
+    """Host, system, revision, time, input and limits; unknown facts are left out, but for the revision."""
+    study, ranking = overview.study, overview.ranking
+    facts = study.provenance
+    yield f"Host: {_box(study)}."
+    system = [facts.get("os", ""), f"kernel {facts['kernel']}" if "kernel" in facts else ""]
+    if any(system):
+        yield f"System: {_joined(system)}."
+    if not is_simulated(study):
+        yield f"Revision: {_release(facts)}."
+    yield f"Software: {_joined(_software(facts))}."
+    yield f"Time: {_when(overview)}."
+    layouts = counted(len(study.layouts), "layout")
+    yield f"Study: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
+    yield f"Windows: {_windows(overview)}."
+    if ranking.others is not None:
+        yield f"Other processes on the host: {others_cores(ranking.others)}."
+    yield f"Input: {_input(study)}."
+    if ranking.limits:
+        yield f"Limits: {limits_told(ranking)}."
+
+
+def ended_wall_s(overview: Overview) -> float | None:
+    """When the study's last launch or window ended; None: there was none."""
+    ends = [one.started_wall_s + one.length_s for one in overview.windows]
+    ends += [launch.ended_wall_s for _, launch in overview.launches if launch.ended_wall_s is not None]
+    return max(ends, default=None)
+
+
+def connections_told(study: StudyRecord, layout: Layout) -> int | None:
+    """Number of connections that *layout* opens; None: unknown for a process."""
+    per_process = stored_service(study.config).get("connections")
+    if per_process == "threads" or isinstance(per_process, int):
+        return connections_of(layout, per_process)
+    return None
+
+
+def _box(study: StudyRecord) -> str:
+    facts = study.provenance
+    clock = f" at {facts['cpu_frequency']}" if "cpu_frequency" in facts else ""
+    return _joined(
+        [
+            facts.get("host", ""),
+            counted(study.box_cores, "core"),
+            f"{facts['cpu']}{clock}" if "cpu" in facts else "",
+            f"{shown_size(facts['memory'])} of memory" if "memory" in facts else "",
+            facts.get("virtualization", "").replace("none seen", ""),
+        ]
+    )
+
+
+def _release(facts: Mapping[str, str]) -> str:
+    revision = facts.get("git_revision", "")
+    if not revision:
+        return "unknown, because tuner did not run in a git checkout"
+    if revision.endswith("+"):
+        return f"{revision[:_SHORT_REVISION]} of the folder that tuner ran in, with uncommitted changes"
+    return f"{revision[:_SHORT_REVISION]} of the folder that tuner ran in"
+
+
+def _gil(facts: Mapping[str, str], variant: str) -> str:
+    return " without a GIL" if has_gil(facts, variant) is False else ""
+
+
+def _software(facts: Mapping[str, str]) -> list[str]:
+    by_variant = dict(facts_by_variant(facts, "worker_python"))
+    of_variants = [
+        f"{python}{_gil(facts, variant)} in the workers of {variant}"
+        for variant, python in by_variant.items()
+    ]
+    worker = facts.get("worker_python") or _joined(
+        [facts.get("worker_implementation", ""), facts.get("worker_version", "")], " "
+    )
+    return [
+        *of_variants,
+        f"{worker}{_gil(facts, '')} in the workers" if worker and not of_variants else "",
+        f"tuner {facts['tuner']}" if "tuner" in facts else "an unknown tuner",
+        f"supervisor {facts['supervisor']}" if "supervisor" in facts else "",
+    ]
+
+
+def _when(overview: Overview) -> str:
+    study, ended = overview.study, ended_wall_s(overview)
+    began = datetime.fromtimestamp(study.created_wall_s, UTC)
+    if ended is None:
+        return f"started {began:%Y-%m-%d %H:%M} UTC"
+    end = datetime.fromtimestamp(ended, UTC)
+    to = f"{end:%H:%M}" if end.date() == began.date() else f"{end:%Y-%m-%d %H:%M}"
+    in_windows = sum(one.length_s for one in overview.windows)
+    return f"{began:%Y-%m-%d %H:%M} to {to} UTC, with {render_rest(in_windows)} of windows"
+
+
+def _windows(overview: Overview) -> str:
+    windows = [one for one in overview.windows if one.block != WARMING_BLOCK]
+    void = [one for one in windows if one.void]
+    if not void:
+        return f"{len(windows)} valid, none invalid"
+    reasons = Counter(reason.slug for one in void for reason in one.void)
+    told = ", ".join(f"{slug} {count}" for slug, count in sorted(reasons.items()))
+    return f"{len(windows) - len(void)} valid, {len(void)} invalid ({told})"
+
+
+def _input(study: StudyRecord) -> str:
+    if is_simulated(study):
+        return f"none; a model of {study.provenance[SIMULATED]} gave the figures"
+    service = stored_service(study.config)
+    found = service.get("feeder")
+    feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}
+    if service.get("kind") != "script":
+        if dumps := service.get("dumps"):
+            return f"the crash dumps in {dumps}, repeated"
+        return f"synthetic crash dumps (seed {service.get('seed', 1)}), repeated"
+    kind = feeder.get("kind")
+    if kind == "http":
+        return f"requests to {feeder.get('url')}, {_rate(feeder)}"
+    if kind == "queue":
+        return f"clones of the messages in {feeder.get('sample')}, put into {feeder.get('queue')}"
+    if kind == "command":
+        return f"items from this command: {shell_line([str(word) for word in feeder['command']])}"
+    if kind in ("none", None):
+        return "items that the service gets without tuner"
+    return str(kind)
+
+
+def _rate(feeder: Mapping[str, Any]) -> str:
+    rate = feeder.get("rate")
+    if rate is None:
+        clients, how = feeder.get("clients"), feeder.get("connections")
+        many = "clients" if not isinstance(clients, int) else counted(clients, "client")
+        held = f" on {how} connections" if isinstance(how, str) else ""
+        return f"by {many}{held}, each sends the next request when the last one is answered"
+    return f"{rate:g} a second" if isinstance(rate, int | float) else f"at a rate of {rate}"
+
+
+def _joined(parts: list[str], by: str = ", ") -> str:
+    return by.join(part for part in parts if part)

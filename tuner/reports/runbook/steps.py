@@ -1,0 +1,165 @@
+"""The commands that apply a layout, roll it back, and measure again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.resuming import told_again
+from tuner.core.domain.rollout import PROCESS, Rollout, has_number
+from tuner.core.domain.worker_facts import fact_of
+from tuner.core.ranking.next_step import config_again
+from tuner.core.ranking.overview import Overview
+from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
+from tuner.reports.documents.plain import file_word, shell_line
+from tuner.reports.ranking.next_step import TITLE
+from tuner.reports.runbook.method import ended_wall_s
+from tuner.reports.snippets import fitting_kinds
+
+_FILE = "the file that started the study"
+_WHY_AGAIN = "It is needed again because the study stores no secrets."
+_MOST_STARTS = 4  #: of programs that differ by their number
+
+
+def apply_steps(
+    file: str, layout: Layout, production: Rollout | str | None, *, is_current: bool
+) -> list[Block]:
+    """How to make *layout* the one in use."""
+    heading = Heading("Apply")
+    if is_current:
+        return [heading, Paragraph("This layout is already in use: change nothing.")]
+    if not isinstance(production, Rollout):
+        return [heading, Paragraph(production or "The command to type is not known.")]
+    run = "1 worker process runs" if layout.processes == 1 else f"{layout.processes} worker processes run"
+    return [
+        heading,
+        *_started(production),
+        *_as_file(file, production),
+        Paragraph(f"Restart the service, then check that {run}."),
+    ]
+
+
+def roll_back_steps(file: str, current: Layout | None, production: Rollout | str | None) -> list[Block]:
+    """How to return to the layout that was in use."""
+    heading = Heading("Roll back")
+    if current is None or not isinstance(production, Rollout):
+        return [
+            heading,
+            Paragraph(
+                "Restore your previous settings, and restart the service. Write them down before you change"
+                " them, because this page does not have them: --current LAYOUT names the layout in use."
+                if current is None
+                else "Restore your previous settings, and restart the service."
+            ),
+        ]
+    return [
+        heading,
+        Paragraph(f"{current} was in use."),
+        *_started(production),
+        *_as_file(file, production, "--layout", str(current)),
+    ]
+
+
+def _of_config(study: StudyRecord) -> list[Block]:
+    """What CONFIG stands for, where it is needed."""
+    before, after = told_again(study)
+    if before not in ([], ["CONFIG"]) or not (before or after):
+        return []
+    what = "the command that started the study, as a file (tuner init writes one)" if after else _FILE
+    return [Paragraph(f"CONFIG is {what}. {_WHY_AGAIN}")]
+
+
+def repeat_steps(
+    overview: Overview, layout: Layout, after_s: float, *, is_answered: bool, is_next: bool
+) -> list[Block]:
+    """When to measure again, and the command that checks the answer.
+
+    *is_next*: this is the next step, once the layout is applied.
+    """
+    study, current = overview.study, overview.ranking.current
+    heading = Heading("When to measure again")
+    ended = ended_wall_s(overview)
+    if not is_answered or ended is None:
+        return []
+    day = datetime.fromtimestamp(ended + after_s, UTC).strftime("%Y-%m-%d")
+    facts = study.provenance
+    python = fact_of(facts, "worker_python", layout.variant) or facts.get("worker_version")
+    words = ["tuner", "check", file_word(overview.name), *config_again(study)]
+    if current is not None and current != layout:
+        words += ["--current", str(current)]
+    return [
+        heading,
+        Paragraph(f"By {day}, or earlier if one of these changes:"),
+        Bullets(
+            (
+                f"the release of {study.service}, or of a library that it spends much time in",
+                f"Python{f' ({python})' if python else ''}, the kernel, or the cores of the host"
+                f" ({study.box_cores:g})",
+                "the work: the kinds of items, their sizes and their rate",
+                "a backend of the service: database, queue, storage, another service",
+            )
+        ),
+        Paragraph(
+            f"{f'{TITLE}: ' if is_next else ''}This checks whether the answer still holds. It measures on"
+            " the same host for at most 2 hours:"
+        ),
+        Code((_command(*words),)),
+        *_of_config(study),
+        Bullets(
+            (
+                "Exit code 0: the answer still holds.",
+                "Exit code 4: another layout is better now. Measure all layouts again with tuner grid.",
+                "Exit code 5: not decided in this time. Allow more time with --budget 6h.",
+            )
+        ),
+    ]
+
+
+def start_of(production: Rollout) -> tuple[str, list[str], list[str]]:
+    """How often to start the service, the commands with the layout's settings, and remarks."""
+    n_programs = production.n_programs
+    environment = {
+        **(production.names if n_programs > 1 else {}),
+        **{name: value for name, value in production.environment.items() if name != "TUNER_PROCESS"},
+    }
+    is_numbered = has_number([*production.command, *environment.values()])
+    lines = [
+        shell_line(
+            [word.replace(PROCESS, str(number)) for word in production.command],
+            {name: value.replace(PROCESS, str(number)) for name, value in environment.items()},
+        )
+        for number in range(n_programs if is_numbered else 1)
+    ]
+    if len(lines) > _MOST_STARTS:
+        lines = [*lines[: _MOST_STARTS - 1], f"# and so on, to number {n_programs - 1}"]
+    often = "" if n_programs == 1 else f" {n_programs} times"
+    is_several = is_numbered and n_programs > 1
+    which = f"Start these {n_programs} programs:" if is_several else f"Start the service{often} like this:"
+    remarks = list(production.remarks)
+    if production.hidden:
+        names = ", ".join(production.hidden)
+        remarks.append(f"Leave these as they are, because the study does not store their values: {names}.")
+    return which, lines, remarks
+
+
+def _started(production: Rollout) -> list[Block]:
+    """The same on a page."""
+    which, lines, remarks = start_of(production)
+    return [Paragraph(which), Code(tuple(lines)), *([Paragraph(" ".join(remarks))] if remarks else [])]
+
+
+def _as_file(file: str, production: Rollout, *options: str) -> list[Block]:
+    """The same as a snippet, where there is a kind for it."""
+    kinds = ", ".join(fitting_kinds(production))
+    if not kinds:
+        return []
+    told = f"The same settings as a file; replace KIND by one of {kinds}:"
+    return [
+        Paragraph("The same settings as a file:" if options else told),
+        Code((_command("tuner", "export", file_word(file), "--snippet", "KIND", *options),)),
+    ]
+
+
+def _command(*words: str) -> str:
+    return shell_line(words)

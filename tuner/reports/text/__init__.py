@@ -1,0 +1,1 @@
+"""Tables, paragraphs and cells in every format, escaped."""

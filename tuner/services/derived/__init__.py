@@ -1,0 +1,1 @@
+"""What follows from a service record: a config, a rollout, a description."""

@@ -1,0 +1,169 @@
+"""A commented config for the command of a service: the settings that were found, and keys to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from tuner.core.text.command_words import taken_apart
+from tuner.services.expansion import expanded
+from tuner.services.record import Command, Service
+
+_COLUMN = 32  #: where comments begin
+_STUDY = """\
+
+study:
+  # cores: 24                   # number of CPU cores to plan layouts for; default: those available to tuner
+  # layouts: [24x1, 4x6]        # measure only these; default: a grid for these cores
+{variants}\
+  window: 10m                   # longest window; a race takes shorter ones where they are enough
+  within: 2%                    # the answer is at most this much slower than the best
+  # budget: 8h                  # stop within this time and print what is known by then
+  # max_load: 20                # highest load average of the best layout
+  # max_memory: 8G              # most memory of the best layout
+"""
+_SCRIPT = """\
+# A study of a script: tuner starts its command once per process of a layout.
+service:
+  kind: script
+  name: {name}
+  command: {command}
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in `environment`.
+  # Each process also has TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS in its environment.
+  threads: yes                  # no: the service has no threads to choose, only processes
+  # environment: {{WORKER_THREADS: "{{threads}}"}}
+  # programs: one               # start the command once: it starts {{processes}} workers itself
+  # ready: {{kind: log, pattern: started, within: 60s}}
+  stop: {{signal: TERM, wait: 60s}}   # time to finish running items
+  probe:
+    kind: mmap-counter          # the worker counts, with two lines of code; other probes: docs/probes.md
+  feeder:
+    kind: none                  # the worker finds its items itself; or command, http, queue
+"""
+_WEB = """\
+# A study of a web server: tuner sends requests and counts the answers. It starts the command once per
+# process of a layout, or once if the command starts its processes itself.
+service:
+  kind: script
+  name: {name}
+  command: {command}
+  # {{processes}}, {{threads}}, {{process}}, {{variant}}, {{cores}} are filled in, here and in `environment`.
+  # Each process also has TUNER_PROCESSES, TUNER_THREADS and TUNER_PROCESS in its environment.
+  programs: {programs:<20}# one: start the command once, it starts {{processes}} workers itself;
+                                # each: once per process; the processes share the port (SO_REUSEPORT), or
+                                # the port has {{process}} in it
+  threads: {threads:<21}# no: the service has no threads to choose, only processes
+  # environment: {{WORKER_THREADS: "{{threads}}"}}
+  # ready: {{kind: log, pattern: started, within: 60s}}
+  stop: {{signal: TERM, wait: 60s}}   # time to finish running items
+  probe:
+    kind: generator             # counts good answers; other probes: docs/probes.md
+  feeder:
+    kind: http                  # docs/http.md
+    url: {url}
+    find_address: yes           # send requests to where the service listens, if that is another port or TLS
+    # headers: {{Authorization: Bearer abc}}
+    # requests: requests.jsonl  # requests to send in turn, one JSON object per line
+"""
+
+
+def web_starter(words: Sequence[str], url: str, name: str) -> str:
+    """The text of a config for a web server that tuner does not know, which may listen at *url*."""
+    programs = "one" if any("{processes}" in word for word in words) else "each"
+    threads = "yes" if any("{threads}" in word for word in words) else "no"
+    config = _WEB.format(name=name, command=_flow(list(words)), url=url, programs=programs, threads=threads)
+    return config + _STUDY.format(variants="")
+
+
+def starter(
+    service: Service | None,
+    words: Sequence[str],
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    name: str,
+    hide: Callable[[Any], Any],
+) -> str:
+    """The text of a config.
+
+    Args:
+        service: the record of what *words* start; None: a script.
+        words: the command.
+        given: settings of the record that the user has named.
+        environment: what the command will find.
+        name: of a script.
+        hide: takes secrets out of what was found in the environment.
+    """
+    if service is None:
+        return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
+    looked_at = Command(taken_apart(words).words, environment, given, grammar=service.grammar)
+    own = service.form_of(looked_at) or service.forms[0].name
+    others = [form.name for form in service.forms if form.name != own]
+    variants = ""
+    if others:
+        named = _line("# variants", _flow([own, *others]), "variants to compare")
+        variants = f"{named}\n"
+    lines = [
+        f"# A study of {service.name}: {service.page}, tuner services show {service.name}",
+        "service:",
+        f"  kind: {service.name}",
+        f"  command: {_flow(list(words))}",
+        *_settings(service, looked_at, hide),
+        *_probes(service, given.get("probe", (service.counted_by(own) or service.probes[0]).name)),
+        *_made_of_it(service, words, given, environment, hide),
+    ]
+    return "\n".join(lines) + "\n" + _STUDY.format(variants=variants)
+
+
+def _settings(service: Service, command: Command, hide: Callable[[Any], Any]) -> list[str]:
+    lines = []
+    for setting in service.settings:
+        value = setting.value(command)
+        if setting.name in command.given:
+            lines.append(_line(setting.name, _flow(command.given[setting.name]), setting.summary))
+        elif value is None:
+            lines.append(_line(f"# {setting.name}", "...", setting.summary))
+        else:
+            how = "default" if setting.find(command) is None else "found"
+            lines.append(_line(f"# {setting.name}", _flow(hide(value)), f"{setting.summary} ({how})"))
+    return lines
+
+
+def _probes(service: Service, name: str) -> list[str]:
+    own = next(counted for counted in service.probes if counted.name == name)
+    others = [counted for counted in service.probes if counted is not own]
+    return [
+        _line("probe", name, f"counts {own.counts}"),
+        *(_line("# probe", one.name, f"counts {one.counts}; costs {one.costs}") for one in others),
+    ]
+
+
+def _made_of_it(
+    service: Service,
+    words: Sequence[str],
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    hide: Callable[[Any], Any],
+) -> list[str]:
+    asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
+    section = hide(expanded(service, asked, environment, None))
+    lines = ["  # Keys that tuner sets; a key of yours overrides them."]
+    keys = ("threads", "programs", "ready", "stop", "feeder")
+    lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]
+    if section["environment"]:
+        lines.append("  #   environment:")
+        lines += [f"  #     {_flow({name: value})[1:-1]}" for name, value in section["environment"].items()]
+    if section["command"] != list(words):
+        lines.append(f"  #   tuner starts: {_flow(section['command'])}")
+    return lines
+
+
+def _line(key: str, value: str, comment: str) -> str:
+    return f"  {key}: {value} ".ljust(_COLUMN) + f"# {comment}"
+
+
+def _flow(value: Any) -> str:
+    """*value* as YAML in one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")

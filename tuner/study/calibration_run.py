@@ -1,0 +1,294 @@
+"""Calibrating the model: the launches of 1x1 that it takes, and what any study says of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from statistics import fmean
+
+from tuner.core.domain.connection_spread import uneven_ratio
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.pooled import pooled_variants
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.simulated import SIMULATED, is_simulated, simulated_told
+from tuner.core.domain.window import Sample
+from tuner.core.domain.worker_facts import has_gil
+from tuner.core.errors import ConfigError
+from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
+from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
+from tuner.core.model.calibration.clocks import Clocks, clocks_of_layouts, spare_cores_of
+from tuner.core.model.calibration.per_item import by_layout
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, machine_of
+from tuner.core.model.machine import Machine
+from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.memory import MemorySeen, fit_memory
+from tuner.core.model.profile import ProfileMemory, ProfileNoise
+from tuner.core.stats.interval import Estimate
+from tuner.core.windows.launch_sums import Sums
+from tuner.core.windows.load_facts import load_facts, spread_of_launches
+from tuner.ports import Store
+from tuner.study.pilot_run import read_noise
+
+MADE_BY = "tuner calibrate"
+ANCHOR = Layout(1, 1)
+N_LAUNCHES = 3
+N_WINDOWS = 2  #: of each launch
+WINDOW_S = 60.0
+POOLS_TOLD = "Pools are named by all their processes together: 8x- is any of 1x8, 2x4, 4x2 and 8x1."
+_NAMED = 8  #: layouts that a note names
+
+
+def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, window_s: float) -> StudyRecord:
+    """What to measure for a calibration, where *study* is what the config asks for: 1x1 and nothing else."""
+    like = study.layouts[0]
+    return replace(
+        study,
+        strategy="all",
+        kind="none",
+        layouts=(replace(ANCHOR, variant=like.variant, has_threads=like.has_threads),),
+        n_blocks=n_launches,
+        windows_per_launch=n_windows,
+        window_s=window_s,
+        min_window_s=None,
+        provenance={**study.provenance, "made_by": MADE_BY},
+    )
+
+
+def read_calibration(
+    store: Store, name: str, *, variant: str | None = None, sums: Sums | None = None
+) -> Calibrated:
+    """What the windows in *store* say of an item, of the memory, and how well the model does on them.
+
+    Args:
+        store: of any study; *name* is its file's, for errors.
+        name: see there.
+        variant: of the service, the one to calibrate; None: the service as it is, or the only one there is.
+        sums: what the windows of the store add up to, where somebody has it already.
+
+    Raises:
+        ConfigError: there is no window to calibrate on.
+    """
+    study = store.study()
+    sums = store.sums() if sums is None else sums
+    noise = _noise(store, sums)
+    pooled = pooled_variants(study.config)
+    all_clocks = clocks_of_layouts(
+        sums, _samples_of_anchor(store), spare_cores=spare_cores_of(study), pooled=pooled
+    )
+    if not all_clocks and any(one.n_at_a_rate for one in sums.launches):
+        raise ConfigError(
+            f"{name} was measured at a rate, so waiting for items cannot be separated from other waiting",
+            hint="Measure it in a closed loop: leave the feeder's rate out.",
+        )
+    clocks = _loaded(study, sums, _used(all_clocks, name, variant), name)
+    layouts = sorted({one.layout for one in clocks})
+    machine = machine_of(study, layouts[0].variant)
+    try:
+        calibration = calibrate_jointly(clocks, machine, name=study.service)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.problem}", hint=error.hint) from error
+    memory = fit_memory(_memory_seen(one) for one in clocks if one.pss_bytes is not None)
+    measured = tuple(map(_measured, by_layout(clocks).values()))
+    busy_cores = max(one.cpu_cores or 0.0 for one in measured)
+    foreign_cores = sum(one.foreign_cores * one.length_s for one in clocks) / sum(
+        one.length_s for one in clocks
+    )
+    profile = replace(
+        calibration.profile,
+        source=_source(study, calibration.profile.source),
+        machine=replace(calibration.profile.machine, foreign_cores=foreign_cores),
+        noise=replace(noise, model_sd=calibration.misfit_sd),
+        memory=ProfileMemory() if memory is None else memory.memory,
+        intervals=around_their_means(calibration.profile.intervals),
+        simulated=study.provenance.get(SIMULATED, ""),
+        measured=tuple(layouts),
+        busy_cores=busy_cores,
+    )
+    notes = [
+        *_left_aside(all_clocks, clocks),
+        *([GIL_ASSUMED] if has_gil(study.provenance, layouts[0].variant) is None else []),
+        *([POOLS_TOLD] if layouts[0].variant in pooled else []),
+    ]
+    return Calibrated(
+        service=study.service,
+        where=_where(study),
+        calibration=replace(calibration, profile=profile, notes=(*notes, *calibration.notes)),
+        seen=Seen(
+            calibration.profile.machine,
+            tuple(layouts),
+            calibration.smt_gains,
+            busy_cores=busy_cores,
+        ),
+        memory=memory,
+        measured=measured,
+        left_out=_left_out(calibration, clocks, layouts, machine),
+        foreign_cores=foreign_cores,
+        simulated=tuple(simulated_told(study)),
+    )
+
+
+def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample]]:
+    """The samples of windows of 1x1, which show how items differ; those of other layouts are not read."""
+
+    def samples(window: WindowRecord) -> Sequence[Sample]:
+        if window.layout.total_threads > 1:
+            return ()
+        return store.samples(window.launch_id, window.index, window.attempt)
+
+    return samples
+
+
+def _used(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Clocks]:
+    """Those of *variant*; of None, of the service as it is, else of the one variant that there is.
+
+    Raises:
+        ConfigError: there is no window that counts, none of *variant*, or there are several variants, none is
+            as it is, and nobody says which to take.
+    """
+    if not clocks:
+        raise ConfigError(
+            f"{name} has no valid window to calibrate on",
+            hint="tuner rank prints the reasons; tuner calibrate CONFIG measures 1x1.",
+        )
+    variants = sorted({one.layout.variant for one in clocks})
+    if variant is None and len(variants) > 1 and "" not in variants:
+        raise ConfigError(
+            f"{name} has windows of {len(variants)} variants of the service ({', '.join(variants)}), whose"
+            " items differ",
+            hint=f"Choose one, as --variant {variants[0]}.",
+        )
+    wanted = variants[0] if variant is None else variant
+    if wanted not in variants:
+        told = ", ".join(one or "the service without a variant" for one in variants)
+        raise ConfigError(
+            f"--variant {variant}: {name} has no valid window of it, only of {told}",
+            hint="The variant is the part of a layout after the @, as gevent in 4x6@gevent.",
+        )
+    return [one for one in clocks if one.layout.variant == wanted]
+
+
+def _left_aside(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
+    """The layouts whose windows are not *used*, in a sentence, and how to take them."""
+    aside = sorted({one.layout for one in clocks} - {one.layout for one in used})
+    if not aside:
+        return []
+    named, more = ", ".join(map(str, aside[:_NAMED])), len(aside) - _NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    others = sorted({one.variant for one in aside} - {""})
+    how = f"--variant {' or '.join(others)} uses them" if others else "leave --variant out to use them"
+    return [f"Not used, because items of another variant of the service differ: {named}{rest} ({how})."]
+
+
+def around_their_means(intervals: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Each with its mean in it, which may lie outside by a hair: draws are cut where a demand ends.
+
+    Where own CPU and the share of it that holds the GIL go against each other, and all of it most likely
+    does, hardly a draw has more than the most likely.
+    """
+    found = {}
+    for name, one in intervals.items():
+        known = [value for value in (one.low, one.mean, one.high) if value is not None]
+        found[name] = Estimate(one.mean, min(known), max(known))
+    return found
+
+
+def _left_out(
+    calibration: Calibration, clocks: Sequence[Clocks], layouts: Sequence[Layout], machine: Machine
+) -> LeftOutErrors | None:
+    """None: two layouts without 1x1, or one alone, leave nothing to predict from."""
+    if len(layouts) < 3 and all(layout.total_threads > 1 for layout in layouts):
+        return None
+    rows = tuple(
+        LeftOut(
+            layout=one.layout,
+            measured_per_s=one.measured_per_s,
+            predicted_per_s=one.predicted_per_s,
+            measured_load=one.measured_active,
+            predicted_load=one.predicted_active,
+        )
+        for one in calibration.held_out or held_out(clocks, machine)
+    )
+    return LeftOutErrors(rows) if rows else None
+
+
+def _measured(clocks: Sequence[Clocks]) -> Measured:
+    """Of one layout."""
+    length_s = sum(one.length_s for one in clocks)
+    loads = [(one.n_active, one.length_s) for one in clocks if one.n_active is not None]
+    sizes = [(one.pss_bytes, one.n_windows) for one in clocks if one.pss_bytes is not None]
+    return Measured(
+        layout=clocks[0].layout,
+        throughput_per_s=sum(one.n_done for one in clocks) / length_s,
+        load=_weighted(loads),
+        cpu_cores=sum(one.busy_cores * one.length_s for one in clocks) / length_s,
+        pss_bytes=_weighted(sizes),
+        n_windows=sum(one.n_windows for one in clocks),
+    )
+
+
+def _weighted(values: Sequence[tuple[float, float]]) -> float | None:
+    """The mean of *values*, each with its weight; None: there are none."""
+    return fmean(*zip(*values, strict=True)) if values else None
+
+
+def _memory_seen(clocks: Clocks) -> MemorySeen:
+    """Children as they were seen; else as many as are active, by their share of the CPU."""
+    if clocks.child_running_s is not None:
+        n_children = (clocks.child_running_s + (clocks.child_blocked_s or 0.0)) / clocks.length_s
+    elif clocks.child_cpu_s is not None and clocks.busy_cores > 0:
+        share = clocks.child_cpu_s / clocks.length_s / clocks.busy_cores
+        n_children = max(clocks.busy_cores, clocks.n_active or 0.0) * share
+    else:
+        n_children = 0.0
+    return MemorySeen(clocks.layout, n_children, clocks.pss_bytes or 0.0, clocks.n_windows)
+
+
+def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str) -> list[Clocks]:
+    """*clocks* of the layouts that had a request for each thread.
+
+    Raises:
+        ConfigError: none had, or a process works on more requests than the model has threads for.
+    """
+    facts = load_facts(study)
+    if facts is None:
+        return list(clocks)
+    found = []
+    for one in clocks:
+        spread = spread_of_launches(launch for launch in sums.launches if launch.layout == one.layout)
+        if facts.takes_many(one.layout, spread):
+            raise ConfigError(
+                f"{name}: each process works on many requests at once, but the model has one per thread",
+                hint=f"Compare the measurements: tuner rank {name}",
+            )
+        if spread is None or uneven_ratio(spread, one.layout.total_threads) is None:
+            found.append(one)
+    if not found:
+        raise ConfigError(
+            f"{name}: in every layout threads lacked requests, as connections were uneven",
+            hint="Measure again with --connections even.",
+        )
+    return found
+
+
+def _noise(store: Store, sums: Sums) -> ProfileNoise:
+    """Of windows and launches, where the study tells them; the usual where it does not."""
+    usual, found = ProfileNoise(), read_noise(store, sums)
+    launch, window = (None, None) if found is None else found
+    if launch is None or launch.mean is None:
+        return usual
+    if window is None or window.mean is None:  # the launch's has the window's in it
+        return replace(usual, window_sd=0.0, launch_sd=launch.mean)
+    return replace(usual, window_sd=window.mean, launch_sd=launch.mean)
+
+
+def _source(study: StudyRecord, windows: str) -> str:
+    """For the profile: what was measured, where and when."""
+    simulated = " (simulated)" if is_simulated(study) else ""
+    return f"{MADE_BY}: {windows}{simulated}, {_where(study)}"
+
+
+def _where(study: StudyRecord) -> str:
+    day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
+    host = study.provenance.get("host", "")
+    return f"{host}, {day}" if host else day

@@ -1,0 +1,1 @@
+"""One study on several hosts."""

@@ -1,0 +1,124 @@
+"""The places of a study that boxes are given: what the strategy asks for, what was tried, what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.core.domain.fleet import Place
+from tuner.core.domain.records import StudyRecord
+from tuner.core.messages.study import block_ends_after_budget, budget_over_in_fleet, left_out
+from tuner.core.search.fleet_strategy import SpreadingStrategy
+from tuner.ports import FleetProgress
+from tuner.study.exclusions import Failing
+from tuner.study.fleet.forecast import Ahead
+from tuner.study.fleet.members import Work
+from tuner.study.fleet.recall import done_of, shown
+from tuner.study.history import History
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.plan_cells import Cell
+
+
+class Places:
+    """Each place is asked for once; one that was given up goes on with what it has."""
+
+    def __init__(
+        self, study: StudyRecord, history: History, strategy: SpreadingStrategy, progress: FleetProgress
+    ) -> None:
+        """*strategy*: it has seen nothing yet, and is shown all that *history* holds."""
+        self._study, self._history = study, history
+        self._strategy, self._progress = strategy, progress
+        self._failing = Failing(study.max_attempts)
+        #: by block, position and box
+        self._cells = {
+            (cell.block, cell.position, place.box): cell
+            for place, cell in shown(history, self._failing, strategy)
+        }
+        self.out_of_budget = False
+
+    def next_for(
+        self, box: str, under_way: Sequence[Place], boxes: Sequence[str], ahead: Ahead
+    ) -> Work | None:
+        """What *box* is to be at now; None: nothing, or the budget has no room for it."""
+        while (place := self._strategy.next_for(box, under_way, boxes)) is not None:
+            if not self._fits(place, ahead):
+                self._tell_out_of_budget()
+                return None
+            work = self._work_at(place)
+            if place.asked.layout not in self._history.over_limit:
+                ahead.handed_out()
+                return work
+            work.cell.is_over_limit = True  # in an earlier session, before the first place was over
+            self.end(work, is_whole=True)
+        return None
+
+    def _work_at(self, place: Place) -> Work:
+        key = (place.block, place.position, place.box)
+        cell = self._cells.get(key)
+        if cell is None or cell.asked != place.asked or cell.is_done:  # done in vain, for its box's fault
+            asked = place.asked
+            cell = Cell(*key[:2], asked.layout, asked.window_s, asked.n_windows, self._study.max_attempts)
+            self._cells[key] = cell
+            self._failing.add([cell])
+        return Work(place, cell)
+
+    def is_open(self, cell: Cell) -> bool:
+        """Whether *cell* is to be tried once more."""
+        return self._failing.is_open(cell)
+
+    def elsewhere(self, box: str) -> list[Cell]:
+        """What was tried on other boxes."""
+        return [one for (_, _, where), one in self._cells.items() if where != box]
+
+    def end(self, work: Work, *, is_whole: bool) -> None:
+        """Tell the strategy of a place that is over; not whole: it was given up, and is asked for again.
+
+        The windows of one that was given up are kept, and shown once the same box has made the rest.
+        """
+        failed = self._failing.end([work.cell]) if is_whole else []
+        self._strategy.learn(done_of(work.place, work.cell, failed, is_whole=is_whole))
+        for layout in failed:
+            if layout not in self._failing.over_limit:
+                self._progress.warning(*left_out(layout))
+
+    def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:
+        """What was reached by now, over all sessions."""
+        history, failed = self._history, self._failing.failed
+        cells = self._cells.values()
+        made = {(one.block, one.layout) for one in cells if one.is_done and not one.is_void}
+        # of a grid that is over also what was given up with its box so often that it is left
+        is_whole_grid = is_over and self._study.strategy == "all"
+        lacking = [one for one in cells if one.is_void or (is_whole_grid and not one.is_done)]
+        void = {(one.block, one.layout): None for one in lacking if one.layout not in failed}
+        open_blocks = {one.block for one in cells if not one.is_done}
+        return StudyOutcome(
+            answer=self._strategy.answer(),
+            n_blocks_done=len({block for block, _, _ in self._cells} - open_blocks),
+            n_windows=history.n_windows,
+            n_void=history.n_void,
+            n_launches_failed=history.n_launches_spoilt,
+            left_out=tuple(sorted(failed)),
+            void_cells=tuple(place for place in void if place not in made),
+            out_of_budget=self.out_of_budget,
+            braked=braked,
+            interrupted=interrupted,
+            is_over=is_over,
+        )
+
+    def _fits(self, place: Place, ahead: Ahead) -> bool:
+        """Whether *place* is to be measured: within the budget (of a grid, its whole block), or the first."""
+        n_launches = 1
+        if self._study.strategy == "all":
+            if any((block, who) == (place.block, place.box) for block, _, who in self._cells):
+                return True
+            n_launches = len(self._study.layouts)
+        if ahead.fits([place.asked] * n_launches):
+            return True
+        if any(cell.is_done for cell in self._cells.values()):
+            return False
+        self._progress.warning(*block_ends_after_budget(place.block, place.box))
+        return True
+
+    def _tell_out_of_budget(self) -> None:
+        if not self.out_of_budget:
+            self.out_of_budget = True
+            self._progress.warning(*budget_over_in_fleet(self._history.n_windows))

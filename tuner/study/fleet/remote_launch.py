@@ -1,0 +1,170 @@
+"""One launch as a coordinator ordered it, made on a box as a study on that box would make it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+
+from tuner.core.domain.fleet import Began, Ended, News, Order, Refused, Sampled, Took, WarmedUp, Warned
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.domain.strategy import Observed
+from tuner.core.domain.window import Sample, Window
+from tuner.core.errors import ConfigError
+from tuner.core.windows.summary import record_of
+from tuner.ports import Box, Stop
+from tuner.study.history import History
+from tuner.study.launch.launching import Workbench
+from tuner.study.launch.plan_cells import Cell
+from tuner.study.launch.source_away import lost_source
+
+TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
+_TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond
+Tell = Callable[[News], None]
+
+
+def telling_interval_s(n_boxes: int) -> float:
+    """How often one of so many boxes is to tell how its launch goes."""
+    return max(TOLD_EVERY_S, n_boxes / _TOLD_PER_S)
+
+
+def make_order(
+    order: Order,
+    study: StudyRecord,
+    box: Box,
+    tell: Tell,
+    stop: Stop,
+    *,
+    told_every_s: float | None = TOLD_EVERY_S,
+) -> None:
+    """Make the launch that *order* asks for, with the windows that its place still lacks.
+
+    Args:
+        order: of *study*, and for *box*.
+        study: as the coordinator has it.
+        box: where to measure.
+        tell: gets what comes of it; the end once nothing is left of the launch.
+        stop: once it says so, the window in hand is finished and none begun.
+        told_every_s: how often is told how it goes; None: never, where time costs nothing.
+
+    Raises:
+        KeyboardInterrupt: as it came, with everything stopped.
+    """
+    try:
+        ended = _made(order, study, box, _Telling(order, tell, told_every_s), stop)
+    except ConfigError as error:
+        tell(Refused(order.id, error.problem, error.hint))
+    else:
+        tell(Ended(order.id, ended))
+
+
+def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: Stop) -> LaunchRecord:
+    asked = order.place.asked
+    launch = LaunchRecord(
+        block=WARMING_BLOCK if order.discards else order.place.block,
+        position=order.place.position,
+        attempt=order.attempt,
+        layout=asked.layout,
+        box=box.name,
+        started_wall_s=box.clock.wall_s(),
+        running_after_s=None,
+        warmup_s=None,
+        settled=None,
+        window_s=asked.window_s,
+        n_windows=asked.n_windows,
+    )
+    bench = Workbench(study, box, telling, telling, stop)
+    if order.discards:
+        return _counted(bench.discard(launch))
+    history = History(study, [], [])
+    cell, launched = _cell(order, study.max_attempts), history.begin(launch)
+
+    def take_note(window: Window, launch_id: int) -> None:
+        record = record_of(window, launch_id=launch_id, block=cell.block, box=box.name)
+        history.add_window(cell, launched, record)
+
+    return _counted(bench.measure(launch, cell, take_note))
+
+
+def _counted(launch: LaunchRecord) -> LaunchRecord:
+    """*launch*, which counts as an attempt even if it lost its source: no coordinator waits for one."""
+    lost = lost_source(launch)
+    return launch if lost is None else replace(launch, error=lost)
+
+
+def _cell(order: Order, max_attempts: int) -> Cell:
+    """The place of the order as far as it was tried; of the windows it has, only their indices are known."""
+    place, asked = order.place, order.place.asked
+    kept = Observed(asked.layout, 1.0, launch=0, launch_began_s=0.0, began_s=0.0, length_s=asked.window_s)
+    return Cell(
+        place.block,
+        place.position,
+        asked.layout,
+        asked.window_s,
+        asked.n_windows,
+        max_attempts,
+        n_spoilt=order.attempt - 1,
+        tries=Counter(order.tries),
+        kept=dict.fromkeys(order.kept, kept),
+    )
+
+
+class _Telling:
+    """The LaunchLog and Progress of one order: whatever they hear is told on."""
+
+    def __init__(self, order: Order, tell: Tell, every_s: float | None) -> None:
+        self._order, self._box, self._tell = order.id, order.place.box, tell
+        self._every_s = inf if every_s is None else every_s
+        self._told_at_s, self._warms_up = -inf, True  #: of the phase that was told of last
+
+    def add_launch(self, launch: LaunchRecord) -> int:
+        self._tell(Began(self._order, launch))
+        return 1
+
+    def finish_launch(self, launch_id: int, launch: LaunchRecord) -> None:
+        """Its maker tells it, once nothing is left of it."""
+
+    def add_warmup(self, launch_id: int, samples: Sequence[Sample]) -> None:  # noqa: ARG002
+        self._tell(WarmedUp(self._order, tuple(samples)))
+
+    def add_window(self, launch_id: int, window: Window) -> None:  # noqa: ARG002
+        self._tell(Took(self._order, window))
+
+    def launch_started(self, layout: Layout, block: int, position: int, remaining_s: float | None) -> None:
+        """Told as the launch that began."""
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002
+        self._sampled(elapsed_s, items_per_s, None)
+
+    def sampled(
+        self,
+        layout: Layout,  # noqa: ARG002
+        elapsed_s: float,
+        window_s: float,  # noqa: ARG002
+        sample: Sample,
+        items_per_s: float,
+    ) -> None:
+        self._sampled(elapsed_s, items_per_s, sample)
+
+    def window_taken(
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        """Told as the window that was taken."""
+
+    def turn_to(self, box: str) -> None:
+        """There is but one."""
+
+    def box_left(self, box: str) -> None:
+        """Its coordinator sees that."""
+
+    def warning(self, slug: str, text: str) -> None:
+        self._tell(Warned(self._box, slug, text))
+
+    def _sampled(self, elapsed_s: float, items_per_s: float | None, sample: Sample | None) -> None:
+        warms_up = sample is None
+        is_anew = warms_up != self._warms_up or elapsed_s < self._told_at_s  # of its phase, the first
+        if self._every_s < inf and (is_anew or elapsed_s - self._told_at_s >= self._every_s):
+            self._told_at_s, self._warms_up = elapsed_s, warms_up
+            self._tell(Sampled(self._order, elapsed_s, items_per_s, sample))

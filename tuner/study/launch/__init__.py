@@ -1,0 +1,1 @@
+"""One launch: start, warm-up, windows, stop; client and rate searches."""

@@ -1,0 +1,351 @@
+"""One launch of one cell: started, warmed up, its windows taken and kept, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from tuner.core.domain.connection_spread import uneven_ratio
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.domain.shortage import shortage
+from tuner.core.domain.window import Window
+from tuner.core.errors import MeasurementError
+from tuner.core.messages import study as messages
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.feeders import connections_uneven
+from tuner.core.messages.launch import (
+    launch_failed,
+    launch_lost_its_source,
+    nothing_counted,
+    over_limit,
+    several_interpreters,
+)
+from tuner.core.settings.pace import Pace
+from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, Braked
+from tuner.core.warmup.by_chance import CUT
+from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
+from tuner.core.windows.layout_check import RanLayouts, refuse_alike
+from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
+from tuner.study.launch.cross_check import SecondCounting
+from tuner.study.launch.deadline import NO_END, Deadline, NotWanted
+from tuner.study.launch.hooks import between
+from tuner.study.launch.plan_cells import Cell, spoils_launch
+from tuner.study.launch.rate_search import find_rate, usual_search_s
+from tuner.study.launch.source_away import error_text, lost_source
+from tuner.study.launch.watching import RunningLayout, Warmup
+
+LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Workbench:
+    """Where a study's launches are made, and who is told."""
+
+    study: StudyRecord
+    box: Box
+    store: LaunchLog
+    progress: Progress
+    stop: Stop
+    ran: RanLayouts | None = None  #: None: somebody else looks whether layouts ran as they were asked for
+    #: gets how long it took until a launch was gone
+    stopped: Callable[[float], None] = lambda _lasted_s: None
+    said: set[str] = field(default_factory=set)  #: slugs of warnings that are given once
+
+    def discard(self, launch: LaunchRecord, deadline: Deadline = NO_END) -> LaunchRecord:
+        """Make a launch that only warms up."""
+        ending = _Ending(self.box.clock, self.stop, deadline)
+        return self._made(
+            launch, self.study.window_s, ending, lambda _running, _launch_id: None, is_paced=False
+        )
+
+    def measure(
+        self,
+        launch: LaunchRecord,
+        cell: Cell,
+        window_taken: Callable[[Window, int], None],
+        deadline: Deadline = NO_END,
+    ) -> LaunchRecord:
+        """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
+
+        *window_taken* gets the window and its launch's id. Returns with the cell done, the launch failed,
+        spoilt or stopped by the brake (its ``error`` says so), a stop requested, or no room for a window
+        before the *deadline*.
+        """
+        ending = _Ending(self.box.clock, self.stop, deadline, cell)
+
+        def take_windows(running: RunningLayout, launch_id: int) -> None:
+            while (index := cell.next_index) is not None and not ending.is_due():
+                attempt = cell.tries[index] + 1
+                facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
+                with self.between("window", facts):
+                    window = running.take_window(index, attempt, self._sampled(cell))
+                    if head := running.unkept_warmup():  # the window had begun before steady state
+                        self.store.add_warmup(launch_id, head)
+                    if self.ran is not None:
+                        window = self.ran.judged(window)
+                    self.store.add_window(launch_id, window)
+                window_taken(window, launch_id)
+                refuse_alike(window)
+                self._warn_of_uneven_connections(window)
+                if launch.block != WARMING_BLOCK:  # those windows are short, whatever the study's are
+                    self._warn_of_items(window)
+                if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
+                    raise Braked(f"in window {index + 1}: {passed[0]}")
+                if spoils_launch(window):
+                    seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+                    raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
+                is_dry = any(reason.slug == "source-dry" for reason in window.void)
+                if is_dry and not cell.is_done:
+                    # steady state is gone, and the source may fill meanwhile
+                    self._warm_up(running, launch_id, ending)
+
+        launch = self._made(launch, cell.window_s, ending, take_windows)
+        if launch.error is None and not cell.is_done and not self.stop.requested():
+            self.progress.warning(*messages.no_time_for_window(launch.layout))
+        return launch
+
+    def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Run the hooks before and after *what*."""
+        return between(self.box.hooks, self.progress.warning, what, facts)
+
+    def _made(
+        self,
+        launch: LaunchRecord,
+        window_s: float,
+        ending: _Ending,
+        used: Callable[[RunningLayout, int], None],
+        *,
+        is_paced: bool = True,
+    ) -> LaunchRecord:
+        """Make *launch*, warm it up and use it; what became of it is in the store and returned.
+
+        Only a MeasurementError, or what a layout can use up (processes, files), is the launch's own trouble;
+        with any other error it stays without an end in the store, as one that was cut off.
+        """
+        clock, left_at_s = self.box.clock, None
+        launch_id = self.store.add_launch(launch)
+        facts = _facts(self.study, launch)
+        try:
+            with ExitStack() as stack:
+                stack.enter_context(self.between("launch", facts))
+                brake = None
+                if self.box.brake is not None:
+                    brake = stack.enter_context(self.box.brake.watching(facts))
+                counting = stack.enter_context(self.box.probe.counting(launch.layout))
+                second, told = self._cross_check(launch.layout, stack)
+                stack.enter_context(self.box.feeder.feeding(launch.layout))
+                stack.enter_context(self._given_up_while_starting(ending))
+                running = self.box.launcher.running(launch.layout, {**counting.environment, **told})
+                live = stack.enter_context(running)
+                stack.callback(self.box.feeder.rest)  # before the service is stopped
+                launch = replace(launch, running_after_s=live.running_after_s)
+                own_pids = self.box.feeder.pids() | counting.pids()
+                if second is not None:
+                    own_pids |= second.pids()
+                watch = stack.enter_context(self.box.sampler.watching(live, own_pids))
+                pace = self.box.feeder.pace if is_paced else None
+                cap_s = min(self.study.warmup_cap_s, ending.warmup_s(pace))
+                asked = replace(self.study, window_s=window_s, warmup_cap_s=cap_s)  # as this launch has it
+                feeder = self.box.feeder
+                layout = RunningLayout(
+                    launch.layout,
+                    asked,
+                    clock,
+                    live,
+                    counting,
+                    watch,
+                    feeder,
+                    second=second,
+                    brake=brake,
+                    told=self._warming_told(launch.layout),
+                )
+                warmup = self._warm_up(layout, launch_id, ending)
+                if pace is not None:
+                    warmup = self._paced(layout, launch_id, pace, warmup, ending)
+                launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
+                try:
+                    used(layout, launch_id)
+                finally:  # also of a launch that was spoilt
+                    launch = self._with_gil(launch, live, watch)
+                    left_at_s = clock.monotonic_s()
+                launch = layout.judged(launch)
+                if warmup.settled is False and cap_s < self.study.warmup_cap_s:
+                    launch = replace(launch, settled=False, unsettled=_cut_told(launch))
+        except NotWanted:
+            pass
+        except MeasurementError as error:
+            if braked := _brake_behind(error):
+                launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
+            else:
+                launch = self._failed(launch, error_text(error))
+        except (OSError, RuntimeError, MemoryError) as error:
+            if (lacking := shortage(error)) is None:
+                raise
+            launch = self._failed(launch, f"{launch.layout}: {lacking[0]}")
+        if left_at_s is not None:
+            self.stopped(clock.monotonic_s() - left_at_s)
+        launch = replace(launch, ended_wall_s=clock.wall_s())
+        self.store.finish_launch(launch_id, launch)
+        return launch
+
+    @contextmanager
+    def _given_up_while_starting(self, ending: _Ending) -> Iterator[None]:
+        """Have a launch end that is not wanted any more before it is ready."""
+
+        def check() -> None:
+            if ending.is_due():
+                raise NotWanted("it is not wanted any more")
+
+        self.box.while_starting.check = check
+        try:
+            yield
+        finally:
+            self.box.while_starting.check = lambda: None
+
+    def _with_gil(self, launch: LaunchRecord, live: Launch, watch: Watch) -> LaunchRecord:
+        """*launch* with what was seen of the GIL of its workers."""
+        if (n := watch.n_interpreters()) > 1:
+            self._warn_once(several_interpreters(launch.layout, n))
+        has_gil = watch.has_gil()
+        return replace(launch, has_gil=has_gil, gil_module=live.gil_module() if has_gil else None)
+
+    def _warn_of_uneven_connections(self, window: Window) -> None:
+        requests = window.requests
+        if requests is None or requests.rate_per_s is not None:
+            return  # at a rate threads have no request because none is due
+        spread = requests.spread
+        starved = None if spread is None else uneven_ratio(spread, window.layout.total_threads)
+        if spread is not None and starved is not None:
+            held = spread.per_worker
+            self.progress.warning(
+                *connections_uneven(window.layout, window.index + 1, held[-1], held[0], starved)
+            )
+
+    def _warn_of_items(self, window: Window) -> None:
+        if window.void:
+            return
+        for message in (few_items_warning(window), mixed_items_warning(window)):
+            if message is not None:
+                self._warn_once(message)
+
+    def _warn_once(self, message: Message) -> None:
+        """Of what holds for all launches of the service: once in a session is enough."""
+        if message.slug not in self.said:
+            self.said.add(message.slug)
+            self.progress.warning(*message)
+
+    def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
+        launch = replace(launch, error=problem)
+        if (lost := lost_source(launch)) is not None:
+            self.progress.warning(*launch_lost_its_source(lost))
+        else:
+            self.progress.warning(*launch_failed(problem, launch.attempt, self.study.max_attempts))
+        return launch
+
+    def _cross_check(
+        self, layout: Layout, stack: ExitStack
+    ) -> tuple[SecondCounting | None, Mapping[str, str]]:
+        """The second probe as long as *stack*, and what it has to tell the workers."""
+        check = self.box.cross_check
+        if check is None:
+            return None, {}
+        counting = stack.enter_context(check.probe.counting(layout))
+        return SecondCounting(counting, check, self.progress.warning), counting.environment
+
+    def _told_of_brake(self, braked: Braked, launch: LaunchRecord, facts: Mapping[str, str]) -> str:
+        """What the launch's record says of the brake that stopped it; the launch is gone by now.
+
+        A layout is only blamed when the box recovers without it: else all the others would be left out too.
+        """
+        brake, passed = self.box.brake, braked.problem
+        assert brake is not None
+        still = brake.still_over(facts, self.stop.requested) if brake.leaves_out else None
+        if brake.leaves_out and not still:
+            self.progress.warning(*over_limit(launch.layout, passed))
+            return f"{OVER_LIMIT}: {passed}"
+        why = f"; and with nothing running, {still}" if still else ""
+        self.progress.warning(*messages.braked(launch.layout, passed, still))
+        return f"{BRAKED}: {passed}{why}"
+
+    def _warm_up(self, running: RunningLayout, launch_id: int, ending: _Ending) -> Warmup:
+        layout = running.layout
+        warmup = running.warm_up(self._warming_told(layout), ending.is_due, ending.warmup_s())
+        self.store.add_warmup(launch_id, running.unkept_warmup())
+        if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
+            clue = running.launch.clue() if self.box.feeder.requests() is None else ""
+            self.progress.warning(*nothing_counted(layout, warmup.lasted_s, warmup.problem, clue))
+        return warmup
+
+    def _paced(
+        self, running: RunningLayout, launch_id: int, pace: Pace, before: Warmup, ending: _Ending
+    ) -> Warmup:
+        """Go over to the rate of the windows, which takes another warm-up; gives both as one."""
+        if ending.is_due():
+            return before
+        began_s = self.box.clock.monotonic_s()
+        find_rate(running, pace, ending.is_due)
+        if ending.is_due():
+            return before
+        searched_s = self.box.clock.monotonic_s() - began_s
+        warmup = self._warm_up(running, launch_id, ending)
+        return replace(warmup, lasted_s=before.lasted_s + searched_s + warmup.lasted_s)
+
+    def _warming_told(self, layout: Layout) -> Callable[[float, float | None], None]:
+        return lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s)
+
+    def _sampled(self, cell: Cell) -> Callable[..., None]:
+        layout, window_s = cell.layout, cell.window_s
+        sampled = self.progress.sampled
+        return lambda elapsed_s, sample, rate: sampled(layout, elapsed_s, window_s, sample, rate)
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Whether a launch is to end: somebody wants it, or its budget has no room for a window any more."""
+
+    clock: Clock
+    stop: Stop
+    deadline: Deadline
+    cell: Cell | None = None  #: that it takes windows for; None: it is discarded
+
+    def is_due(self) -> bool:
+        window_s = 0.0 if self.cell is None else self.cell.window_s
+        return self.stop.requested() or not self.deadline.has_room(self.clock.monotonic_s(), window_s)
+
+    def warmup_s(self, pace: Pace | None = None) -> float:
+        """How long it may warm up from now on, if its windows are to follow in time.
+
+        With a *pace* that is to be found first, it warms up again after that.
+        """
+        windows_s = 0.0 if self.cell is None else self.cell.rest.n_windows * self.cell.window_s
+        room_s = self.deadline.warmup_s(self.clock.monotonic_s(), windows_s)
+        return room_s if pace is None else max(0.0, (room_s - usual_search_s(pace)) / 2)
+
+
+def _cut_told(launch: LaunchRecord) -> str:
+    return f"{CUT}: its warm-up was ended after {launch.warmup_s or 0:.0f} s for want of time"
+
+
+def _brake_behind(error: BaseException) -> Braked | None:
+    """The brake that *error* is, or that was on its way when *error* came: a stop may fail too."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, Braked):
+        seen = seen.__context__
+    return seen
+
+
+def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
+    layout = launch.layout
+    return {
+        "service": study.service,
+        "box": launch.box,
+        "layout": str(layout),
+        "processes": str(layout.processes),
+        "threads": str(layout.threads),
+        "variant": layout.variant,
+        "block": str(launch.block),
+        "position": str(launch.position),
+        "attempt": str(launch.attempt),
+    }

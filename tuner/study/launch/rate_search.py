@@ -1,0 +1,204 @@
+"""At which rate a launch is to be sent requests, where that follows from what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tuner.core.domain.requests import Requests
+from tuner.core.errors import MeasurementError
+from tuner.core.settings.pace import N_TRIED, P95, Pace, Share, Tried, WithinP95, found_ratio, next_ratio
+from tuner.core.text.figures import counted, per_second
+from tuner.study.launch.watching import RunningLayout
+
+LOOK_S = 10.0  #: at a closed loop for its capacity, or at a rate for its p95
+LONG_LOOK_S = 30.0  #: at the rate that looks have found
+STEP = 0.9  #: from one rate to the next that is held for so long
+_MOST_LONG_LOOKS = 6
+_LONGEST_LOOK_S = 60.0  #: where so few requests come that they tell nothing
+FEW = 100  #: requests: the capacity is known to a few percent
+FEW_FOR_P95 = 200  #: of them 10 lie beyond the p95
+_LONGEST_SETTLING_S = 30.0
+LONGEST_DRAIN_S = 60.0  #: until nothing is under way any more; given up after that
+_STEP_S = 1.0
+_USUAL_LONG_LOOKS = 3
+
+
+def usual_search_s(pace: Pace) -> float:
+    """About what `find_rate` takes."""
+    if isinstance(pace, Share):
+        return LOOK_S
+    settling_s = min(max(_STEP_S, 2 * pace.p95_s), _LONGEST_SETTLING_S) + _STEP_S
+    return LOOK_S + N_TRIED * (settling_s + LOOK_S) + _USUAL_LONG_LOOKS * (settling_s + LONG_LOOK_S)
+
+
+def least_search_s(pace: Pace) -> float:
+    """The least that `find_rate` takes: a rate that is too high is seen to be so at once."""
+    return LOOK_S if isinstance(pace, Share) else LOOK_S + N_TRIED * 2 * _STEP_S + LONG_LOOK_S
+
+
+def find_rate(running: RunningLayout, pace: Pace, stop_requested: Callable[[], bool]) -> None:
+    """See what a launch that has warmed up in a closed loop can do, and go on at the rate that follows.
+
+    Returns without one when a stop is requested.
+
+    Raises:
+        MeasurementError: nothing was answered, what a rate left behind did not drain, or what
+            `RunningLayout.let_run` raises.
+    """
+    began_s = running.clock.monotonic_s()
+    seen = _look(running, FEW, stop_requested)
+    if stop_requested():
+        return
+    looked_s = running.clock.monotonic_s() - began_s
+    capacity_per_s = seen.latencies.n_recorded / looked_s
+    if not capacity_per_s:
+        raise MeasurementError(
+            f"{running.layout} answered no request well in {looked_s:.0f} s: its capacity, from which"
+            " the rate follows, is not known"
+        )
+    match pace:
+        case Share(ratio):
+            running.feeder.go_on_at(ratio * capacity_per_s, capacity_per_s)
+        case WithinP95(p95_s):
+            _Search(running, capacity_per_s, p95_s, stop_requested).go_on_at_the_highest()
+
+
+@dataclass(slots=True)
+class _Search:
+    """For the highest rate that keeps a p95."""
+
+    running: RunningLayout
+    capacity_per_s: float
+    p95_s: float
+    stop_requested: Callable[[], bool]
+    rate_per_s: float | None = None  #: that was tried last; None: none, it was the closed loop
+    before: Requests = field(default_factory=Requests)  #: what there was when that rate began
+
+    def go_on_at_the_highest(self) -> None:
+        """Find that rate by short looks, and make sure of it by longer ones.
+
+        Near the capacity a queue grows slowly: what ten seconds find there may be too good, and as their p95
+        is that of few requests, also too bad. So from the rate that they found it goes up or down by a tenth,
+        to the highest that keeps the p95 for longer.
+        """
+        tried: list[Tried] = []
+        while (ratio := next_ratio(tried)) is not None and not self.stop_requested():
+            tried.append(Tried(ratio, kept=self._keeps(ratio, LOOK_S)))
+        ratio = found_ratio(tried) if tried else 0.0
+        if any(one.kept for one in tried):
+            ratio = self._made_sure_of(ratio)
+        if not self.stop_requested():
+            self._drain()
+            self._go_on_at(ratio)
+
+    def _made_sure_of(self, ratio: float) -> float:
+        """The highest share around *ratio* that keeps the p95 for longer; else one step below."""
+        is_kept = self._keeps(ratio, LONG_LOOK_S)
+        for _ in range(_MOST_LONG_LOOKS - 1):
+            other = ratio / STEP if is_kept else ratio * STEP
+            if other >= 1 or self.stop_requested():
+                return ratio
+            if self._keeps(other, LONG_LOOK_S) != is_kept:
+                return ratio if is_kept else other
+            ratio = other
+        return ratio if is_kept else ratio * STEP
+
+    def _keeps(self, ratio: float, look_s: float) -> bool:
+        """Whether that share of the capacity keeps the p95, once nothing is left of what came before.
+
+        The look ends as soon as more requests took too long than those to come can make up for: the sooner,
+        the less is to drain.
+        """
+        self._drain()
+        self._go_on_at(ratio)
+        settling_s = min(max(_STEP_S, 2 * self.p95_s), _LONGEST_SETTLING_S)
+        self.running.let_run(settling_s, self.stop_requested)
+        n_coming = max(FEW_FOR_P95, ratio * self.capacity_per_s * look_s)
+
+        def is_lost(seen: Requests) -> bool:
+            return seen.n_beyond(self.p95_s) > (1 - P95) * max(n_coming, seen.n_due)
+
+        seen = _look(self.running, FEW_FOR_P95, self.stop_requested, look_s, is_lost)
+        found_s = seen.latency_s(P95)
+        return found_s is not None and found_s <= self.p95_s
+
+    def _drain(self) -> None:
+        """Wait until nothing is under way, or the next rate is judged by the queue of the last.
+
+        Raises:
+            MeasurementError: that took too long, or nothing is answered any more.
+        """
+        self._go_on_at(0.0)
+        began_s = self.running.clock.monotonic_s()
+        while (now := self._after_a_step()).unfinished.n_recorded:
+            if self.stop_requested():
+                return
+            if self.running.clock.monotonic_s() - began_s >= LONGEST_DRAIN_S:
+                left = counted(now.unfinished.n_recorded, "request")
+                raise MeasurementError(
+                    f"{self.running.layout} left {left}{self._at_rate()} without an answer for"
+                    f" {LONGEST_DRAIN_S:g} s after the last was sent: behind these no other rate can be tried"
+                )
+        if now.since(self.before).n_failed:
+            self._wait_for_a_good_answer()
+
+    def _wait_for_a_good_answer(self) -> None:
+        """Send a few requests until one is answered in time: those given up may still be worked off.
+
+        A service of which only some are slow comes to that at once; one that is slow always is waited for as
+        long as for any queue.
+        """
+        lowest_per_s = max(1.0, self.capacity_per_s / 2**N_TRIED)
+        began_s, before = self.running.clock.monotonic_s(), _requests(self.running)
+        self.running.feeder.go_on_at(min(self.capacity_per_s / 2, lowest_per_s), self.capacity_per_s)
+        while self.running.clock.monotonic_s() - began_s < LONGEST_DRAIN_S:
+            seen = self._after_a_step().since(before)
+            if self.stop_requested() or seen.latencies.n_within(self.p95_s):
+                return
+        if not seen.latencies.n_recorded:
+            raise MeasurementError(
+                f"{self.running.layout} has stopped answering{self._at_rate()}: of"
+                f" {counted(seen.n_due, 'request')} in the {LONGEST_DRAIN_S:g} s after that none was answered"
+            )
+
+    def _after_a_step(self) -> Requests:
+        self.running.let_run(_STEP_S, self.stop_requested)
+        return _requests(self.running)
+
+    def _at_rate(self) -> str:
+        return "" if self.rate_per_s is None else f" at {per_second(self.rate_per_s)}"
+
+    def _go_on_at(self, ratio: float) -> None:
+        rate_per_s = ratio * self.capacity_per_s
+        if rate_per_s:
+            self.rate_per_s, self.before = rate_per_s, _requests(self.running)
+        self.running.feeder.go_on_at(rate_per_s, self.capacity_per_s)
+
+
+def _look(
+    running: RunningLayout,
+    n_needed: int,
+    stop_requested: Callable[[], bool],
+    look_s: float = LOOK_S,
+    is_over: Callable[[Requests], bool] = lambda _seen: False,
+) -> Requests:
+    """The requests of some seconds, of more where so few came, of fewer once it is over.
+
+    Those that are still under way at its end are among them.
+    """
+    earlier, began_s = _requests(running), running.clock.monotonic_s()
+    while True:
+        running.let_run(_STEP_S, stop_requested)
+        seen = _requests(running).since(earlier)
+        looked_s = running.clock.monotonic_s() - began_s
+        n_seen = seen.n_total if seen.rate_per_s is None else seen.n_due
+        enough = looked_s >= look_s and (n_seen >= n_needed or looked_s >= _LONGEST_LOOK_S)
+        if enough or is_over(seen) or stop_requested():
+            return seen
+
+
+def _requests(running: RunningLayout) -> Requests:
+    seen = running.feeder.requests()
+    assert seen is not None  # who has a pace knows of its requests
+    return seen

@@ -1,0 +1,321 @@
+"""Looking at a running layout, second by second: its warm-up, and its windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import inf
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.errors import MeasurementError
+from tuner.core.messages import invalid
+from tuner.core.settings.safety_limits import Braked
+from tuner.core.warmup import has_settled
+from tuner.core.windows.summary import window_from
+from tuner.core.windows.validity import lost_counts, missing_threads, void_reasons
+from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
+from tuner.study.launch.cross_check import SecondCounting
+from tuner.study.launch.steady_state import Seen
+
+SAMPLE_EVERY_S = 1.0
+USAGE_EVERY_N = 5  #: samples; reading a process tree costs more than a load average
+
+
+@dataclass(frozen=True, slots=True)
+class Warmup:
+    """How a warm-up went."""
+
+    lasted_s: float
+    settled: bool | None  #: None: not judged, or broken off
+    counted: bool  #: some item was
+    problem: str = ""  #: why none was, as far as probe and feeder know
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """What is seen at the edges of a window and every few seconds."""
+
+    n: int  #: index of the sample that was taken with it
+    usage: Usage
+    requests: Requests | None
+
+
+@dataclass(slots=True)
+class _Watched:
+    """A window in the making."""
+
+    readings: list[Reading]
+    samples: list[Sample]
+    looked_s: list[float]  #: when each was; the probe's counts may be older
+    moments: list[_Moment]
+    second_readings: list[Reading]  #: of the second probe; empty without one
+    problems: Sequence[VoidReason] = ()
+    dry: bool = False
+
+    def add(self, looked_s: float, reading: Reading, sample: Sample, second: Sequence[Reading]) -> None:
+        self.looked_s.append(looked_s)
+        self.readings.append(reading)
+        self.samples.append(sample)
+        self.second_readings.extend(second)
+
+    @property
+    def n_done(self) -> int:
+        return self.readings[-1].n_done_total - self.readings[0].n_done_total
+
+    @property
+    def probe_problem(self) -> str:
+        """The last that the probe said of itself; empty: nothing was wrong."""
+        return next((reading.problem for reading in reversed(self.readings) if reading.problem), "")
+
+    def items_per_s(self) -> list[float]:
+        return [_rate(before, now) for before, now in pairwise(self.readings)]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLayout:
+    """A layout that runs, with everything that looks at it."""
+
+    layout: Layout
+    study: StudyRecord
+    clock: Clock
+    launch: Launch
+    counting: Counting
+    watch: Watch
+    feeder: Feeder
+    second: SecondCounting | None = None  #: of the cross-check
+    brake: BrakeWatch | None = None  #: None: there is none
+    #: gets the seconds since warm-up began, and items/s, while the rate of its requests is looked for
+    told: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
+    seen: Seen = field(default_factory=Seen)
+
+    def warm_up(
+        self,
+        told: Callable[[float, float | None], None],
+        stop_requested: Callable[[], bool],
+        at_most_s: float = inf,
+    ) -> Warmup:
+        """Let it run until a window may begin, or for as long as was asked; *told* gets seconds and items/s.
+
+        One whose end is to be found lasts *at_most_s*.
+
+        Raises:
+            MeasurementError: a worker died, or what runs at the end is not the layout.
+            Braked: a limit of the user's is passed.
+        """
+        began_s = self.clock.monotonic_s()
+        cap_s = min(self.study.warmup_cap_s, at_most_s)
+        lasts_s = cap_s if self.study.warmup_s is None else self.study.warmup_s
+        self.seen.warm_up_again(began_s)
+        _, begin, sample, _ = self._look()
+        before = begin
+        self.seen.unkept.append(sample)
+        n_active: list[float | None] = []
+        settled: bool | None = None if self.study.warmup_s is not None else False
+        for at_s in self._ticks(began_s, lasts_s):
+            _, reading, sample, _ = self._look()
+            self._check(self.launch.problems(threads=False), "while it warmed up")
+            if self.brake is not None and (passed := self.brake.passed(reading)):
+                raise Braked(f"while it warmed up: {passed}")
+            self.seen.unkept.append(sample)
+            self.seen.add([_rate(before, reading)], [reading.at_s])
+            n_active.append(sample.n_active)
+            before = reading
+            told(at_s - began_s, self.seen.items_per_s[-1])
+            if stop_requested():
+                settled = None
+                break
+            if settled is False and has_settled(self.seen.items_per_s, n_active, self.study.window_s):
+                settled = True
+                break
+        self._check(self.launch.problems(), "after its warm-up")
+        counted = before.n_done_total + before.n_failed_total > begin.n_done_total + begin.n_failed_total
+        problem = "" if counted else before.problem or self.feeder.problem()
+        return Warmup(self.clock.monotonic_s() - began_s, settled, counted, problem)
+
+    def let_run(self, lasts_s: float, stop_requested: Callable[[], bool]) -> None:
+        """Watch it for so long, and keep what is seen as warm-up; returns early when a stop is requested.
+
+        Raises:
+            MeasurementError: a worker died, or the feeder.
+            Braked: a limit of the user's is passed.
+        """
+        for at_s in self._ticks(self.clock.monotonic_s(), lasts_s):
+            _, reading, sample, _ = self._look()
+            self.told(at_s - (self.seen.running_s or at_s), None)
+            self.seen.unkept.append(sample)
+            self._check(self.launch.problems(threads=False), "before its windows")
+            if self.brake is not None and (passed := self.brake.passed(reading)):
+                raise Braked(f"before its windows: {passed}")
+            if self.feeder.is_dry():
+                raise MeasurementError(f"{self.layout} before its windows: the feeder has ended")
+            if stop_requested():
+                return
+
+    def take_window(self, index: int, attempt: int, told: Callable[[float, Sample, float], None]) -> Window:
+        """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
+
+        A window that is spoilt (a worker died, the source ran dry, a limit of the user's was passed) ends at
+        once: waiting would gain nothing.
+        One that turns out to have begun before steady state goes on, and loses its head: what is returned is
+        as long as asked. It begins at the cap of the warm-up at the latest.
+        """
+        moments = [self._moment(0)]  # before the first reading, as the last one comes after the last
+        looked_s, reading, sample, second = self._look()
+        window = _Watched([reading], [sample], [looked_s], moments, [*second])
+        self._go_on(window, told)
+        while warming := self._warming_n(window):
+            self._give_head_to_warmup(window, warming)
+            self._go_on(window, told)
+        requests = window.moments[0].requests, self.feeder.requests()
+        closing = self.watch.usage(closing=True)
+        usage = [*(moment.usage for moment in window.moments), closing]
+        problems = [
+            *(window.problems or missing_threads(self.layout, closing, window.readings[-1])),
+            *lost_counts(window.readings[0], window.readings[-1]),
+        ]
+        void = void_reasons(
+            window.samples,
+            usage,
+            problems,
+            cores=self.study.box_cores,
+            source_dry=window.dry,
+            probe_problem=window.probe_problem,
+            feeder_problem=self.feeder.problem() if window.dry or not window.n_done else "",
+            foreign_limit=self.study.foreign_limit_cores,
+            memory_pressure_limit=self.study.memory_pressure_limit_ratio,
+            interval_s=SAMPLE_EVERY_S,
+            looked_s=window.looked_s,
+        ) + self._cross_checked(window)
+        if not void:
+            self.seen.add_window(window.items_per_s(), [reading.at_s for reading in window.readings[1:]])
+        readings = (window.readings[0], window.readings[-1])
+        return window_from(
+            self.layout,
+            window.samples,
+            usage,
+            readings,
+            void,
+            index=index,
+            attempt=attempt,
+            requests=requests,
+        )
+
+    def unkept_warmup(self) -> Sequence[Sample]:
+        """The samples of warm-up that were not asked for yet, in time order: for the store."""
+        samples = tuple(self.seen.unkept)
+        self.seen.unkept.clear()
+        return samples
+
+    def judged(self, launch: LaunchRecord) -> LaunchRecord:
+        """*launch* with the verdict on all that was seen of it, once a window counts.
+
+        A warm-up of fixed length is not judged, nor one that was broken off.
+        """
+        if launch.settled is None:
+            return launch
+        if not self.seen.window_starts:
+            why = None if launch.settled else "late: throughput was still changing at the cap of its warm-up"
+            return replace(launch, unsettled=why)
+        settling = self.seen.settling()
+        return replace(
+            launch,
+            warmup_s=None if launch.warmup_s is None else launch.warmup_s + self.seen.heads_s,
+            settled=settling.settled,
+            unsettled=settling.unsettled,
+            steady_from_s=settling.steady_from_s,
+            trend_ratio_per_h=settling.trend_ratio_per_h,
+            trend_se_ratio_per_h=settling.trend_se_ratio_per_h,
+        )
+
+    def _ticks(self, began_s: float, lasts_s: float) -> Iterator[float]:
+        """Sleep to each second after *began_s* and to the end; seconds slept through are left out."""
+        ends_s = began_s + lasts_s
+        n = 0
+        while (now_s := self.clock.monotonic_s()) < ends_s:
+            n = max(n + 1, int((now_s - began_s) / SAMPLE_EVERY_S) + 1)
+            self.clock.sleep_until(min(began_s + n * SAMPLE_EVERY_S, ends_s))
+            yield self.clock.monotonic_s()
+
+    def _go_on(self, window: _Watched, told: Callable[[float, Sample, float], None]) -> None:
+        """Watch until *window* is as long as asked, or spoilt."""
+        begin, began_s = window.readings[0], window.looked_s[0]
+        window.dry = window.dry or self.feeder.is_dry()
+        window.problems = self.launch.problems()
+        already = len(window.samples) - 1
+        for n, at_s in enumerate(self._ticks(began_s, self.study.window_s), start=already + 1):
+            looked_s, reading, sample, second = self._look()
+            window.add(looked_s, reading, sample, second)
+            window.problems = [*self.launch.problems(), *self._braked(reading)]
+            window.dry = window.dry or self.feeder.is_dry()
+            told(at_s - began_s, sample, _rate(begin, reading))
+            if window.problems or window.dry:
+                return
+            if n % USAGE_EVERY_N == 0:
+                moment = self._moment(n)
+                window.moments.append(moment)
+                window.problems = missing_threads(self.layout, moment.usage, reading)
+                if window.problems:
+                    return
+
+    def _warming_n(self, window: _Watched) -> int:
+        """How many seconds at its head *window* is to lose."""
+        if self.study.warmup_s is not None or window.problems or window.dry or self.seen.running_s is None:
+            return 0
+        latest_s = self.seen.running_s + self.study.warmup_cap_s
+        warming = self.seen.warming_n(window.items_per_s())
+        while warming and window.readings[warming].at_s > latest_s:
+            warming -= 1
+        return warming
+
+    def _give_head_to_warmup(self, window: _Watched, warming_n: int) -> None:
+        """Let *window* begin anew, at the first look at usage *warming_n* seconds into it or later."""
+        if window.moments[-1].n < warming_n:
+            window.moments.append(self._moment(len(window.samples) - 1))
+        cut = next(moment.n for moment in window.moments if moment.n >= warming_n)
+        ends_s = [reading.at_s for reading in window.readings[1 : cut + 1]]
+        self.seen.add(window.items_per_s()[:cut], ends_s)
+        self.seen.unkept.extend(window.samples[:cut])
+        if not self.seen.window_starts:
+            self.seen.heads_s += window.readings[cut].at_s - window.readings[0].at_s
+        del window.readings[:cut], window.samples[:cut], window.looked_s[:cut], window.second_readings[:cut]
+        window.moments = [replace(one, n=one.n - cut) for one in window.moments if one.n >= cut]
+
+    def _look(self) -> tuple[float, Reading, Sample, Sequence[Reading]]:
+        """What was seen, and when; a probe that got no fresh count repeats an older one with its own time.
+
+        The last is what the second probe read, where there is one.
+        """
+        looked_s = self.clock.monotonic_s()
+        self.feeder.follow(self.launch.worker_pids)
+        reading = self.counting.read()
+        sample = self.watch.sample(reading)
+        return looked_s, reading, sample, () if self.second is None else (self.second.read(reading),)
+
+    def _cross_checked(self, window: _Watched) -> tuple[VoidReason, ...]:
+        """What the second probe has against *window*, unless that was cut short."""
+        if self.second is None or window.problems or window.dry:
+            return ()
+        return self.second.verdict(
+            self.layout, window.readings, window.second_readings, window.looked_s, SAMPLE_EVERY_S
+        )
+
+    def _braked(self, reading: Reading) -> Iterator[VoidReason]:
+        if self.brake is not None and (passed := self.brake.passed(reading)):
+            yield invalid.braked(passed)
+
+    def _moment(self, n: int) -> _Moment:
+        return _Moment(n, self.watch.usage(), self.feeder.requests())
+
+    def _check(self, problems: Sequence[VoidReason], when: str) -> None:
+        if problems:
+            seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in problems)
+            raise MeasurementError(f"{self.layout} {when}: {seen}")
+
+
+def _rate(before: Reading, now: Reading) -> float:
+    elapsed_s = now.at_s - before.at_s
+    return (now.n_done_total - before.n_done_total) / elapsed_s if elapsed_s > 0 else 0.0

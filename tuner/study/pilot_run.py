@@ -1,0 +1,128 @@
+"""A pilot: a few layouts, launched a few times, to tell what a whole study would take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Proposal
+from tuner.core.errors import ConfigError
+from tuner.core.planning.pilot import Pilot, batch_square, noise_of, pilot_of
+from tuner.core.search.spread import well_spread
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.variance import MeanSquare
+from tuner.core.text.durations import render_duration
+from tuner.core.windows.launch_sums import Sums
+from tuner.ports import Store
+from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
+
+N_LAYOUTS = 4
+N_BLOCKS = 2  #: launches of each layout: the least that tells how launches differ
+N_WINDOWS = 3  #: of each launch: the least that tells windows from launches with some sureness
+SHORTEST_WINDOW_S = 5.0  #: unless the study's may be shorter: few items, and much edge
+_OVERRUN = 1.5  #: warm-up may take longer than guessed; beyond this no further block is begun
+_N_BATCHES = 5
+_MOST_WINDOWS_READ = 400  #: their samples tell enough
+
+
+def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
+    """The pilot of *study*: a full grid of a few well spread layouts that takes about *lasts_s*.
+
+    Raises:
+        ConfigError: there is nothing to choose between, or not even two layouts fit in.
+    """
+    if len(study.layouts) < 2:
+        raise ConfigError(
+            f"{study.layouts[0]} is the only layout: there is nothing to plan",
+            hint="Name two or more with --layouts, or leave --layouts out.",
+        )
+    for n_layouts in range(min(N_LAYOUTS, len(study.layouts)), 1, -1):
+        window_s = _window_s(study, lasts_s, n_layouts)
+        if window_s >= min(SHORTEST_WINDOW_S, study.shortest_window_s):
+            break
+    else:
+        least_s = (
+            lasts_s + (min(SHORTEST_WINDOW_S, study.shortest_window_s) - window_s) * N_WINDOWS * N_BLOCKS * 2
+        )
+        raise ConfigError(
+            f"a pilot of two layouts needs at least {render_duration(round(least_s + 0.5))},"
+            f" but --pilot is {render_duration(lasts_s)}",
+            hint="Give it a longer --pilot, or a shorter --warmup.",
+        )
+    return replace(
+        study,
+        strategy="all",
+        kind="none",
+        layouts=tuple(well_spread(study.layouts, n_layouts)),
+        n_blocks=N_BLOCKS,
+        windows_per_launch=N_WINDOWS,
+        window_s=round(min(window_s, study.window_s), 1),
+        min_window_s=None,
+        budget_s=_OVERRUN * lasts_s,
+        provenance={**study.provenance, "made_by": "tuner plan"},
+    )
+
+
+def read_pilot(store: Store) -> Pilot | None:
+    """What the study in *store* says of its noise and its costs; None: no layout was launched twice."""
+    study, windows, launches = store.study(), store.windows(), store.launches()
+    timetable = Timetable(study, launches, windows)
+    counting = [window for window in windows if not window.void]
+    # Each layout as often as it was launched: what a launch took beside its windows, on average.
+    n_launches = len({window.launch_id for window in counting})
+    if not n_launches:
+        return None
+    of_launches = {window.launch_id: window.layout for window in counting}
+    launch_s = timetable.expected_s(Proposal(layout, 0.0, 0) for layout in of_launches.values()) / n_launches
+    return pilot_of(
+        windows,
+        store.sums().launches,
+        launch_s=launch_s,
+        objective=study.objective,
+        within_window=partial(_within_windows, store, windows, study.objective),
+        confidence=study.confidence,
+    )
+
+
+def read_noise(store: Store, sums: Sums) -> tuple[Estimate, Estimate | None] | None:
+    """`Pilot.launch` and `Pilot.window` of the study in *store*, whose windows add up to *sums*."""
+    study = store.study()
+
+    def within_window() -> MeanSquare | None:  # one of each launch, where it is asked
+        some = [one.launch for one in sums.launches[:_MOST_WINDOWS_READ]]
+        return _within_windows(store, sums.windows_of(some), study.objective)
+
+    return noise_of(
+        sums.launches, objective=study.objective, within_window=within_window, confidence=study.confidence
+    )
+
+
+def _within_windows(store: Store, windows: Sequence[WindowRecord], objective: str) -> MeanSquare | None:
+    """Variance of one second, from the samples within windows; None: that is not of *objective*."""
+    if objective != "throughput":
+        return None
+    counting = [window for window in windows if not window.void and window.n_done and window.block >= 0]
+    rates, lengths_s = [], []
+    for window in counting[:_MOST_WINDOWS_READ]:
+        samples = store.samples(window.launch_id, window.index, window.attempt)
+        if len(samples) <= 2 * _N_BATCHES:
+            continue
+        cuts = [samples[round(n * (len(samples) - 1) / _N_BATCHES)] for n in range(_N_BATCHES + 1)]
+        spans = [
+            (after.at_s - before.at_s, after.n_done_total - before.n_done_total)
+            for before, after in pairwise(cuts)
+        ]
+        rates.append([n_done / span_s for span_s, n_done in spans if span_s > 0])
+        lengths_s += [span_s for span_s, _ in spans]
+    return batch_square(rates, sum(lengths_s) / len(lengths_s)) if lengths_s else None
+
+
+def _window_s(study: StudyRecord, lasts_s: float, n_layouts: int) -> float:
+    """How long a window may be, if starts and warm-up take as long as they usually do."""
+    n_launches = N_BLOCKS * n_layouts
+    warmup_s = SETTLING_GUESS_S if study.warmup_s is None else study.warmup_s
+    beside_s = (n_launches + study.warms_cache) * (START_AND_STOP_GUESS_S + warmup_s)
+    return (lasts_s - beside_s) / (n_launches * N_WINDOWS)

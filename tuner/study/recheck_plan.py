@@ -1,0 +1,155 @@
+"""Whether the answer of a study still holds: which layouts are measured again, and what the study knew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import log
+from statistics import median
+
+from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.strategy import Kind, Proposal
+from tuner.core.errors import ConfigError
+from tuner.core.ranking.anova import blocks_of, launch_value
+from tuner.core.search.recheck import Asked, Checked, Past
+from tuner.core.search.strategies.recheck import Recheck
+from tuner.core.settings.clients import FOUND
+from tuner.core.stats.two_way_anova import Observation, fit
+from tuner.core.stats.variance import MeanSquare
+from tuner.ports import Store
+from tuner.study.replay_store import recalled
+from tuner.study.timetable import Timetable
+
+
+def check_study(
+    parent: StudyRecord,
+    now: StudyRecord,
+    *,
+    ranked: Sequence[Layout],
+    current: Layout | None,
+    window_s: float | None,
+    budget_s: float | None,
+    kind: Kind,
+    parent_name: str,
+    windows: Sequence[WindowRecord],
+) -> StudyRecord:
+    """The record of a check of *parent*'s first layout, for the box as it is *now*.
+
+    Args:
+        parent: the study whose answer is checked.
+        now: a study as the same settings would ask for it now.
+        ranked: the study's ranked layouts, best first.
+        current: the layout in use, compared beside the runner-up.
+        window_s: None: as long as the study's windows were, half of them longer.
+        budget_s: within which it is to end.
+        kind: of the claim.
+        parent_name: the study's file.
+        windows: of the study.
+
+    Raises:
+        ConfigError: there is nothing to compare the winner with.
+    """
+    winner, *behind = ranked
+    others = tuple(dict.fromkeys(x for x in (current, *behind[:1]) if x is not None and x != winner))
+    if not others:
+        raise ConfigError(
+            f"{parent_name} ranks {winner} alone: there is nothing to compare it with",
+            hint="Name the layout in use with --current.",
+        )
+    usual_s = median([window.length_s for window in windows if not window.void and window.block >= 0])
+    return replace(
+        now,
+        strategy="check",
+        kind=kind,
+        layouts=(winner, *others),
+        cores=parent.cores,
+        n_blocks=0,
+        windows_per_launch=1,
+        window_s=round(usual_s, 1) if window_s is None else window_s,
+        min_window_s=None,
+        budget_s=budget_s,
+        within_ratio=parent.within_ratio,
+        confidence=parent.confidence,
+        objective=parent.objective,
+        limits={},
+        provenance={
+            **now.provenance,
+            **({FOUND: parent.provenance[FOUND]} if FOUND in parent.provenance else {}),
+            "made_by": "tuner check",
+            "check_of": parent_name,
+            "check_of_created": repr(parent.created_wall_s),
+            "check_current": "" if current is None else str(current),
+        },
+    )
+
+
+def asked_of(study: StudyRecord) -> Asked:
+    """What the check that *study* records asks."""
+    winner, *others = study.layouts
+    return Asked(winner, tuple(others), study.within_ratio, study.confidence, study.kind)
+
+
+def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:
+    """What measures it."""
+    return Recheck(asked_of(study), past, study.seed, study.window_s)
+
+
+def read_past(store: Store, asked: Asked) -> Past | None:
+    """What the study in *store* knows of the layouts asked for; None: nothing that has a noise."""
+    study = store.study()
+    tallies = [one for one in store.sums().launches if one.n_done and launch_value(one, study.objective) > 0]
+    block_of = blocks_of(tallies, joins_single=True)
+    layouts = sorted({one.layout for one in tallies})
+    if asked.winner not in layouts:
+        return None
+    fitted = fit(
+        [
+            Observation(
+                layouts.index(one.layout), block_of[one.launch], log(launch_value(one, study.objective))
+            )
+            for one in tallies
+        ],
+        len(layouts),
+    )
+    if not fitted.residual_df:
+        return None
+    square = MeanSquare(fitted.residual_ss / fitted.residual_df, fitted.residual_df)
+    place = layouts.index(asked.winner)
+    gaps: dict[Layout, tuple[float, float]] = {}
+    for other in asked.others:
+        if other in layouts:
+            number = layouts.index(other)
+            per_unit = fitted.difference_variance(number, place)
+            if per_unit is not None:
+                gaps[other] = fitted.effects[number] - fitted.effects[place], per_unit * square.value
+    levels: Mapping[Layout, float] = dict(zip(layouts, fitted.effects, strict=True))
+    return Past(gaps, levels, square)
+
+
+def read_check(parent: Store, store: Store) -> Checked:
+    """What the check in *store*, of the study in *parent*, has found so far."""
+    study, launches, windows = store.study(), store.launches(), store.windows()
+    asked = asked_of(study)
+    strategy = recheck_of(study, read_past(parent, asked))
+    known = recalled(store, strategy)
+    check = strategy.check()
+    rest_s = None
+    if check.rest_blocks is not None:
+        block = [Proposal(x, study.window_s) for x in study.layouts if x not in strategy.failed]
+        rest_s = check.rest_blocks * Timetable(study, launches, windows).expected_s(block)
+    current = study.provenance.get("check_current")
+    ended_s = max(
+        (one.started_wall_s + one.length_s for one in parent.windows()), default=study.created_wall_s
+    )
+    began_s = min((launch.started_wall_s for _, launch in launches), default=study.created_wall_s)
+    return Checked(
+        check=check,
+        asked=asked,
+        current=parse_layout(current) if current else None,
+        failed=tuple(sorted(strategy.failed)),
+        age_s=max(0.0, began_s - ended_s),
+        n_windows=known.n_windows,
+        spent_s=known.spent_s,
+        rest_s=rest_s,
+    )
