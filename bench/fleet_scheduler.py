@@ -29,7 +29,7 @@ from random import Random
 from typing import Any
 
 from tuner.adapters.fleet.box_plugin import BoxPlugin
-from tuner.adapters.fleet.box_worker import FACTS, _Worker
+from tuner.adapters.fleet.box_worker import FACTS, _DaskWorker
 from tuner.adapters.fleet.dask_fleet import DaskFleet
 from tuner.adapters.fleet.frames import Frame, packed
 from tuner.adapters.fleet.quiet import keep_quiet, security_of
@@ -105,9 +105,9 @@ async def be_boxes(address: str, first: int, n: int, folder: str) -> None:
     keep_quiet()
     facts = {"cores": 4, "provenance": provenance()}
 
-    def worker(number: int) -> _Worker:
+    def worker(number: int) -> _DaskWorker:
         name = f"box-{number}"
-        return _Worker(
+        return _DaskWorker(
             address,
             BoxPlugin(Paced, lambda _: {}),
             name=name,

@@ -37,7 +37,7 @@ from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
 from tuner.core.search.posterior import DIFFUSE, Posterior
 from tuner.core.search.race import Race
 from tuner.core.search.racing import N_REPLICATES
-from tuner.core.search.replay import ReplayJob, Run, replay, run
+from tuner.core.search.replay import ReplayedStudy, ReplayJob, replay, run
 from tuner.core.search.suite import DRIFT_STEP_S, Suite, SuiteNoise
 from tuner.core.stats.wilson import wilson_interval
 
@@ -164,12 +164,12 @@ def hard_suite(rivals: int, n: int, sd: float, drift_sd: float) -> Suite:
     )
 
 
-def one_run(job: ReplayJob, number: int) -> Run:
+def one_run(job: ReplayJob, number: int) -> ReplayedStudy:
     n = len(job.suite.surfaces)
     return replay(job, number % n, number // n)
 
 
-def one_proven(job: ReplayJob, number: int) -> Run:
+def one_proven(job: ReplayJob, number: int) -> ReplayedStudy:
     suite = job.suite
     n = len(suite.surfaces)
     stream = f"{job.seed}/{number % n}/{number // n}"
@@ -178,7 +178,7 @@ def one_proven(job: ReplayJob, number: int) -> Run:
     return run(strategy, goal, suite.box(number % n, stream), (number % n, number // n))
 
 
-def one_told(job: ReplayJob, number: int) -> Run:
+def one_told(job: ReplayJob, number: int) -> ReplayedStudy:
     """The run that `one_run` makes, knowing the noise."""
     suite, n = job.suite, len(job.suite.surfaces)
     stream = f"{job.seed}/{number % n}/{number // n}"
@@ -187,7 +187,7 @@ def one_told(job: ReplayJob, number: int) -> Run:
     return run(strategy, goal, suite.box(number % n, stream), (number % n, number // n))
 
 
-def told(runs: Sequence[Run], free: bool) -> str:
+def told(runs: Sequence[ReplayedStudy], free: bool) -> str:
     right = sum(one.right for one in runs)
     low, high = wilson_interval(right, len(runs))
     cost = fmean([one.hours for one in runs]) if free else fmean([one.n_windows for one in runs])
@@ -235,7 +235,7 @@ def main() -> None:
     options = parser.parse_args()
     suites = [suite_named(name) for name in options.suites]
 
-    def each(function: object, job: ReplayJob, n: int) -> list[Run]:
+    def each(function: object, job: ReplayJob, n: int) -> list[ReplayedStudy]:
         return list(each_in_processes(function, job, range(n), options.processes))  # type: ignore[arg-type]
 
     for suite in suites:

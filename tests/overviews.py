@@ -16,7 +16,7 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import rank
-from tuner.core.ranking.ranking_options import Question
+from tuner.core.ranking.ranking_options import RankingOptions
 
 STUDIES = Path(__file__).resolve().parents[1] / "bench" / "studies"
 RECORDED = sorted(path.name for path in STUDIES.glob("*.tuner.db"))
@@ -38,7 +38,7 @@ def recorded(name: str, folder: Path) -> Path:
 
 def overview_of(file: Path) -> Overview:
     """As `tuner report` asks for it."""
-    return study_queries.overview(file, question=Question(costs=("load", "memory")))
+    return study_queries.overview(file, question=RankingOptions(costs=("load", "memory")))
 
 
 @cache

@@ -16,7 +16,7 @@ from tuner.core.model.calibration.calibrate import Calibration, calibrate_alone,
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.explanation import machine_of
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.model.prediction.trust import CONFIDENCE, trusted
 from tuner.core.model.profile import ProfileNoise
 
@@ -186,7 +186,7 @@ def _intervals(
             replace(calibration.profile, noise=noise),
             calibration.draws,
             calibration.misfit_sd,
-            Seen(on_box(machine, one), tuple(seen), calibration.smt_gains),
+            CalibratedRange(on_box(machine, one), tuple(seen), calibration.smt_gains),
             on_box(machine, one),
             [layout],
             term_draws=calibration.term_draws,

@@ -21,15 +21,22 @@ from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.pools import Job, by_turns_s, fixed_pool_s, in_step_s, own_threads_s, threads_that_fill
+from tuner.core.model.pools import (
+    PoolJob,
+    by_turns_s,
+    fixed_pool_s,
+    in_step_s,
+    own_threads_s,
+    threads_that_fill,
+)
 from tuner.core.model.simulation.scenario import Scenario, simulate
 
 Verdict = Literal["yes", "in part", "no", "put in"]  #: whether it is reproduced; or what the model was given
 Kind = Literal["own threads", "semaphore", "scheduled", "fixed"]
 
 CORES = 12
-JOB = Job(cpu_s=3.0, asleep_s=52.0, n_turns=104)  # 104 sleeps of 500 ms: 55 s, 18 to 1
-PLAIN = Job(cpu_s=3.0, asleep_s=0.0)  # the same without sleeps
+JOB = PoolJob(cpu_s=3.0, asleep_s=52.0, n_turns=104)  # 104 sleeps of 500 ms: 55 s, 18 to 1
+PLAIN = PoolJob(cpu_s=3.0, asleep_s=0.0)  # the same without sleeps
 FULL = Machine(cores=CORES, has_gil=False)
 SMT = Machine(cores=CORES, physical_cores=6, smt_gain_ratio=0.25, has_gil=False)
 N_JOBS = (12, 60, 120, 144, 180, 240, 300)
@@ -64,7 +71,7 @@ class Fact:
 
 
 def run_jobs(
-    kind: Kind, n_jobs: int, job: Job, machine: Machine, jitter: float = 0.0, seed: int = 1
+    kind: Kind, n_jobs: int, job: PoolJob, machine: Machine, jitter: float = 0.0, seed: int = 1
 ) -> float:
     """Event by event, the time of the last job.
 
@@ -115,7 +122,7 @@ def run_jobs(
     return now_s
 
 
-def in_steady_state_s(n_jobs: int, job: Job, machine: Machine) -> float:
+def in_steady_state_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
     """The mean time of a job with a thread per job, by `simulate`; an item is one turn and its sleep."""
     demands = Demands(
         gil_s=0.0,

@@ -22,7 +22,7 @@ from tuner.adapters.processes.repeated_command import RepeatedCommand
 from tuner.adapters.processes.signals import signals_held, stopping_by_signal
 from tuner.adapters.supervisord.ready import CommandSucceeds
 from tuner.core.domain.layout import Layout
-from tuner.core.lab.experiment import Job
+from tuner.core.lab.experiment import LabJob
 
 pytestmark = pytest.mark.integration
 SLEEPS = ("/bin/sleep", "1000")
@@ -40,7 +40,7 @@ class Interrupted(subprocess.Popen[bytes]):
 
 def job_of_the_lab(folder: Path) -> None:
     (folder / "it.py").write_text("import time; time.sleep(1000)", encoding="utf-8")
-    run_job(Job("it.py", (), {}, 300.0), ["python3", "-I", "-S"], folder)
+    run_job(LabJob("it.py", (), {}, 300.0), ["python3", "-I", "-S"], folder)
 
 
 def hook(_folder: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tuner.adapters.lab.program import folder_of_programs, run_job
 from tuner.core.errors import MeasurementError
-from tuner.core.lab.experiment import Job
+from tuner.core.lab.experiment import LabJob
 from tuner.core.lab.gnocchi import Gnocchi
 
 from ..processes import is_running
@@ -34,7 +34,7 @@ ROUNDS = (
 
 def batches(target: str, *options: str, at_most_s: float = 120.0) -> dict[str, float]:
     words = ("--target", target, "--seconds", "0.1", *options)
-    return run_job(Job("gnocchi_batch.py", words, {}, at_most_s), [sys.executable], folder_of_programs())
+    return run_job(LabJob("gnocchi_batch.py", words, {}, at_most_s), [sys.executable], folder_of_programs())
 
 
 @pytest.mark.usefixtures("redis_server")  # where none is installed, it skips

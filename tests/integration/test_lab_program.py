@@ -17,7 +17,7 @@ from tuner.adapters.lab.program import folder_of_programs, packages_of, run_job,
 from tuner.adapters.lab.published import published
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab import EXPERIMENTS
-from tuner.core.lab.experiment import Job, ProgramExperiment
+from tuner.core.lab.experiment import LabJob, ProgramExperiment
 
 from ..raising import raises
 from ..wording import key_of, wording
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 def run(tmp_path: Path, source: str, *options: str, at_most_s: float = 60.0) -> dict[str, float]:
     (tmp_path / "it.py").write_text(source)
-    return run_job(Job("it.py", options, {"ITS_OWN": "3.5"}, at_most_s), [sys.executable], tmp_path)
+    return run_job(LabJob("it.py", options, {"ITS_OWN": "3.5"}, at_most_s), [sys.executable], tmp_path)
 
 
 def test_its_clocks_stand_beside_what_it_printed(tmp_path: Path) -> None:

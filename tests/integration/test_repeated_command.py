@@ -14,7 +14,7 @@ from tuner.adapters.processes.log_bound import KEPT_BYTES
 from tuner.adapters.processes.repeated_command import AskedCommand, RepeatedCommand
 from tuner.adapters.safety_limits import read_box
 from tuner.core.errors import ConfigError
-from tuner.core.settings.safety_limits import Answer
+from tuner.core.settings.safety_limits import CommandResult
 
 from ..holes import need_holes
 from ..processes import is_running
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 PATIENCE_S = 60.0
 
 
-def awaited(asked: AskedCommand, wanted: Callable[[Answer], bool] = lambda _: True) -> Answer:
+def awaited(asked: AskedCommand, wanted: Callable[[CommandResult], bool] = lambda _: True) -> CommandResult:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if (answer := asked.answer()) is not None and wanted(answer):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.domain.limits import Finding, Limit, Verdict
+from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Answer
-from tuner.core.ranking.live_status import Board, Place, Stage
+from tuner.core.ranking.live_status import Board, LayoutStatus, Stage
 from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.stats.interval import Estimate
 
@@ -46,25 +46,25 @@ def place(
     behind: float | None = None,
     reason: str | None = None,
     verdict: Verdict | None = None,
-) -> Place:
+) -> LayoutStatus:
     value = (
         Estimate(None)
         if mean is None
         else Estimate(mean, *((mean - spread, mean + spread) if spread else ()))
     )
-    return Place(parse_layout(layout), state, value, behind, n, void, reason, verdict)  # type: ignore[arg-type]
+    return LayoutStatus(parse_layout(layout), state, value, behind, n, void, reason, verdict)  # type: ignore[arg-type]
 
 
 def beyond(name: str, at_most: float, level: float) -> Verdict:
     """Shown to pass one limit."""
     limit = Limit(name, at_most)  # type: ignore[arg-type]
-    return Verdict("beyond", (Finding(limit, "beyond", 5, level, 0.01, 4.0, 0.01),))
+    return Verdict("beyond", (LimitVerdict(limit, "beyond", 5, level, 0.01, 4.0, 0.01),))
 
 
 def not_shown(name: str, at_most: float, level: float) -> Verdict:
     """Not known to keep one limit."""
     limit = Limit(name, at_most)  # type: ignore[arg-type]
-    return Verdict("open", (Finding(limit, "open", 2, level, 0.1, 1.0, 0.01),))
+    return Verdict("open", (LimitVerdict(limit, "open", 2, level, 0.1, 1.0, 0.01),))
 
 
 def live_of(layout: str, **more: object) -> Live:

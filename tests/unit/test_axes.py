@@ -13,7 +13,7 @@ from tuner.bootstrap.parts.services import service_of
 from tuner.cli.shared.option_parsing import axis_options, service_options
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
-from tuner.core.domain.axes import Change, named, variants_of
+from tuner.core.domain.axes import CommandChange, named, variants_of
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.service import ServiceSpec, Workers
 from tuner.core.domain.worker_facts import fact_of, facts_by_variant, of_variants
@@ -57,13 +57,15 @@ def test_axes_multiply_in_their_order() -> None:
     ],
 )
 def test_another_interpreter_runs_the_same_program(words: list[str], run: str) -> None:
-    assert Change(interpreter=["python3.13"]).of(words, lambda word: f"/bin/{word}") == tuple(run.split())
+    assert CommandChange(interpreter=["python3.13"]).of(words, lambda word: f"/bin/{word}") == tuple(
+        run.split()
+    )
 
 
 @pytest.mark.parametrize("words", [["uv", "run", "celery"], ["nginx", "-g"]])
 def test_a_command_that_runs_no_python_of_its_own_is_refused(words: list[str]) -> None:
     with raises(ConfigError, wording("compare.write-command-value")):
-        Change(interpreter=["python3.13"]).of(words, lambda _word: None)
+        CommandChange(interpreter=["python3.13"]).of(words, lambda _word: None)
 
 
 def test_each_variant_of_a_script_is_changed_by_a_value_of_each_axis(tmp_path: Path) -> None:

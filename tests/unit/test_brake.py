@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.domain.load import DECAY
-from tuner.core.settings.safety_limits import Answer, BoxNow, BrakeLimits, Braking, braked_by
+from tuner.core.settings.safety_limits import BoxNow, BrakeLimits, Braking, CommandResult, braked_by
 
 from ..wording import start_of, wording
 
@@ -94,7 +94,10 @@ def test_few_items_have_no_share_of_errors() -> None:
 
 def test_a_command_has_to_say_no_again_after_so_long() -> None:
     braking = Braking(BrakeLimits(holds_s=10.0))
-    no, again = Answer(0.0, 1.0, "sh ended with exit code 1"), Answer(10.0, 11.0, "sh: too deep")
+    no, again = (
+        CommandResult(0.0, 1.0, "sh ended with exit code 1"),
+        CommandResult(10.0, 11.0, "sh: too deep"),
+    )
 
     assert braking.look(2.0, box(), answer=no) is None
     assert braking.look(15.0, box(), answer=no) is None  # the same answer still
@@ -106,7 +109,7 @@ def test_a_command_that_says_yes_between_begins_anew() -> None:
     braking = Braking(BrakeLimits(holds_s=10.0))
 
     for n, refusal in enumerate(["no", None, "no", None, "no", None]):
-        assert braking.look(10.0 * n, box(), answer=Answer(10.0 * n, 10.0 * n, refusal)) is None
+        assert braking.look(10.0 * n, box(), answer=CommandResult(10.0 * n, 10.0 * n, refusal)) is None
 
 
 def test_everything_that_is_over_is_told() -> None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tuner.core.domain.layout import Layout
-from tuner.core.planning.compared import Compared
+from tuner.core.planning.compared import StudyComparison
 from tuner.core.ranking.study_difference import Changes, LayoutChange
 from tuner.core.stats.interval import Estimate
 from tuner.reports.charts.changes import changes_picture
@@ -18,13 +18,13 @@ from .test_compared import BEFORE, changed
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(found: Compared, width: int = WIDE) -> ElementTree.Element:
+def drawn(found: StudyComparison, width: int = WIDE) -> ElementTree.Element:
     picture = changes_picture(found, width=width)
     assert picture is not None
     return ElementTree.fromstring(picture.svg(standalone=True))
 
 
-def of_ratios(*ratios: Estimate, shared: Estimate | None = None) -> Compared:
+def of_ratios(*ratios: Estimate, shared: Estimate | None = None) -> StudyComparison:
     rows = tuple(
         LayoutChange(Layout(n + 1, 1), ratio, None, (3, 3), (9.0 - n, 9.0 - n))
         for n, ratio in enumerate(ratios)

@@ -12,7 +12,7 @@ import pytest
 from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Answer, Guidance
-from tuner.core.ranking.race_result import Claim, Rest, by_claim
+from tuner.core.ranking.race_result import Claim, RemainingTime, by_claim
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.stats.groups import OfBest
 from tuner.core.stats.interval import Estimate
@@ -210,7 +210,7 @@ def test_without_an_answer_the_notes_say_what_is_not_known_and_what_more_time_wo
         wording("rank.take-x-now-would"),
         wording("rank.how-much-more-takes"),
     ]
-    assert answer_notes(claim_of(replace(open_, doubt=None), rest=Rest(14, 8400.0))) == [
+    assert answer_notes(claim_of(replace(open_, doubt=None), rest=RemainingTime(14, 8400.0))) == [
         wording("rank.most-more-windows-h")
     ]
     assert "another version" in answer_notes(claim_of(n_otherwise=3))[0]

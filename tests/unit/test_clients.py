@@ -8,8 +8,8 @@ from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
 from tuner.core.settings.clients import (
     FOUND,
-    Found,
-    Tried,
+    ClientSearchResult,
+    TriedClients,
     choose,
     clients_for,
     first_clients,
@@ -41,14 +41,14 @@ def test_the_search_begins_with_two_clients_a_thread_of_the_largest_layout() -> 
     [((10.0,), True, 4), ((10.0, 10.2), True, 8), ((10.0, 10.19), False, 8), ((10.0, 9.0), False, 4)],
 )
 def test_doubling_goes_on_while_it_brings_two_percent(rates, risen, clients) -> None:
-    tried = [Tried(4 * 2**n, per_s) for n, per_s in enumerate(rates)]
+    tried = [TriedClients(4 * 2**n, per_s) for n, per_s in enumerate(rates)]
 
     assert has_risen(tried) is risen
     assert choose(tried) == clients
 
 
 def test_what_was_found_is_kept_with_the_study() -> None:
-    found = Found(64, "2x-", (Tried(32, 300.5), Tried(64, 301.0)), saturates=True)
+    found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
     assert found_in({FOUND: found_text(found)}, 64) == found
     assert found_in({}, 64) is None
@@ -56,7 +56,7 @@ def test_what_was_found_is_kept_with_the_study() -> None:
 
 
 def test_a_number_that_the_user_set_since_is_not_the_one_that_was_found() -> None:
-    found = Found(64, "2x-", (Tried(32, 300.5), Tried(64, 301.0)), saturates=True)
+    found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
     assert found_in({FOUND: found_text(found)}, 32) is None
     assert found_in({FOUND: found_text(found)}, None) is None
@@ -65,17 +65,22 @@ def test_a_number_that_the_user_set_since_is_not_the_one_that_was_found() -> Non
 @pytest.mark.parametrize(("layout", "clients"), [("1x1", 24), ("2x4", 24), ("2x8", 48), ("3x3", 27)])
 def test_a_layout_with_more_threads_has_more_clients_in_proportion(layout: str, clients: int) -> None:
     """24 clients load 8 threads: three for each."""
-    found = Found(24, "2x4", (Tried(16, 300.5), Tried(24, 301.0)), saturates=True)
+    found = ClientSearchResult(24, "2x4", (TriedClients(16, 300.5), TriedClients(24, 301.0)), saturates=True)
 
     assert clients_for(parse_layout(layout), found) == clients
 
 
 def test_by_littles_law_the_threads_are_found_that_an_event_loop_hides() -> None:
     """40 threads in each of 2 processes, items of 100 ms: 800/s, however many clients there are."""
-    tried = tuple(Tried(n, min(n / 0.1, 800.0)) for n in (4, 8, 16, 32, 64, 128, 256))
+    tried = tuple(TriedClients(n, min(n / 0.1, 800.0)) for n in (4, 8, 16, 32, 64, 128, 256))
 
-    assert requests_at_once(Found(128, "2x-", tried, saturates=True)) == pytest.approx(40)
-    assert requests_at_once(Found(8, "2x4", (Tried(16, 80), Tried(32, 80)), saturates=True)) is None
+    assert requests_at_once(ClientSearchResult(128, "2x-", tried, saturates=True)) == pytest.approx(40)
+    assert (
+        requests_at_once(
+            ClientSearchResult(8, "2x4", (TriedClients(16, 80), TriedClients(32, 80)), saturates=True)
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(

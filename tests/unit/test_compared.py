@@ -14,7 +14,7 @@ from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.planning.compared import Compared, Known, compared, slower
+from tuner.core.planning.compared import Known, StudyComparison, compared, slower
 from tuner.core.planning.differences import differences
 from tuner.core.ranking.ranking import rank
 from tuner.reports.comparison.comparison import render_comparison
@@ -75,7 +75,7 @@ def window(layout: Layout, block: int, launch_id: int, items: int) -> WindowReco
     )  # fmt: skip
 
 
-def changed(by: dict[str, float], **fields: object) -> Compared:
+def changed(by: dict[str, float], **fields: object) -> StudyComparison:
     after = {layout: items * by.get(layout, 1.0) for layout, items in BEFORE.items()}
     return compared(known(BEFORE), known(after, name="after.tuner.db", seed=2, **fields), 0.95)
 

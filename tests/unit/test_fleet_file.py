@@ -12,7 +12,7 @@ from tuner.adapters.sqlite.store import SqliteStore
 from tuner.bootstrap.study_queries import overview, ranked
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.live_status import board_of
-from tuner.core.ranking.ranking_options import Question
+from tuner.core.ranking.ranking_options import RankingOptions
 from tuner.reports.charts.timeline import timeline_picture
 from tuner.reports.page import render_page
 from tuner.reports.ranking.ranking import render_ranking
@@ -77,8 +77,8 @@ def test_a_fleet_of_which_one_box_measured_says_that_it_is_of_this_box_alone(tmp
 
 
 def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
-    _, alone = ranked(slow_file, question=Question(boxes=("box-3",)))
-    _, others = ranked(slow_file, question=Question(without_boxes=("box-3",)))
+    _, alone = ranked(slow_file, question=RankingOptions(boxes=("box-3",)))
+    _, others = ranked(slow_file, question=RankingOptions(without_boxes=("box-3",)))
 
     assert alone.boxes is None
     assert wording("fleet.one-box-alone", box="box-3") in alone.notes
@@ -92,17 +92,17 @@ def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
     ("question", "problem", "hint"),
     [
         (
-            Question(boxes=("box-9",)),
+            RankingOptions(boxes=("box-9",)),
             wording("fleet.box-unknown", box="box-9"),
             wording("fleet.those-are", boxes="box-1, "),
         ),
         (
-            Question(without_boxes=("bx-2",)),
+            RankingOptions(without_boxes=("bx-2",)),
             wording("fleet.without-box-unknown", box="bx-2"),
             wording("fleet.did-you-mean", meant="box-2"),
         ),
         (
-            Question(boxes=("box-1",), without_boxes=("box-1",)),
+            RankingOptions(boxes=("box-1",), without_boxes=("box-1",)),
             wording("fleet.no-box-left"),
             wording("fleet.those-are", boxes="box-1, box-2, box-3."),
         ),
@@ -110,7 +110,7 @@ def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
     ids=key_of,
 )
 def test_a_box_that_is_not_there_is_refused_with_those_that_are(
-    file: Path, question: Question, problem: str, hint: str
+    file: Path, question: RankingOptions, problem: str, hint: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         ranked(file, question=question)

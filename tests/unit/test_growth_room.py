@@ -15,7 +15,7 @@ from tuner.bootstrap.room import refusing
 from tuner.config.load import load_settings
 from tuner.core.doctor.room import LimitsSeen, TaskLimit, needed, too_large
 from tuner.core.domain.layout import Layout
-from tuner.core.settings.clients import Found, Tried
+from tuner.core.settings.clients import ClientSearchResult, TriedClients
 
 from ..wording import wording
 
@@ -76,7 +76,9 @@ def test_processes_threads_files_and_connections_bound_a_layout() -> None:
     assert "connections" in str(need_of(Layout(4, 64), of_generator=5000))
 
 
-def refused_by(folder: Path, service: str, found: Found | None = None) -> Callable[[Layout], str | None]:
+def refused_by(
+    folder: Path, service: str, found: ClientSearchResult | None = None
+) -> Callable[[Layout], str | None]:
     (folder / "s.yaml").write_text(f"service:\n{service}study: {{cores: 2}}\n")
     settings = load_settings(folder / "s.yaml", {})
     layouts = (Layout(2, 2), Layout(1, 4))
@@ -97,7 +99,7 @@ HTTP = (
 
 
 def test_clients_that_were_found_grow_with_the_layout_up_to_the_most_that_are_tried(tmp_path: Path) -> None:
-    found = Found(8, "2x2", (Tried(8, 20.0), Tried(16, 20.0)), saturates=True)
+    found = ClientSearchResult(8, "2x2", (TriedClients(8, 20.0), TriedClients(16, 20.0)), saturates=True)
     refuses = refused_by(tmp_path, HTTP, found)
 
     assert refuses(Layout(2, 4)) is None

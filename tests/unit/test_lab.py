@@ -20,7 +20,7 @@ from tuner.adapters.proc.cores import usable_cores
 from tuner.bootstrap.lab.lab import experiment_named
 from tuner.core.errors import ConfigError
 from tuner.core.lab import EXPERIMENTS
-from tuner.core.lab.experiment import At, Experiment, Outcome, Run, in_blocks, outcome
+from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, in_blocks, outcome
 from tuner.core.lab.nornir import Nornir, fewest_enough
 from tuner.core.lab.verdicts import Ratio, over
 from tuner.core.model.pools import PoolCosts
@@ -38,13 +38,13 @@ SEEDS = published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
 
 
-def nornir_run(at: At, block: int = 0, factor: float = 1.0) -> Run:
+def nornir_run(at: At, block: int = 0, factor: float = 1.0) -> LabRun:
     """A run as the model would have it, with these costs."""
     batch = batch_of(float(at[0]), int(at[1]), COSTS)
     cpu = {"user_s": 0.5 + 1e-4 * batch.n_threads, "system_s": 0.2 + 2e-4 * batch.n_threads}
     total_s = factor * batch.total_s
     percent = 100 * sum(cpu.values()) / total_s
-    return Run(
+    return LabRun(
         at,
         block,
         {
@@ -178,7 +178,7 @@ def test_what_workers_past_enough_cost_is_judged_by_all_waits(
         dearer_s = 1e-3 * float(n_workers) if float(wait_s) <= dearer_up_to_s else 0.0
         for block in range(3):
             run = nornir_run(row.at, block)
-            runs.append(Run(row.at, block, {**run.values, "cpu_s": 0.5 + dearer_s}))
+            runs.append(LabRun(row.at, block, {**run.values, "cpu_s": 0.5 + dearer_s}))
 
     (found,) = (
         one
@@ -199,7 +199,7 @@ def test_more_than_a_core_takes_two_and_several_runs(
     for at in ((0.05, 100.0), (0.05, 10_000.0)):
         for block in range(n_blocks):
             run = nornir_run(at, block)
-            runs.append(Run(at, block, {**run.values, "cpu_percent": percent, "usable_cores": cores}))
+            runs.append(LabRun(at, block, {**run.values, "cpu_percent": percent, "usable_cores": cores}))
 
     assert outcome(Nornir(), SEEDS, runs).findings[-1].holds is holds
 
@@ -321,7 +321,7 @@ RESULTS = Results("nornir", True, 2, 7, 2, {"cpu": "a CPU"}, (nornir_run((0.05, 
 
 def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     file = tmp_path / "it.lab.json"
-    more = RESULTS.with_run(Run(("local", 3.0), 1, {"total_s": 0.1}))
+    more = RESULTS.with_run(LabRun(("local", 3.0), 1, {"total_s": 0.1}))
     write_results(file, more)
 
     assert read_results(file) == more
@@ -343,7 +343,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
     tmp_path: Path, cores: int, provenance: dict[str, str], told: str
 ) -> None:
-    one = Run(("C", "computes", "own threads", "alone"), 0, {"ratio": 1.0})
+    one = LabRun(("C", "computes", "own threads", "alone"), 0, {"ratio": 1.0})
     write_results(tmp_path / "it.lab.json", Results("pi-pools", True, 1, 1, cores, provenance, (one,)))
 
     done = Typed(tmp_path)("lab", "pi-pools", "--results", "it.lab.json")
@@ -386,7 +386,7 @@ def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str
 @pytest.mark.parametrize("key", ["repeats", "total_s", "units"])
 def test_numbers_without_end_are_no_results(tmp_path: Path, key: str, number: str) -> None:
     file = tmp_path / "it.lab.json"
-    run = Run((0.05, 500.0), 0, {"total_s": 7.0})
+    run = LabRun((0.05, 500.0), 0, {"total_s": 7.0})
     write_results(file, Results("nornir", True, 7, 1, 2, {}, (run,), calibration={"units": 7.0}))
     text = file.read_text(encoding="utf-8")
     wrong = re.sub(rf'"{key}": 7(\.0)?', f'"{key}": {number}', text)

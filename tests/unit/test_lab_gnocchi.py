@@ -14,7 +14,7 @@ import pytest
 
 from tuner.adapters.lab.published import published
 from tuner.bootstrap.lab.tools import tools_of
-from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome, programs_at, spreads
+from tuner.core.lab.experiment import At, LabClaim, LabRun, Outcome, outcome, programs_at, spreads
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
@@ -33,7 +33,7 @@ def operation(at: At) -> Operation:
     return Operation(BUSY_S, TRIPS[str(at[0])] * (2e-5 + 1e-6 * float(at[1])))
 
 
-def made(at: At, block: int = 0) -> Run:
+def made(at: At, block: int = 0) -> LabRun:
     """A run as the model would have it, with these costs, and a little more in each block."""
     one, n = operation(at), int(at[2])
     batch_s = one.batch_s
@@ -54,11 +54,11 @@ def made(at: At, block: int = 0) -> Run:
     }
     if at[0] != "local file":
         values["trip_us"] = 20 + float(at[1])
-    return Run(at, block, values)
+    return LabRun(at, block, values)
 
 
 def found(
-    seeds: Mapping[str, Any] = SEEDS, *, n: int = 3, change: Callable[[Run], Run] = lambda run: run
+    seeds: Mapping[str, Any] = SEEDS, *, n: int = 3, change: Callable[[LabRun], LabRun] = lambda run: run
 ) -> Outcome:
     return outcome(Gnocchi(), seeds, [change(made(at, block)) for block in range(n) for at in POINTS])
 
@@ -68,7 +68,7 @@ def whole() -> Outcome:
     return found()
 
 
-def the_rule(told: Outcome) -> Finding:
+def the_rule(told: Outcome) -> LabClaim:
     return told.findings[-1]
 
 
@@ -132,10 +132,10 @@ def test_the_rule_is_held_against_every_row_of_a_pool(whole: Outcome) -> None:
 
 
 def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:
-    def slow(run: Run) -> Run:
+    def slow(run: LabRun) -> LabRun:
         if run.at != ("remote redis", 200.0, 4.0):
             return run
-        return Run(run.at, run.block, {**run.values, "gain": 0.8})
+        return LabRun(run.at, run.block, {**run.values, "gain": 0.8})
 
     rule = the_rule(found(change=slow))
 
@@ -145,8 +145,8 @@ def test_a_row_in_which_the_rule_is_wrong_is_named() -> None:
 
 
 def test_runs_that_differ_on_who_wins_tell_nothing() -> None:
-    def either(run: Run) -> Run:
-        return Run(run.at, run.block, {**run.values, "gain": 0.95 + 0.1 * run.block})
+    def either(run: LabRun) -> LabRun:
+        return LabRun(run.at, run.block, {**run.values, "gain": 0.95 + 0.1 * run.block})
 
     told = found(n=2, change=either)
 
@@ -169,8 +169,8 @@ def test_who_wins_is_held_against_who_was_said_to_win(whole: Outcome) -> None:
 
 
 def test_one_run_tells_who_wins_only_where_it_is_clear() -> None:
-    def close(run: Run) -> Run:
-        return Run(run.at, run.block, {**run.values, "gain": 1.05 if run.at[0] == "remote redis" else 2.0})
+    def close(run: LabRun) -> LabRun:
+        return LabRun(run.at, run.block, {**run.values, "gain": 1.05 if run.at[0] == "remote redis" else 2.0})
 
     told = found(n=1, change=close)
 

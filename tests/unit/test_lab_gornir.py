@@ -12,7 +12,7 @@ import pytest
 
 from tuner.adapters.lab.published import published
 from tuner.bootstrap.lab.tools import tools_of
-from tuner.core.lab.experiment import GO, At, Finding, Job, Outcome, Run, needs_at, outcome, source_of
+from tuner.core.lab.experiment import GO, At, LabClaim, LabJob, LabRun, Outcome, needs_at, outcome, source_of
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
 from tuner.core.model.pools import PoolCosts
@@ -35,7 +35,7 @@ BESIDE = {
 Beside = Mapping[str, tuple[float, float, float]]
 
 
-def a_run(at: At, beside: Beside = BESIDE, block: int = 0) -> Run:
+def a_run(at: At, beside: Beside = BESIDE, block: int = 0) -> LabRun:
     """A run as the model would have it, each block 1 ms later than the one before."""
     wait_s, pool = float(at[0]), str(at[1])
     if pool in beside:
@@ -48,7 +48,7 @@ def a_run(at: At, beside: Beside = BESIDE, block: int = 0) -> Run:
         values = {"total_s": batch.total_s, "run_s": batch.total_s, "n_threads": float(batch.n_threads)}
     values["total_s"] += 1e-3 * block
     values |= {"user_s": 0.6 * cpu_s, "system_s": 0.4 * cpu_s, "cpu_s": cpu_s}
-    return Run(at, block, {**values, "cpu_percent": 100 * cpu_s / values["total_s"]})
+    return LabRun(at, block, {**values, "cpu_percent": 100 * cpu_s / values["total_s"]})
 
 
 def gornir_outcome(
@@ -70,7 +70,7 @@ def verdicts(found: Outcome) -> list[bool | None]:
     return [finding.holds for finding in found.findings]
 
 
-def finding_of(found: Outcome, words: str) -> Finding:
+def finding_of(found: Outcome, words: str) -> LabClaim:
     (one,) = (finding for finding in found.findings if words in finding.claim)
     return one
 
@@ -92,13 +92,13 @@ def test_its_source_is_that_of_the_table_beside(whole: Outcome) -> None:
 @pytest.mark.parametrize(
     ("pool", "job"),
     [
-        ("Go 1", Job("goroutine_pool.go", (), {"GOMAXPROCS": "1"}, needs=(GO,))),
-        ("Go cores", Job("goroutine_pool.go", (), {"GOMAXPROCS": ""}, needs=(GO,))),
-        ("asyncio", Job("nornir_pool.py", ("--pool", "asyncio", "--workers", "10000"))),
-        ("nornir 500", Job("nornir_pool.py", ("--workers", "500"), needs=("nornir",))),
+        ("Go 1", LabJob("goroutine_pool.go", (), {"GOMAXPROCS": "1"}, needs=(GO,))),
+        ("Go cores", LabJob("goroutine_pool.go", (), {"GOMAXPROCS": ""}, needs=(GO,))),
+        ("asyncio", LabJob("nornir_pool.py", ("--pool", "asyncio", "--workers", "10000"))),
+        ("nornir 500", LabJob("nornir_pool.py", ("--workers", "500"), needs=("nornir",))),
     ],
 )
-def test_each_pool_has_its_program_and_its_own_needs(pool: str, job: Job) -> None:
+def test_each_pool_has_its_program_and_its_own_needs(pool: str, job: LabJob) -> None:
     found = Gornir().job((0.1, pool))
 
     assert (found.program, found.environment, found.needs) == (job.program, job.environment, job.needs)
@@ -218,7 +218,7 @@ class OfElsewhere(Nornir):
 
     needs = ()
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         return replace(super().job(at), needs=("no-such-package",))
 
 
@@ -229,5 +229,5 @@ def test_a_need_that_is_not_there_leaves_its_points_out() -> None:
 
     assert tools.left_out == (wording("lab.points-left-out-package", python=python),)
     assert not tools.can_run(OfElsewhere().job(points[0]))
-    assert tools.can_run(Job("it.py", ()))
+    assert tools.can_run(LabJob("it.py", ()))
     assert tools.hint.startswith("pip install 'proctuner[lab]'")

@@ -15,7 +15,7 @@ from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.bootstrap.lab.interpreters import by_version, on_interpreters
 from tuner.bootstrap.lab.lab import LabAsked
 from tuner.bootstrap.lab.tools import tools_of
-from tuner.core.lab.experiment import At, Outcome, Run, outcome
+from tuner.core.lab.experiment import At, LabRun, Outcome, outcome
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.interpreters import OnInterpreters
 from tuner.core.lab.nornir import Nornir
@@ -40,7 +40,7 @@ POINTS = EXPERIMENT.points(list(EXPERIMENT.published(SEEDS)), quick=True)
 CPU_RATIO, UNLIKE = 0.8, 1.02
 
 
-def a_run(at: At, ratio: float) -> Run:
+def a_run(at: At, ratio: float) -> LabRun:
     """A run as the model would have it; the CPU time of the later Python is another."""
     batch = batch_of(float(at[1]), int(at[2]), COSTS)
     unlike = UNLIKE if POINTS.index(at) % 2 else 1 / UNLIKE
@@ -49,7 +49,7 @@ def a_run(at: At, ratio: float) -> Run:
     percent = 120 * factor / batch.total_s
     values = {**cpu, "cpu_percent": percent, "n_threads": float(batch.n_threads), "usable_cores": 2.0}
     values["foreign_cores"] = 0.02 * factor  # a neighbour's, whatever it changes with
-    return Run(at, 0, {"total_s": batch.total_s, **values})
+    return LabRun(at, 0, {"total_s": batch.total_s, **values})
 
 
 def told_of(ratio: float = CPU_RATIO) -> Outcome:
@@ -73,7 +73,7 @@ def test_every_point_is_run_by_each_interpreter_with_its_published_figures_besid
 
 
 def test_each_interpreter_has_a_model_and_findings_of_its_own(whole: Outcome) -> None:
-    alone = outcome(Nornir(), SEEDS, [Run(run.at[1:], 0, run.values) for run in _runs("3.11.7")])
+    alone = outcome(Nornir(), SEEDS, [LabRun(run.at[1:], 0, run.values) for run in _runs("3.11.7")])
     own = {row.at[1:]: row.modelled for row in whole.rows if row.at[0] == "3.11.7"}
 
     assert own == {row.at: row.modelled for row in alone.rows}
@@ -142,11 +142,11 @@ def test_people_and_programs_are_told_the_interpreter_of_each_row(whole: Outcome
     )
 
 
-def _runs(python: str) -> list[Run]:
+def _runs(python: str) -> list[LabRun]:
     return [a_run(at, CPU_RATIO) for at in POINTS if at[0] == python]
 
 
-def kept(folder: Path, runs: list[Run]) -> None:
+def kept(folder: Path, runs: list[LabRun]) -> None:
     provenance = {f"python {version}": program for version, program in PYTHONS.items()}
     cores = len(os.sched_getaffinity(0))
     write_results(folder / "it.lab.json", Results("nornir", True, 1, 1, cores, provenance, tuple(runs)))
@@ -201,7 +201,7 @@ def test_those_of_which_no_run_is_there_are_gone_on_with_too(tmp_path: Path, n_r
 
 @pytest.mark.parametrize("at", [(0.05, 100.0), ("3.12.1", 0.05, 100.0), ()])
 def test_a_file_with_a_point_of_another_experiment_is_refused(tmp_path: Path, at: At) -> None:
-    kept(tmp_path, [Run(at, 0, {"total_s": 1.0})])
+    kept(tmp_path, [LabRun(at, 0, {"total_s": 1.0})])
 
     done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
 

@@ -12,7 +12,7 @@ import pytest
 from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.bootstrap.lab import lab
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import At, Experiment, Failure, Outcome, Run, failures_told, outcome
+from tuner.core.lab.experiment import At, Experiment, Failure, LabRun, Outcome, failures_told, outcome
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
@@ -26,7 +26,7 @@ from . import test_lab, test_lab_gnocchi, test_lab_gornir, test_lab_pi_pools
 
 SEEDS = test_lab.SEEDS
 ROOT = Path(__file__).parents[2]
-Made = Callable[[At], Run]
+Made = Callable[[At], LabRun]
 EVERY: Sequence[tuple[Experiment, Made]] = (
     (Nornir(), test_lab.nornir_run),
     (Gornir(), test_lab_gornir.a_run),
@@ -131,7 +131,7 @@ def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path)
         wording("lab.runs-failed-and-why"),
         wording("lab.run-failed-and-why"),
     ]
-    assert results.with_run(Run(one.at, 0, {"total_s": 1.0})).failed == (other, late)
+    assert results.with_run(LabRun(one.at, 0, {"total_s": 1.0})).failed == (other, late)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.core.lab.experiment import At, Finding, Outcome, Run, outcome
+from tuner.core.lab.experiment import At, LabClaim, LabRun, Outcome, outcome
 from tuner.core.lab.pi_pools import CPU_S, PiPools
 from tuner.core.lab.pi_pools_seen import (
     ALONE,
@@ -39,7 +39,7 @@ ASLEEP = 17.0
 Change = Callable[[At, dict[str, float]], None]
 
 
-def pi_run(at: At, block: int = 0) -> Run:
+def pi_run(at: At, block: int = 0) -> LabRun:
     """A run on cores that are shared without any loss, in CPU times of a job."""
     work, kind, pool, n = at
     n_jobs = 1 if n == ALONE else round(float(n) * CORES)
@@ -67,7 +67,7 @@ def pi_run(at: At, block: int = 0) -> Run:
         values["wait_p99_ms"] = wait_ms
     if n == ALONE:
         values["fill_core"] = ratio
-    return Run(at, block, values)
+    return LabRun(at, block, values)
 
 
 def pi_outcome(
@@ -86,7 +86,7 @@ def pi_outcome(
     return outcome(experiment, seeds, runs)
 
 
-def finding(found: Outcome, begins: str) -> Finding:
+def finding(found: Outcome, begins: str) -> LabClaim:
     (one,) = [one for one in found.findings if one.claim.removeprefix("Not published: ").startswith(begins)]
     return one
 

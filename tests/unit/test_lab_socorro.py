@@ -21,7 +21,7 @@ from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.window import VoidReason
 from tuner.core.lab import socorro_claims
-from tuner.core.lab.experiment import SIMULATED, Finding, Outcome, Run, outcome
+from tuner.core.lab.experiment import SIMULATED, LabClaim, LabRun, Outcome, outcome
 from tuner.core.lab.socorro import Socorro
 from tuner.core.lab.socorro_runs import (
     CORES,
@@ -73,7 +73,7 @@ def studied(
     n: int = 3,
     slow: Slow = lambda _layout, block: 1 + 0.002 * block,
     foreign: float = 0.0,
-) -> list[Run]:
+) -> list[LabRun]:
     """The runs of every study, each window as the model has it."""
     experiment, runs = Socorro(), []
     for study in experiment.studies(2, None, {} if quick else PYTHONS, quick=quick):
@@ -83,21 +83,21 @@ def studied(
     return experiment.together(runs, simulate_all)
 
 
-def socorro_outcome(runs: Sequence[Run], seeds: Any = SEEDS) -> Outcome:
+def socorro_outcome(runs: Sequence[LabRun], seeds: Any = SEEDS) -> Outcome:
     return outcome(Socorro(), seeds, runs)
 
 
-def findings(found: Outcome, begins: str) -> list[Finding]:
+def findings(found: Outcome, begins: str) -> list[LabClaim]:
     return [one for one in found.findings if one.claim.removeprefix("Not published: ").startswith(begins)]
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[Run]:
+def runs() -> list[LabRun]:
     return studied()
 
 
 @pytest.fixture(scope="module")
-def whole(runs: list[Run]) -> Outcome:
+def whole(runs: list[LabRun]) -> Outcome:
     return socorro_outcome(runs)
 
 
@@ -132,7 +132,7 @@ def test_published_items_become_times_of_one_process_and_loads_numbers() -> None
     assert loads == {"24.0": 24.0, "1.0": None, "2.0": None}  # "never above 16" is no load
 
 
-def test_an_item_is_told_by_the_clocks_of_1x1(runs: list[Run]) -> None:
+def test_an_item_is_told_by_the_clocks_of_1x1(runs: list[LabRun]) -> None:
     (alone,) = [run for run in runs if run.at == point(HERE, Layout(1, 1)) and run.block == 0]
     demands = demands_in(alone.values)
 
@@ -159,7 +159,7 @@ def test_the_model_has_seen_1x1_alone_and_says_the_others(whole: Outcome) -> Non
     assert wording("lab.socorro-shares") in whole.model
 
 
-def test_everything_is_told_in_times_of_one_process_of_many_threads(runs: list[Run]) -> None:
+def test_everything_is_told_in_times_of_one_process_of_many_threads(runs: list[LabRun]) -> None:
     for run in runs:
         (reference,) = [
             one for one in runs if one.at == point(str(run.at[0]), REFERENCE) and one.block == run.block
@@ -178,7 +178,7 @@ def test_windows_that_do_not_count_are_no_runs() -> None:
 
 
 def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_against_it(
-    runs: list[Run], whole: Outcome
+    runs: list[LabRun], whole: Outcome
 ) -> None:
     other = deepcopy(SEEDS)
     for one in other["socorro_2014"]["layouts"]:
@@ -251,7 +251,7 @@ def test_runs_beside_others_tell_nothing() -> None:
 def test_layouts_that_gave_no_window_are_left_out_of_claims_and_of_the_model() -> None:
     """Neither 1x24, by which all is told, nor 1x1, of which the model is made."""
     kept = [run for run in studied(quick=True) if run.at[0] == HERE and run.at[2] == 24.0]
-    bare = [Run(run.at, run.block, {k: v for k, v in run.values.items() if k != "ratio"}) for run in kept]
+    bare = [LabRun(run.at, run.block, {k: v for k, v in run.values.items() if k != "ratio"}) for run in kept]
     found = socorro_outcome(bare)
 
     assert {one.holds for one in found.findings} == {None}
@@ -301,7 +301,7 @@ def test_what_is_not_compared_is_said() -> None:
         )
 
 
-def test_simulated_rows_are_no_measured_runs(runs: list[Run]) -> None:
+def test_simulated_rows_are_no_measured_runs(runs: list[LabRun]) -> None:
     assert all((SIMULATED in run.values) == (run.at[0] == FAR) for run in runs)
 
 

@@ -14,7 +14,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.sizing import sizing_rules
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.search.spread import well_spread
 
 from ..raising import raises
@@ -134,7 +134,7 @@ def test_threads_where_there_are_none_are_told_with_their_place(tmp_path: Path, 
 
 def test_rules_to_size_a_service_without_threads_are_of_its_processes() -> None:
     demands, box = Demands(gil_s=0.02, asleep_s=0.06), Machine(8)
-    seen = Seen(box, tuple(grid_of("divisors", 8, has_threads=False)))
+    seen = CalibratedRange(box, tuple(grid_of("divisors", 8, has_threads=False)))
 
     whats = [(rule.kind, rule.what) for rule in sizing_rules(demands, box, seen)]
 

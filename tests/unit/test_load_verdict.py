@@ -20,7 +20,7 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.settings.clients import FOUND, Found, Tried, found_text
+from tuner.core.settings.clients import FOUND, ClientSearchResult, TriedClients, found_text
 from tuner.core.windows.launch_sums import summed_window
 from tuner.core.windows.load_facts import load_facts
 from tuner.reports.ranking.ranking import render_ranking
@@ -34,12 +34,12 @@ from ..wording import wording
 BOX = Machine(4)
 SERVICE = VirtualService({Layout(1, 2): 10.0, Layout(2, 1): 20.0})
 #: 40 threads in each of two processes, items of 100 ms
-POOL = Found(
-    128, "2x-", tuple(Tried(n, min(n / 0.1, 800.0)) for n in (4, 8, 16, 32, 64, 128)), saturates=True
+POOL = ClientSearchResult(
+    128, "2x-", tuple(TriedClients(n, min(n / 0.1, 800.0)) for n in (4, 8, 16, 32, 64, 128)), saturates=True
 )
 
 
-def study(*, found: Found | None = None, **service: object) -> StudyRecord:
+def study(*, found: ClientSearchResult | None = None, **service: object) -> StudyRecord:
     clients = 4 if found is None else found.clients
     config = {"service": {"feeder": {"kind": "http", "clients": clients}, **service}}
     record = virtual_study(SERVICE, window_s=5.0)

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.calibrate import calibrate_jointly
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.model.prediction.trust import trusted
 from tuner.core.model.profile import ProfileNoise
 
@@ -32,7 +32,9 @@ def test_nine_in_ten_windows_of_layouts_that_were_not_seen_lie_in_their_interval
         clocks = study_of(demands, GRID, noise=NOISE, seed=number, length_s=60.0)
         found = calibrate_jointly([one for one in clocks if one.layout in seen], BOX)
         profile = replace(found.profile, noise=ProfileNoise(window_sd=0.01, launch_sd=0.01))
-        result = trusted(profile, found.draws, found.misfit_sd, Seen(BOX, tuple(seen)), BOX, unseen)
+        result = trusted(
+            profile, found.draws, found.misfit_sd, CalibratedRange(BOX, tuple(seen)), BOX, unseen
+        )
         inside = 0
         for row in result.rows:
             window = next(one for one in clocks if one.layout == row.layout)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.domain.limits import Finding, Limit, Verdict
+from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import VoidReason
@@ -26,7 +26,7 @@ from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rule
 from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.reports.model.explain import explanation_table, render_explanation_json
 
 from ..wording import start_of, wording
@@ -171,7 +171,7 @@ def test_windows_void_for_memory_pressure_alone_tell_what_binds_a_layout() -> No
     ("beyond", "memory_bytes", True), ("open", "memory_bytes", False), ("beyond", "load", False),
 ])  # fmt: skip
 def test_memory_binds_where_its_limit_is_shown_to_be_passed(state: str, name: str, binds: bool) -> None:
-    finding = Finding(Limit(name, 8 * 2**30), state, 3, 9 * 2**30)  # type: ignore[arg-type]
+    finding = LimitVerdict(Limit(name, 8 * 2**30), state, 3, 9 * 2**30)  # type: ignore[arg-type]
 
     (one,) = evidence_of(study_of(L1X1), [window(L1X1)], {L1X1: Verdict(state, (finding,))})  # type: ignore[arg-type]
 
@@ -385,7 +385,9 @@ def test_what_lies_beyond_the_measured_starts_where_the_busiest_layout_of_the_va
 def test_threads_that_fill_a_process_are_the_fewest_that_give_95_percent_of_its_most() -> None:
     demands, machine = Demands(gil_s=0.586, child_s=3.3, asleep_s=0.54), Machine(24)
 
-    rules = {rule.kind: rule for rule in sizing_rules(demands, machine, Seen(Machine(2), (L1X1, L2X2)))}
+    rules = {
+        rule.kind: rule for rule in sizing_rules(demands, machine, CalibratedRange(Machine(2), (L1X1, L2X2)))
+    }
 
     assert rules.keys() == {"threads", "processes", "single-threads", "utilization"}
     threads = rules["threads"].count
@@ -404,7 +406,10 @@ def test_threads_that_fill_a_process_are_the_fewest_that_give_95_percent_of_its_
 def test_processes_that_fill_the_box_are_the_fewest_that_give_95_percent_of_its_most() -> None:
     demands, machine = Demands(gil_s=0.1, child_s=0.3, asleep_s=0.2), Machine(8)
 
-    rules = {rule.kind: rule for rule in sizing_rules(demands, machine, Seen(machine, (L1X1, Layout(8, 8))))}
+    rules = {
+        rule.kind: rule
+        for rule in sizing_rules(demands, machine, CalibratedRange(machine, (L1X1, Layout(8, 8))))
+    }
 
     count = rules["single-threads"].count
     assert count is not None
@@ -414,7 +419,7 @@ def test_processes_that_fill_the_box_are_the_fewest_that_give_95_percent_of_its_
 
 
 def test_pure_python_needs_one_thread_a_process_and_what_was_measured_is_no_extrapolation() -> None:
-    rules = sizing_rules(Demands(gil_s=0.02), Machine(2), Seen(Machine(2), (L1X1, Layout(2, 1))))
+    rules = sizing_rules(Demands(gil_s=0.02), Machine(2), CalibratedRange(Machine(2), (L1X1, Layout(2, 1))))
 
     assert [(rule.kind, rule.count) for rule in rules] == [
         ("threads", 1), ("single-threads", 2), ("utilization", 2),
@@ -423,7 +428,9 @@ def test_pure_python_needs_one_thread_a_process_and_what_was_measured_is_no_extr
 
 
 def test_more_threads_than_anybody_looks_for_are_told_as_such() -> None:
-    rules = sizing_rules(Demands(gil_s=0.001, asleep_s=10.0), Machine(2), Seen(Machine(2), (L1X1,)))
+    rules = sizing_rules(
+        Demands(gil_s=0.001, asleep_s=10.0), Machine(2), CalibratedRange(Machine(2), (L1X1,))
+    )
 
     assert rules[0].count is None
     assert wording("model.more-than-one-thread") in start_of(rules[0].extrapolated[0])
@@ -449,7 +456,7 @@ def test_a_larger_box_of_the_same_kind_keeps_its_threads_per_core() -> None:
 def test_a_box_that_takes_many_processes_of_many_threads_has_their_number() -> None:
     """An item waits 600 of 611 ms: some 56 threads fill a process, and as many processes as cores the box."""
     machine = Machine(24)
-    rules = sizing_rules(Demands(gil_s=0.011, asleep_s=0.6), machine, Seen(machine, (L1X1,)))
+    rules = sizing_rules(Demands(gil_s=0.011, asleep_s=0.6), machine, CalibratedRange(machine, (L1X1,)))
     processes = next(rule for rule in rules if rule.kind == "processes")
 
     assert processes.count is not None
@@ -459,7 +466,7 @@ def test_a_box_that_takes_many_processes_of_many_threads_has_their_number() -> N
 
 def test_the_number_of_processes_that_was_tried_is_told() -> None:
     machine = Machine(512)
-    rules = sizing_rules(Demands(gil_s=0.001, asleep_s=5.0), machine, Seen(machine, (L1X1,)))
+    rules = sizing_rules(Demands(gil_s=0.001, asleep_s=5.0), machine, CalibratedRange(machine, (L1X1,)))
     single = next(rule for rule in rules if rule.kind == "single-threads")
 
     assert (single.count, single.most) == (None, 1024)

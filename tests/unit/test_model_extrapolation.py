@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.extrapolation import Seen, core_doublings, doublings_outside, reasons
+from tuner.core.model.prediction.extrapolation import (
+    CalibratedRange,
+    core_doublings,
+    doublings_outside,
+    reasons,
+)
 
 from ..wording import wording
 
@@ -16,7 +21,7 @@ SQUARE = parse_layouts("1x1,4x1,1x4,4x4")
 LAYOUTS = st.builds(Layout, st.integers(1, 64), st.integers(1, 64))
 
 
-def told(seen: Seen, layout: Layout) -> list[str]:
+def told(seen: CalibratedRange, layout: Layout) -> list[str]:
     """Of a layout that keeps less than a core busy."""
     return reasons(seen, seen.machine, layout, cpu_cores=0.9, n_runnable=0.9)
 
@@ -62,7 +67,7 @@ def test_a_measured_layout_is_inside(measured: list[Layout]) -> None:
 
 
 def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
-    seen = Seen(Machine(2), tuple(SQUARE))
+    seen = CalibratedRange(Machine(2), tuple(SQUARE))
 
     assert told(seen, Layout(8, 2)) == [wording("model.more-processes", n=4)]
     assert told(seen, Layout(1, 8)) == [wording("model.more-threads", n=4)]
@@ -71,13 +76,15 @@ def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
         wording("model.more-threads", n=4),
     ]
     assert told(seen, Layout(2, 2)) == []
-    assert told(Seen(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == [wording("model.more-than-one-process")]
-    corner = Seen(Machine(2), tuple(parse_layouts("1x1,4x1,1x4")))
+    assert told(CalibratedRange(Machine(2), (Layout(1, 1),)), Layout(2, 1)) == [
+        wording("model.more-than-one-process")
+    ]
+    corner = CalibratedRange(Machine(2), tuple(parse_layouts("1x1,4x1,1x4")))
     assert told(corner, Layout(4, 4)) == [wording("model.between-measured-layouts")]
 
 
 def test_more_cores_are_extrapolation_for_those_who_use_them() -> None:
-    seen, box = Seen(Machine(2), tuple(SQUARE)), Machine(24)
+    seen, box = CalibratedRange(Machine(2), tuple(SQUARE)), Machine(24)
 
     idle = reasons(seen, box, Layout(1, 1), cpu_cores=0.9, n_runnable=0.9)
     busy = reasons(seen, box, Layout(4, 4), cpu_cores=12.0, n_runnable=13.0)
@@ -89,14 +96,17 @@ def test_more_cores_are_extrapolation_for_those_who_use_them() -> None:
 
 
 def test_full_cores_of_the_measured_box_are_no_extrapolation() -> None:
-    seen = Seen(Machine(2), tuple(SQUARE))
+    seen = CalibratedRange(Machine(2), tuple(SQUARE))
 
     assert reasons(seen, Machine(2), Layout(4, 4), cpu_cores=2.01, n_runnable=15.0) == []
 
 
 def test_second_threads_of_cores_count_as_seen_once_layouts_filled_them() -> None:
     smt = Machine(4, physical_cores=2)
-    alone, full = Seen(smt, (Layout(1, 1),)), Seen(smt, (Layout(1, 1), Layout(4, 4)), busy_cores=2.6)
+    alone, full = (
+        CalibratedRange(smt, (Layout(1, 1),)),
+        CalibratedRange(smt, (Layout(1, 1), Layout(4, 4)), busy_cores=2.6),
+    )
 
     assert wording("model.smt") in reasons(alone, smt, Layout(4, 1), cpu_cores=2.4, n_runnable=3.0)
     assert reasons(full, smt, Layout(4, 4), cpu_cores=2.6, n_runnable=9.0) == []
@@ -105,7 +115,7 @@ def test_second_threads_of_cores_count_as_seen_once_layouts_filled_them() -> Non
 
 
 def test_another_interpreter_is_extrapolation() -> None:
-    seen = Seen(Machine(2), tuple(SQUARE))
+    seen = CalibratedRange(Machine(2), tuple(SQUARE))
     free = Machine(2, has_gil=False)
 
     assert reasons(seen, free, Layout(1, 1), cpu_cores=0.9, n_runnable=0.9) == ["no GIL"]
@@ -113,7 +123,10 @@ def test_another_interpreter_is_extrapolation() -> None:
 
 def test_cores_that_were_busy_are_known_and_so_are_the_two_the_model_was_checked_on() -> None:
     box = Machine(24)
-    alone, wide = Seen(box, (Layout(1, 1),), busy_cores=0.9), Seen(box, tuple(SQUARE), busy_cores=12.0)
+    alone, wide = (
+        CalibratedRange(box, (Layout(1, 1),), busy_cores=0.9),
+        CalibratedRange(box, tuple(SQUARE), busy_cores=12.0),
+    )
 
     assert core_doublings(alone, 2.0) == core_doublings(wide, 12.0) == 0.0
     assert core_doublings(alone, 16.0) == pytest.approx(3.0, abs=0.05)

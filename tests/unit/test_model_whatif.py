@@ -7,7 +7,7 @@ import pytest
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.whatif import CHANGES, Change, WhatIf, parse_change, parse_what_if
+from tuner.core.model.prediction.whatif import CHANGES, DemandChange, WhatIf, parse_change, parse_what_if
 
 from ..raising import raises
 from ..wording import key_of, wording
@@ -18,16 +18,16 @@ ITEM = Demands(gil_s=0.1, child_s=0.4, asleep_s=0.3)
 @pytest.mark.parametrize(
     ("text", "change"),
     [
-        ("x0.5", Change("wait", factor=0.5)),
-        ("X2", Change("wait", factor=2.0)),
-        ("x.25", Change("wait", factor=0.25)),
-        ("x0", Change("wait", factor=0.0)),
-        ("+200ms", Change("wait", plus_s=0.2)),
-        ("-1s500ms", Change("wait", plus_s=-1.5)),
-        (" +2s ", Change("wait", plus_s=2.0)),
+        ("x0.5", DemandChange("wait", factor=0.5)),
+        ("X2", DemandChange("wait", factor=2.0)),
+        ("x.25", DemandChange("wait", factor=0.25)),
+        ("x0", DemandChange("wait", factor=0.0)),
+        ("+200ms", DemandChange("wait", plus_s=0.2)),
+        ("-1s500ms", DemandChange("wait", plus_s=-1.5)),
+        (" +2s ", DemandChange("wait", plus_s=2.0)),
     ],
 )
-def test_a_change_multiplies_or_adds(text: str, change: Change) -> None:
+def test_a_change_multiplies_or_adds(text: str, change: DemandChange) -> None:
     assert parse_change("wait", text) == change
 
 

@@ -15,13 +15,13 @@ from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.cli import COMMANDS
 from tuner.core.domain.fleet import FLEET
 from tuner.core.domain.layout import parse_layout, parse_layouts
-from tuner.core.domain.limits import Finding, Limit, Verdict
+from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.resuming import CONFIG_FILE, HIDDEN, TYPED
 from tuner.core.domain.simulated import SIMULATED
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, next_step
-from tuner.core.ranking.race_result import Claim, Rest
+from tuner.core.ranking.race_result import Claim, RemainingTime
 from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider
 from tuner.core.stats.groups import Group
@@ -65,7 +65,7 @@ def race(*, reached: bool = True, rest_s: float | None = None, spent_s: float = 
         confidence=0.95,
         n_windows=12,
         spent_s=spent_s,
-        rest=None if rest_s is None else Rest(9, rest_s),
+        rest=None if rest_s is None else RemainingTime(9, rest_s),
     )
     group: Group = "slower" if reached else "not-ruled-out"
     return ranking(row("4x2", "best-or-tied"), row("2x2", group), row("1x8", "slower"), claim=claim)
@@ -82,7 +82,7 @@ def latency(rate_per_s: float | None = None) -> LatencySeen:
 
 def kept_out(state: Any) -> tuple[RankedLayout, ...]:
     limit = Limit("load", 5.0)
-    verdict = Verdict(state, (Finding(limit, state, 3, 7.25, 0.01, 2.0, 0.01),))
+    verdict = Verdict(state, (LimitVerdict(limit, state, 3, 7.25, 0.01, 2.0, 0.01),))
     return tuple(row(str(one), None, verdict=verdict) for one in parse_layouts(LAYOUTS))
 
 

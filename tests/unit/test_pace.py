@@ -11,7 +11,7 @@ from tuner.core.settings.pace import (
     N_TRIED,
     Pace,
     Share,
-    Tried,
+    TriedRate,
     WithinP95,
     found_ratio,
     next_ratio,
@@ -80,9 +80,9 @@ def test_the_rate_of_a_study_is_read_from_its_settings(config: str, rate: float 
 
 @given(st.floats(0, 1))
 def test_the_search_finds_the_highest_rate_that_keeps_the_p95_to_a_64th(threshold: float) -> None:
-    tried: list[Tried] = []
+    tried: list[TriedRate] = []
     while (ratio := next_ratio(tried)) is not None:
-        tried.append(Tried(ratio, kept=ratio <= threshold))
+        tried.append(TriedRate(ratio, kept=ratio <= threshold))
 
     assert len(tried) == N_TRIED
     assert all(0 < one.ratio < 1 for one in tried)
@@ -92,7 +92,7 @@ def test_the_search_finds_the_highest_rate_that_keeps_the_p95_to_a_64th(threshol
 
 def test_a_lucky_look_at_a_rate_above_one_that_failed_ends_the_search_above_it() -> None:
     """Looks are noisy: a rate that failed once and a higher one that did not leave the higher one."""
-    tried = [Tried(0.5, kept=False), Tried(0.25, kept=True), Tried(0.75, kept=True)]
+    tried = [TriedRate(0.5, kept=False), TriedRate(0.25, kept=True), TriedRate(0.75, kept=True)]
 
     assert next_ratio(tried) == 0.875
     assert found_ratio(tried) == 0.75

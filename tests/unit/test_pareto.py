@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.ranking.pareto import Front, Place, Traded, pareto_front
+from tuner.core.ranking.pareto import Front, FrontPlace, Traded, pareto_front
 from tuner.reports.ranking.pareto import front_table
 
 
@@ -37,7 +37,7 @@ def front(truth: Mapping[str, tuple[float, float | None]], noise: float = 0.001,
     return pareto_front(launches(truth, noise, n_blocks), "load", confidence=0.95, within=0.02)
 
 
-def place(got: Front, layout: str) -> Place:
+def place(got: Front, layout: str) -> FrontPlace:
     return next(one for one in got.places if one.layout == parse_layout(layout))
 
 

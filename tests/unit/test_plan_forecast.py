@@ -16,7 +16,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.planning.forecast import (
     CAP_WINDOWS,
     Basis,
-    Question,
+    ForecastOptions,
     Saving,
     SimulatedStudy,
     cost_of,
@@ -25,7 +25,7 @@ from tuner.core.planning.forecast import (
     savings,
     simulate,
 )
-from tuner.core.planning.pilot import Level
+from tuner.core.planning.pilot import PilotLevel
 from tuner.core.planning.surfaces import drawn_surfaces
 from tuner.core.search.replay import ReplayJob, replay
 from tuner.core.search.strategies.of_study import strategy_of
@@ -106,7 +106,7 @@ def test_a_pilot_that_is_too_short_says_how_long_it_takes() -> None:
 
 
 def test_surfaces_go_through_what_was_measured() -> None:
-    known = {Layout(1, 4): Level(log(100.0), 0.001), Layout(4, 1): Level(log(150.0), 0.02)}
+    known = {Layout(1, 4): PilotLevel(log(100.0), 0.001), Layout(4, 1): PilotLevel(log(150.0), 0.02)}
     rows = drawn_surfaces(GRID, known, 400, seed=1)
     at = GRID.index(Layout(1, 4)), GRID.index(Layout(4, 1)), GRID.index(Layout(2, 2))
 
@@ -123,7 +123,7 @@ def test_hours_are_those_of_a_replay_with_the_same_noise() -> None:
     noise = SuiteNoise(launch_sd=0.015, sample_sd_1s=0.25)
     surface = tuple(100.0 + 3 * layout.processes for layout in GRID)
     on = basis(noise, surface, min_window_s=600.0)
-    foretold = cost_of([simulate(on, Question("strict", 0.02), row) for row in range(30)], on.launch_s)
+    foretold = cost_of([simulate(on, ForecastOptions("strict", 0.02), row) for row in range(30)], on.launch_s)
 
     suite = Suite("direct", GRID, (surface,), noise, launch_s=30.0, window_s=600.0, cores=4)
     direct = [replay(ReplayJob(suite, "race", "strict"), 0, repeat) for repeat in range(30)]
@@ -146,7 +146,7 @@ def test_what_limits_a_study_is_the_noise_that_it_has(noise: SuiteNoise, launch_
     surface = tuple(100.0 * 0.99 ** abs(n - 3) for n in range(len(GRID)))
     on = basis(noise, surface, launch_s=launch_s)
     rows = range(8)
-    asked = {row: simulate(on, Question("strict", 0.02), row) for row in rows}
+    asked = {row: simulate(on, ForecastOptions("strict", 0.02), row) for row in rows}
     halved = {
         question.halved: {row: simulate(on, question, row) for row in rows}
         for question in questions("strict", 0.02)
@@ -164,7 +164,9 @@ def test_the_same_row_gives_the_same_course() -> None:
     )
     on = replace(on, layouts=GRID[:8], surfaces=((100.0,) * len(GRID[:8]),))
 
-    assert simulate(on, Question("calibrated", 0.02), 0) == simulate(on, Question("calibrated", 0.02), 0)
+    assert simulate(on, ForecastOptions("calibrated", 0.02), 0) == simulate(
+        on, ForecastOptions("calibrated", 0.02), 0
+    )
 
 
 def test_studies_that_were_cut_off_make_figures_a_lower_bound() -> None:
@@ -191,7 +193,7 @@ def test_what_saves_nearly_as_much_is_named_beside_the_first_and_chance_is_not()
 def test_the_usual_margins_are_simulated_beside_the_one_asked_for() -> None:
     asked = questions("calibrated", 0.03)
 
-    assert asked[0] == Question("calibrated", 0.03)
+    assert asked[0] == ForecastOptions("calibrated", 0.03)
     assert sum(one.halved is not None for one in asked) == 5
     assert {one.within for one in asked} == {0.01, 0.02, 0.03, 0.05}
     assert len(asked) == len(set(asked)) == 5 + 8

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tuner.core.model.machine import Machine
 from tuner.core.model.pools import (
-    Job,
     PoolCosts,
+    PoolJob,
     by_turns_s,
     fixed_pool_s,
     in_step_s,
@@ -32,7 +32,7 @@ from ..wording import wording
 
 NOTHING = PoolCosts(0.0, 0.0, 0.0)
 PUBLISHED = PoolCosts(start_s=0.289, task_s=59e-6, thread_s=116e-6, wake_s=2e-3)  # near every good fit
-JOB = Job(cpu_s=3.0, asleep_s=52.0, n_turns=104)
+JOB = PoolJob(cpu_s=3.0, asleep_s=52.0, n_turns=104)
 TWELVE = Machine(cores=12)
 CORNERS = ((0.05, 100), (0.05, 10_000), (1.0, 100), (1.0, 10_000))  #: wait_s, workers
 
@@ -147,8 +147,8 @@ def test_a_fixed_pool_grows_with_its_waves() -> None:
 
 def test_the_last_wave_of_a_fixed_pool_has_the_jobs_that_are_left() -> None:
     """Two that share one core, and then one alone: 2 s and 1 s."""
-    assert fixed_pool_s(3, Job(1.0, 0.0), Machine(1), 2) == pytest.approx(3.0)
-    assert fixed_pool_s(1, Job(1.0, 0.5), Machine(1), 2) == pytest.approx(1.5)
+    assert fixed_pool_s(3, PoolJob(1.0, 0.0), Machine(1), 2) == pytest.approx(3.0)
+    assert fixed_pool_s(1, PoolJob(1.0, 0.5), Machine(1), 2) == pytest.approx(1.5)
 
 
 def test_costs_are_found_from_batches_of_a_few_tasks() -> None:
@@ -189,7 +189,7 @@ def test_jobs_out_of_step_lie_between_turns_and_jobs_in_step(machine: Machine, n
 
 
 def test_a_job_without_sleeps_gains_nothing_from_more_threads_than_cores() -> None:
-    plain = Job(cpu_s=3.0, asleep_s=0.0)
+    plain = PoolJob(cpu_s=3.0, asleep_s=0.0)
 
     assert own_threads_s(12, plain, TWELVE) == pytest.approx(3.0, rel=1e-3)
     assert 48 / own_threads_s(48, plain, TWELVE) == pytest.approx(12 / 3.0, rel=1e-3)

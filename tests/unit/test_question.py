@@ -8,7 +8,7 @@ from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit
 from tuner.core.errors import ConfigError
-from tuner.core.ranking.ranking_options import Question, boxes_asked_for, parse_question
+from tuner.core.ranking.ranking_options import RankingOptions, boxes_asked_for, parse_question
 
 from ..wording import key_of, wording
 
@@ -20,11 +20,11 @@ def test_what_is_typed_is_read() -> None:
         objective="throughput-per-cpu", max_load="20", max_p95="2s", costs="cpu, load,cpu", within="5%"
     )
 
-    assert asked == Question(
+    assert asked == RankingOptions(
         "throughput-per-cpu", (Limit("load", 20.0), Limit("p95_s", 2.0)), ("cpu", "load"), 0.05
     )
     assert parse_question(within="0.02").within == 0.02
-    assert parse_question() == Question()
+    assert parse_question() == RankingOptions()
 
 
 @pytest.mark.parametrize(
@@ -54,20 +54,20 @@ def test_what_is_not_asked_is_as_the_study_was_asked() -> None:
     study = replace(
         STUDY, objective="throughput-per-cpu", limits={"load": 20.0, "memory_bytes": 1e9}, within_ratio=0.05
     )
-    asked = Question(limits=(Limit("load", 10.0),))
+    asked = RankingOptions(limits=(Limit("load", 10.0),))
 
-    assert Question().objective_of(study) == "throughput-per-cpu"
-    assert Question().within_of(study) == 0.05
+    assert RankingOptions().objective_of(study) == "throughput-per-cpu"
+    assert RankingOptions().within_of(study) == 0.05
     assert asked.limits_of(study) == (Limit("load", 10.0), Limit("memory_bytes", 1e9))
 
 
 def test_a_race_answers_its_own_question_only() -> None:
     study = replace(STUDY, limits={"load": 20.0})
 
-    assert Question(costs=("load",)).is_of(study)
-    assert Question("throughput", (Limit("load", 20.0),)).is_of(study)
-    assert not Question(limits=(Limit("load", 10.0),)).is_of(study)
-    assert not Question("throughput-per-cpu").is_of(study)
+    assert RankingOptions(costs=("load",)).is_of(study)
+    assert RankingOptions("throughput", (Limit("load", 20.0),)).is_of(study)
+    assert not RankingOptions(limits=(Limit("load", 10.0),)).is_of(study)
+    assert not RankingOptions("throughput-per-cpu").is_of(study)
 
 
 def test_boxes_are_asked_for_once_each_in_their_order() -> None:
@@ -79,5 +79,5 @@ def test_boxes_are_asked_for_once_each_in_their_order() -> None:
 
 
 def test_without_a_box_named_all_are_looked_at() -> None:
-    assert boxes_asked_for(Question(), ["a", "b"]) == {"a", "b"}
-    assert boxes_asked_for(Question(), []) == set()
+    assert boxes_asked_for(RankingOptions(), ["a", "b"]) == {"a", "b"}
+    assert boxes_asked_for(RankingOptions(), []) == set()

@@ -17,7 +17,7 @@ from tuner.core.domain.limits import limits_from, verdicts
 from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.search.posterior import smooth_posterior
 from tuner.core.search.race import Race
-from tuner.core.search.replay import ReplayJob, Run, replay
+from tuner.core.search.replay import ReplayedStudy, ReplayJob, replay
 from tuner.core.search.suite import SimulatedBox, Suite, SuiteNoise
 
 from ..luck import at_most
@@ -447,7 +447,7 @@ def test_a_window_feels_the_drift_of_its_middle(kind: Kind) -> None:
 
 def studies(
     source: Suite, kind: Kind, n: int, look: Callable[[int, Answer], None] | None = None
-) -> list[Run]:
+) -> list[ReplayedStudy]:
     job = ReplayJob(source, "race", kind, seed=1, cap=400)
     return [
         replay(

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.supervisord.ready import (
-    Check,
     CommandSucceeds,
     HttpAnswer,
     LogLines,
+    ReadyCheck,
     TcpAnswer,
     await_ready,
 )
@@ -177,7 +177,7 @@ def test_a_command_that_does_not_end_is_killed_with_all_it_started(
         pytest.fail("what it started runs on")
 
 
-class _Later(Check):
+class _Later(ReadyCheck):
     def __init__(self, n: int) -> None:
         self.n = n
 

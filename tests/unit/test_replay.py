@@ -11,7 +11,7 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
 from tuner.core.search.own_suites import OWN_SUITES, SUITE_OPTIONS, own_suite
-from tuner.core.search.replay import ReplayJob, Run, replay, run, summary
+from tuner.core.search.replay import ReplayedStudy, ReplayJob, replay, run, summary
 from tuner.core.search.strategies import STRATEGIES, make_strategy
 from tuner.core.search.suite import SimulatedBox, Suite, SuiteNoise
 from tuner.core.stats.interval import Estimate
@@ -46,7 +46,7 @@ class Scripted:
 ONE_EACH = [Proposal(GOOD, 600.0), Proposal(BAD, 600.0)]
 
 
-def of(strategy: Scripted, cap: int = 2000) -> Run:
+def of(strategy: Scripted, cap: int = 2000) -> ReplayedStudy:
     return run(strategy, SUITE.goal("strict"), SimulatedBox(SUITE, 0, ""), cap=cap)
 
 
@@ -109,8 +109,11 @@ def test_every_look_is_shown_to_who_asks() -> None:
 
 
 def test_the_summary_counts_surfaces_by_themselves_and_names_windows_really_taken() -> None:
-    runs = [Run(0, repeat, GOOD, True, True, 10 * (repeat + 1), 5, 1.0) for repeat in range(8)]
-    runs += [Run(1, 0, BAD, True, False, 90, 5, 1.0), Run(1, 1, GOOD, False, False, 2000, 2000, 400.0)]
+    runs = [ReplayedStudy(0, repeat, GOOD, True, True, 10 * (repeat + 1), 5, 1.0) for repeat in range(8)]
+    runs += [
+        ReplayedStudy(1, 0, BAD, True, False, 90, 5, 1.0),
+        ReplayedStudy(1, 1, GOOD, False, False, 2000, 2000, 400.0),
+    ]
     figures = summary(ReplayJob(SUITE, "race", "calibrated"), runs)
 
     assert (figures.n, figures.right_ratio, figures.worst_surface_right_ratio) == (10, 0.8, 0.0)
@@ -120,11 +123,14 @@ def test_the_summary_counts_surfaces_by_themselves_and_names_windows_really_take
 
 
 def test_a_strategy_that_promises_nothing_is_not_said_to_be_strict() -> None:
-    assert summary(ReplayJob(SUITE, "in-order"), [Run(0, 0, GOOD, True, True, 2, 2, 0.4)]).kind == "none"
+    assert (
+        summary(ReplayJob(SUITE, "in-order"), [ReplayedStudy(0, 0, GOOD, True, True, 2, 2, 0.4)]).kind
+        == "none"
+    )
 
 
 def test_the_fields_of_a_summary_are_what_programs_were_promised() -> None:
-    figures = summary(ReplayJob(SUITE, "race"), [Run(0, 0, GOOD, True, True, 2, 2, 0.4)])
+    figures = summary(ReplayJob(SUITE, "race"), [ReplayedStudy(0, 0, GOOD, True, True, 2, 2, 0.4)])
 
     assert list(asdict(figures)) == [
         "suite", "strategy", "kind", "n", "right_ratio", "right_low", "right_high",

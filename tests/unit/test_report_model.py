@@ -14,7 +14,7 @@ from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOut
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout
 from tuner.core.model.prediction.whatif import parse_what_if
@@ -48,7 +48,7 @@ ALONE = Calibrated(
         misfit_sd=0.04,
         notes=("1x1 cannot tell Python that lets go of the GIL.",),
     ),
-    seen=Seen(Machine(2), (Layout(1, 1),)),
+    seen=CalibratedRange(Machine(2), (Layout(1, 1),)),
     memory=MemoryFit(ProfileMemory(62e6), error_ratio=None, df=0),
     measured=(Measured(Layout(1, 1), 2.25, 0.9, 0.88, 62e6, 6),),
 )
@@ -74,7 +74,7 @@ JOINT = replace(
         notes=(),
         profile=replace(PROFILE, terms=Terms(cpu_per_process_ratio=0.012, threaded_asleep_s=0.003)),
     ),
-    seen=Seen(Machine(2), tuple(parse_layouts(",".join(TEXTS)))),
+    seen=CalibratedRange(Machine(2), tuple(parse_layouts(",".join(TEXTS)))),
     memory=MemoryFit(ProfileMemory(61e6, 2e6, 25e6), error_ratio=0.02, df=1),
     measured=tuple(
         Measured(row.layout, row.measured_per_s, row.measured_load, 1.9, 2e8, 6) for row in LEFT_OUT.rows

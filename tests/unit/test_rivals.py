@@ -10,7 +10,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Kind
-from tuner.core.search.challengers import Standing, _upper_tail, spread_out, standing
+from tuner.core.search.challengers import Challenge, _upper_tail, spread_out, standing
 from tuner.core.search.posterior import Array, Posterior, flat_posterior, smooth_posterior
 from tuner.core.stats.quantiles import student_t_tail
 
@@ -29,7 +29,7 @@ def plain(n_layouts: int, values: list[tuple[int, float]]) -> Posterior:
 
 def stands(
     posterior: Posterior, kind: Kind = "strict", out: tuple[int, ...] = (), margin: float = MARGIN
-) -> Standing:
+) -> Challenge:
     found = standing(posterior, margin, [k in out for k in range(posterior.n_layouts)], kind)
     assert found is not None
     return found

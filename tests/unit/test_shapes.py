@@ -12,7 +12,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.sizing import large_enough, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.model.prediction.shapes import shape_bests, shape_of
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout
 from tuner.core.stats.interval import Estimate
@@ -111,7 +111,7 @@ def test_programs_get_the_same_rows() -> None:
 
 
 def test_rules_name_the_smallest_layout_of_each_shape_that_is_large_enough() -> None:
-    seen = Seen(Machine(4), (Layout(1, 1), Layout(2, 2)))
+    seen = CalibratedRange(Machine(4), (Layout(1, 1), Layout(2, 2)))
     rules = {rule.kind: rule for rule in sizing_rules(Demands(gil_s=0.01, asleep_s=0.03), Machine(4), seen)}
     none_has_threads = replace(seen, layouts=(Layout(1, 1, has_threads=False),))
     forked = {rule.kind: rule for rule in sizing_rules(Demands(gil_s=0.01), Machine(4), none_has_threads)}

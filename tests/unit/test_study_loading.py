@@ -12,7 +12,7 @@ from tuner.core.domain.latency import Latencies
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.settings.clients import Tried
+from tuner.core.settings.clients import TriedClients
 from tuner.study.launch.client_search import LONGEST_LOOK_S, find_clients, told
 
 from ..wording import wording
@@ -132,7 +132,7 @@ def test_a_number_at_which_requests_fail_is_not_taken() -> None:
     found = found_by(LoadFeeder(box, wait_s=0.1, capacity_per_s=1e9, fails_from=64), box)
 
     assert found is not None
-    assert found.tried[-1] == Tried(32, pytest.approx(320.0, rel=0.01))
+    assert found.tried[-1] == TriedClients(32, pytest.approx(320.0, rel=0.01))
     assert (found.clients, found.saturates) == (32, False)
 
 

@@ -13,7 +13,7 @@ from http import HTTPStatus
 import pytest
 
 from tuner.adapters.web import server
-from tuner.adapters.web.server import MOST_AT_A_TIME, Request, Response, plain, serving
+from tuner.adapters.web.server import MOST_AT_A_TIME, PageRequest, Response, plain, serving
 from tuner.core.errors import ConfigError
 from tuner.core.text.address import LOOPBACK, Address
 
@@ -26,7 +26,7 @@ LONG_S = 60.0
 HERE = Address(LOOPBACK, 0)
 
 
-def echo(request: Request) -> Response:
+def echo(request: PageRequest) -> Response:
     return plain(HTTPStatus.OK, f"{request.path} {dict(request.query)}")
 
 
@@ -127,7 +127,7 @@ def test_headers_without_end_are_refused(address: Address) -> None:
 
 
 def test_an_error_of_ours_is_told_here_and_not_to_the_reader(capsys: pytest.CaptureFixture[str]) -> None:
-    def broken(_: Request) -> Response:
+    def broken(_: PageRequest) -> Response:
         raise RuntimeError("a secret")
 
     with serving(HERE, broken, option="--port") as address:

@@ -11,7 +11,7 @@ import pytest
 
 from tuner.adapters.web.fresh import AGAIN_S, SHARE, Fresh
 from tuner.adapters.web.gate import Gate
-from tuner.adapters.web.server import Request, Response, plain
+from tuner.adapters.web.server import PageRequest, Response, plain
 from tuner.adapters.web.site import Shown, Site
 from tuner.core.errors import ConfigError
 from tuner.reports.page.index import render_index
@@ -39,9 +39,9 @@ def site(*names: str) -> Site:
     return Site(lambda: studies, render_index)
 
 
-def ask(respond: Callable[[Request], Response], path: str, query: str = "", **headers: str) -> Response:
+def ask(respond: Callable[[PageRequest], Response], path: str, query: str = "", **headers: str) -> Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return respond(Request(path, {"token": query} if query else {}, named))
+    return respond(PageRequest(path, {"token": query} if query else {}, named))
 
 
 def test_one_study_is_shown_at_once_and_several_are_listed() -> None:

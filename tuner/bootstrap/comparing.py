@@ -11,10 +11,10 @@ from tuner.bootstrap.study_queries import ranked
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.core.planning.compared import Compared, Known
+    from tuner.core.planning.compared import Known, StudyComparison
 
 
-def compared(before: Path, after: Path, confidence: float | None = None) -> Compared:
+def compared(before: Path, after: Path, confidence: float | None = None) -> StudyComparison:
     """The studies in two files compared at *confidence*; None: the lower of what both were asked for.
 
     Raises:

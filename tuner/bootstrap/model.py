@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
     from tuner.core.model.simulation.layouts import SimulatedLayouts
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.core.windows.launch_sums import Sums
 
 
@@ -30,7 +30,7 @@ def foretold(
     *,
     current: str | None = None,
     confidence: float | None = None,
-    question: Question | None = None,
+    question: RankingOptions | None = None,
 ) -> tuple[Overview, Calibrated | str]:
     """The study in *file* as it stands, and the model fitted to it, of the variant of its best layout.
 

@@ -16,7 +16,7 @@ from tuner.core.text.stored_config import stored_service
 if TYPE_CHECKING:
     from tuner.core.domain.rollout import Rollout
     from tuner.core.ranking.ranking import Ranking
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
 
 
 def rollout(
@@ -24,7 +24,7 @@ def rollout(
     *,
     layout: str | None = None,
     confidence: float | None = None,
-    question: Question | None = None,
+    question: RankingOptions | None = None,
 ) -> tuple[Rollout, bool]:
     """What puts *layout* (None: the leader of the ranking) into production, and whether that is an answer.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tuner.core.ranking.next_step import NextStep
     from tuner.core.ranking.overview import Live, Overview
     from tuner.core.ranking.ranking import Ranking
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.core.windows.launch_sums import Sums
     from tuner.study import Recalled
 
@@ -42,7 +42,7 @@ def ranked(
     *,
     current: str | None = None,
     confidence: float | None = None,
-    question: Question | None = None,
+    question: RankingOptions | None = None,
 ) -> tuple[StudyRecord, Ranking]:
     """The study in *file* and its ranking; *current* is the layout that every row is compared with.
 
@@ -52,10 +52,10 @@ def ranked(
     Raises:
         ConfigError: a race was asked for its answer at another confidence, which it has none for.
     """
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
 
     with open_store(file, read_only=True) as store:
-        asked = question or Question()
+        asked = question or RankingOptions()
         seen = _ranked(store, file, current=current, confidence=confidence, question=asked)
         step = _next_step(store, file, seen, is_held=live_now(file)[1])
     return seen.record, replace(seen.ranking, next_step=step)
@@ -95,7 +95,7 @@ def overview(
     *,
     current: str | None = None,
     confidence: float | None = None,
-    question: Question | None = None,
+    question: RankingOptions | None = None,
 ) -> Overview:
     """The study in *file* as it stands, of one moment; the arguments are those of `ranked`."""
     with open_store(file, read_only=True) as store:
@@ -108,14 +108,14 @@ def overview_of(
     *,
     current: str | None = None,
     confidence: float | None = None,
-    question: Question | None = None,
+    question: RankingOptions | None = None,
     sums: Sums | None = None,
 ) -> Overview:
     """The same of a *store* that is open, *file* its own; *sums* are the store's where they are known."""
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
 
-    question = question or Question()
+    question = question or RankingOptions()
     live, is_held = live_now(file)
     known = _known(store)
     seen = _ranked(
@@ -194,7 +194,7 @@ def _ranked(
     *,
     current: str | None,
     confidence: float | None,
-    question: Question,
+    question: RankingOptions,
     known: Recalled | None = None,
     sums: Sums | None = None,
 ) -> _Ranked:
@@ -257,7 +257,7 @@ class _Seen:
     is_of_boxes: bool = False  #: of several that it was measured on
 
 
-def _of_boxes(store: Store, question: Question, sums: Sums) -> _Seen:
+def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
     from tuner.core.domain.fleet import is_fleet
     from tuner.core.ranking.ranking_options import boxes_asked_for
 
@@ -294,7 +294,7 @@ def recalled(store: Store) -> Recalled:
 def explained(
     file: Path,
     *,
-    question: Question | None = None,
+    question: RankingOptions | None = None,
     confidence: float | None = None,
     cores: float | None = None,
 ) -> tuple[StudyRecord, Explanation | str, Sequence[Rule]]:
@@ -306,9 +306,9 @@ def explained(
     Raises:
         ConfigError: a confidence is given, and there is no limit.
     """
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
 
-    asked = question or Question()
+    asked = question or RankingOptions()
     with open_store(file, read_only=True) as store:
         record, sums = store.study(), store.sums()
         limits, verdicts = asked.limits_of(record), {}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
     from tuner.core.ranking.overview import Overview
     from tuner.core.ranking.ranking import Ranking
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.reports.documents import Block, Picture
     from tuner.reports.runbook.runbook import MadeWith
 
@@ -295,7 +295,7 @@ def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
     )
 
 
-def _asked(options: MadeWith) -> Question:
+def _asked(options: MadeWith) -> RankingOptions:
     from tuner.core.ranking.ranking_options import parse_question
 
     return parse_question(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
     from tuner.core.domain.records import StudyRecord
     from tuner.core.domain.strategy import Kind
-    from tuner.core.planning.forecast import Basis, Question, SimulatedStudy
+    from tuner.core.planning.forecast import Basis, ForecastOptions, SimulatedStudy
     from tuner.core.planning.pilot import Pilot
 
 COMPUTES_S = 20.0  #: then what was simulated by then is what there is
@@ -221,7 +221,7 @@ def _forecast(file: Path, *, as_json: bool) -> int:
     from tuner.bootstrap import stores
     from tuner.cli.shared.output import echo, say
     from tuner.core.defaults import WITHIN
-    from tuner.core.planning.forecast import CAUSES, Question, cost_of, questions, savings
+    from tuner.core.planning.forecast import CAUSES, ForecastOptions, cost_of, questions, savings
     from tuner.reports.plan import Order, Plan, plan_facts, render_plan, unknown_facts
     from tuner.study.pilot_run import read_pilot
 
@@ -244,12 +244,12 @@ def _forecast(file: Path, *, as_json: bool) -> int:
     began_s = time.monotonic()
     courses = _simulated(basis, questions(kind, within))
     known = {question: list(rows.values()) for question, rows in courses.items() if rows}
-    first = courses[Question(kind, within)]
+    first = courses[ForecastOptions(kind, within)]
     result = Plan(
         order=Order(record.service, basis.layouts, kind, within, basis.confidence),
         pilot=pilot,
         costs={one: cost_of(rows, basis.launch_s) for one, rows in known.items() if one.halved is None},
-        savings=savings(first, {cause: courses[Question(kind, within, cause)] for cause in CAUSES}),
+        savings=savings(first, {cause: courses[ForecastOptions(kind, within, cause)] for cause in CAUSES}),
         min_window_s=basis.min_window_s,
         max_window_s=basis.max_window_s,
         computed_s=time.monotonic() - began_s,
@@ -317,12 +317,14 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     )
 
 
-def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, SimulatedStudy]]:
+def _simulated(
+    basis: Basis, asked: list[ForecastOptions]
+) -> dict[ForecastOptions, dict[int, SimulatedStudy]]:
     """Surface after surface, all questions of each, until the time is over; at least the one asked for."""
     from tuner.adapters.proc.cores import usable_cores
     from tuner.adapters.processes.worker_processes import each_in_processes
 
-    found: dict[Question, dict[int, SimulatedStudy]] = {question: {} for question in asked}
+    found: dict[ForecastOptions, dict[int, SimulatedStudy]] = {question: {} for question in asked}
     tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
     began_s = time.monotonic()
     n_processes = max(1, int(usable_cores().count))
@@ -335,7 +337,7 @@ def _simulated(basis: Basis, asked: list[Question]) -> dict[Question, dict[int, 
     return found
 
 
-def _course(basis: Basis, task: tuple[Question, int]) -> SimulatedStudy:
+def _course(basis: Basis, task: tuple[ForecastOptions, int]) -> SimulatedStudy:
     from tuner.core.planning.forecast import simulate
 
     return simulate(basis, *task)

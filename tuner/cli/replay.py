@@ -15,7 +15,7 @@ from tuner.core.text.figures import counted, percent
 
 if TYPE_CHECKING:
     from tuner.core.search.recorded import RecordedStudy
-    from tuner.core.search.replay import ReplayJob, ReplaySummary, Run
+    from tuner.core.search.replay import ReplayedStudy, ReplayJob, ReplaySummary
     from tuner.core.search.suite import Suite
 
 _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
@@ -190,7 +190,7 @@ def _share(option: str, text: str, *, low: float, high: float, example: str) -> 
     return value
 
 
-def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[Run]:
+def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[ReplayedStudy]:
     from tuner.adapters.proc.cores import usable_cores
     from tuner.adapters.processes.worker_processes import each_in_processes
 
@@ -198,13 +198,13 @@ def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) 
     total = n_surfaces * repeats
     size = max(1, min(_MOST_RUNS_AT_ONCE, total // (8 * n_processes)))
     tasks = [(first, min(first + size, total), repeats) for first in range(0, total, size)]
-    runs: list[Run] = []
+    runs: list[ReplayedStudy] = []
     for part in _with_progress(each_in_processes(_replayed, job, tasks, n_processes), total):
         runs += part
     return runs
 
 
-def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[Run]:
+def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[ReplayedStudy]:
     """The runs from one number to another, surface by surface."""
     from tuner.core.search.replay import replay as replay_one
 
@@ -212,7 +212,7 @@ def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[Run]:
     return [replay_one(job, *divmod(number, repeats)) for number in range(first, end)]
 
 
-def _with_progress(parts: Iterator[list[Run]], total: int) -> Iterator[list[Run]]:
+def _with_progress(parts: Iterator[list[ReplayedStudy]], total: int) -> Iterator[list[ReplayedStudy]]:
     """*parts*, with a line on a terminal that says how far it is."""
     from tuner.core.text.durations import render_rest
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError, ValidationInfo
 from tuner.config.fields import LayoutCommand, Misplaced, Section
 from tuner.config.paths import with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
-from tuner.core.domain.axes import Change, variants_of
+from tuner.core.domain.axes import CommandChange, variants_of
 from tuner.core.domain.computing import OMP, VARIABLES
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import is_python, taken_apart
@@ -57,7 +57,7 @@ def script_with_variants(section: Any, folder: Path) -> Any:
         for axis, value in zip(axes, values, strict=True):
             change: Any = axes[axis][value]
             try:
-                words = Change(change.replace, change.interpreter or ()).of(
+                words = CommandChange(change.replace, change.interpreter or ()).of(
                     words, lambda word: _script(word, section, folder)
                 )
             except ConfigError as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from tuner.core.lab.experiment import Experiment, Figure, Finding, Outcome, Row, Spread, Value
+from tuner.core.lab.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
 from tuner.core.text.figures import counted
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
 from tuner.reports.text.formats import Table, render_paragraph, render_table
@@ -173,7 +173,7 @@ def main_table(outcome: Outcome) -> Table:
 
 
 def figures_table(
-    outcome: Outcome, figures: Sequence[Figure] | None = None, *, for_programs: bool = False
+    outcome: Outcome, figures: Sequence[LabFigure] | None = None, *, for_programs: bool = False
 ) -> Table:
     """Every figure: published, measured, modelled; *for_programs* no two columns have the same head."""
     shown = outcome.experiment.figures if figures is None else figures
@@ -208,7 +208,7 @@ def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
     return [(f"{figure.label} least", least), (f"{figure.label} most", most)]
 
 
-def finding_told(finding: Finding) -> str:
+def finding_told(finding: LabClaim) -> str:
     """What was claimed, and what became of it here."""
     verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
     verdict, claim = verdicts[finding.holds], finding.claim
@@ -249,29 +249,29 @@ def _value(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def _number(value: float | None, figure: Figure) -> str:
+def _number(value: float | None, figure: LabFigure) -> str:
     return "" if value is None else f"{value:.{figure.digits}f}"
 
 
-def _published(row: Row, figure: Figure) -> float | None:
+def _published(row: Row, figure: LabFigure) -> float | None:
     return row.published.get(figure.key)
 
 
-def _median(row: Row, figure: Figure) -> float | None:
+def _median(row: Row, figure: LabFigure) -> float | None:
     return row.of(figure.key) if figure.key in row.measured else None
 
 
-def _modelled(row: Row, figure: Figure) -> float | None:
+def _modelled(row: Row, figure: LabFigure) -> float | None:
     return row.modelled.get(figure.key)
 
 
-def _range(spread: Spread | None, figure: Figure) -> str:
+def _range(spread: Spread | None, figure: LabFigure) -> str:
     if spread is None or spread.n == 1:
         return ""
     return f"{_number(spread.low, figure)} to {_number(spread.high, figure)}"
 
 
-def _off(row: Row, figure: Figure) -> str:
+def _off(row: Row, figure: LabFigure) -> str:
     if figure.key not in row.modelled or figure.key not in row.measured:
         return ""
     told = f"{100 * (row.modelled[figure.key] / row.of(figure.key) - 1):+.1f} %"

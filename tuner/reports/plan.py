@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Kind
 from tuner.core.model.diagnosis.text import short
-from tuner.core.planning.forecast import CAP_WINDOWS, Cause, Cost, Question, Saving, limiting
+from tuner.core.planning.forecast import CAP_WINDOWS, Cause, Cost, ForecastOptions, Saving, limiting
 from tuner.core.planning.pilot import DRIFT_TAU_S, Pilot
 from tuner.core.search.growth import MAY_HELP, corner_of
 from tuner.core.stats.interval import Estimate
@@ -48,7 +48,7 @@ class Plan:
 
     order: Order
     pilot: Pilot
-    costs: Mapping[Question, Cost]
+    costs: Mapping[ForecastOptions, Cost]
     savings: tuple[Saving, ...]  #: of the asked study, the most first
     min_window_s: float
     max_window_s: float
@@ -59,7 +59,7 @@ class Plan:
 def render_plan(plan: Plan) -> str:
     """The noise, the table of costs, and what limits."""
     pilot, order = plan.pilot, plan.order
-    asked = plan.costs[Question(order.kind, order.within)]
+    asked = plan.costs[ForecastOptions(order.kind, order.within)]
     head = (
         f"{order.service}, {counted(len(order.layouts), 'layout')}, {percent(order.confidence)};"
         f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
@@ -112,7 +112,7 @@ def limit_sentence(plan: Plan) -> str:
     """What limits the asked study."""
     asked = f"within {percent(plan.order.within)}, {plan.order.kind}"
     limits = limiting(plan.savings)
-    hours = plan.costs[Question(plan.order.kind, plan.order.within)].mean_hours
+    hours = plan.costs[ForecastOptions(plan.order.kind, plan.order.within)].mean_hours
     if not plan.savings:
         return (
             f"The limiting factor ({asked}) is unknown: there was too little time to simulate so"

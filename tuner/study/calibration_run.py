@@ -21,7 +21,7 @@ from tuner.core.model.calibration.clocks import Clocks, clocks_of_layouts, spare
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, machine_of
 from tuner.core.model.machine import Machine
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
@@ -114,7 +114,7 @@ def read_calibration(
         service=study.service,
         where=_where(study),
         calibration=replace(calibration, profile=profile, notes=(*notes, *calibration.notes)),
-        seen=Seen(
+        seen=CalibratedRange(
             calibration.profile.machine,
             tuple(layouts),
             calibration.smt_gains,

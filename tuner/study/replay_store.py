@@ -8,7 +8,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Comparing, Proposal, Strategy
 from tuner.core.ranking.overview import Ending
-from tuner.core.ranking.race_result import Claim, Rest
+from tuner.core.ranking.race_result import Claim, RemainingTime
 from tuner.ports import Store
 from tuner.study.history import History
 from tuner.study.strategy_driver import Course
@@ -25,7 +25,7 @@ class Recalled:
     otherwise: tuple[int, ...]  #: blocks that this strategy would have asked for otherwise
     n_windows: int  #: that count
     spent_s: float  #: in launches, over all sessions
-    rest: Rest | None  #: None: the strategy cannot tell
+    rest: RemainingTime | None  #: None: the strategy cannot tell
     timetable: Timetable  #: of all sessions
     is_whole: bool = True  #: whether the last block was measured to its end
 
@@ -80,7 +80,9 @@ def recalled(store: Store, strategy: Strategy) -> Recalled:
         otherwise=tuple(course.otherwise),
         n_windows=history.n_windows,
         spent_s=timetable.total_s,
-        rest=None if rest is None else Rest(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
+        rest=None
+        if rest is None
+        else RemainingTime(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
         timetable=timetable,
         is_whole=not missing,
     )

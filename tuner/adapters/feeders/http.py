@@ -19,7 +19,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
-from tuner.core.settings.clients import CLIENTS_PER_THREAD, Found, clients_for, first_clients
+from tuner.core.settings.clients import CLIENTS_PER_THREAD, ClientSearchResult, clients_for, first_clients
 from tuner.core.settings.connections import EVEN, Connections
 from tuner.core.settings.pace import Pace
 from tuner.core.text.http_request import HttpUrl, rendered_request
@@ -85,7 +85,7 @@ class HttpFeeder:
         self._found_file: Path | None = None
         self._found_url = ""  #: where the last launch was found to listen
         self._workers: frozenset[int] = frozenset()
-        self._found: Found | None = None
+        self._found: ClientSearchResult | None = None
         self._rate_per_s = traffic.rate_per_s
         self._capacity_per_s: float | None = None
         self._n_fed = 0  #: launches: each has arrivals of its own, or all would share their luck
@@ -179,7 +179,7 @@ class HttpFeeder:
         return self._traffic.clients is None and self._traffic.rate_per_s is None
 
     @property
-    def found(self) -> Found | None:
+    def found(self) -> ClientSearchResult | None:
         """How the number of clients was found; None: the user set it, or there is none."""
         return self._found
 
@@ -198,7 +198,7 @@ class HttpFeeder:
         """Send by so many clients from the next launch on."""
         self._traffic = replace(self._traffic, clients=n_clients)
 
-    def use_found(self, found: Found) -> None:
+    def use_found(self, found: ClientSearchResult) -> None:
         """Send by the clients that were found, and by more to layouts with more threads."""
         self._found = found
         self.use_clients(found.clients)

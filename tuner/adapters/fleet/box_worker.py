@@ -24,7 +24,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0  #: before the scheduler is asked a
 _CLOSES_WITHIN_S = 30.0
 
 
-class _Worker(Worker):
+class _DaskWorker(Worker):
     """Dask's, without its web server, and with a slower pulse."""
 
     def __init__(self, address: str, plugin: BoxPlugin, **how: Any) -> None:
@@ -100,7 +100,7 @@ class BoxWorker:
 
     async def _served(self, folder: str) -> bool:
         """Join, and stay until either end is gone; False: it could not join."""
-        worker = _Worker(
+        worker = _DaskWorker(
             self._address,
             self._plugin,
             name=self._name,

@@ -23,7 +23,7 @@ from tuner.adapters.proc.host_times import read_box_times
 from tuner.adapters.processes.exit_codes import ending_in_words
 from tuner.adapters.processes.own_group import running_in_own_group
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.lab.experiment import Job
+from tuner.core.lab.experiment import LabJob
 from tuner.core.text.durations import render_duration
 from tuner.core.text.json_text import parse_json
 
@@ -108,7 +108,9 @@ def _version_of(name: str, words: Sequence[str]) -> str:
     return number[0] if number else "of no number"
 
 
-def run_job(job: Job, python: Sequence[str], folder: Path, scratch: Path | None = None) -> dict[str, float]:
+def run_job(
+    job: LabJob, python: Sequence[str], folder: Path, scratch: Path | None = None
+) -> dict[str, float]:
     """Run *job* with the interpreter *python*; gives its clocks and what it printed.
 
     Its TMPDIR is a folder of its own below *scratch* (None: in `memory`), which goes away with it.
@@ -186,7 +188,7 @@ def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
     return usage
 
 
-def _how(code: int, took_s: float, job: Job) -> str:
+def _how(code: int, took_s: float, job: LabJob) -> str:
     if code == -signal.SIGKILL and took_s >= job.at_most_s:
         return f"took longer than {render_duration(job.at_most_s)} and was killed"
     return ending_in_words(code)
@@ -198,7 +200,7 @@ def _last_words(err: IO[bytes]) -> str:
     return f": {lines[-1][:_MOST_WORDS]}" if lines else ""
 
 
-def _numbers(printed: bytes, job: Job) -> dict[str, float]:
+def _numbers(printed: bytes, job: LabJob) -> dict[str, float]:
     try:
         found = {str(name): float(value) for name, value in parse_json(printed).items()}
         if not all(map(isfinite, found.values())):

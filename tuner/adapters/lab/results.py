@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.adapters.text_file import read_text, replace_text
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import At, Failure, Run
+from tuner.core.lab.experiment import At, Failure, LabRun
 from tuner.core.text.json_text import parse_json
 
 _VERSION = 2  #: of 1, figures of the same names meant something else
@@ -27,13 +27,13 @@ class Results:
     seed: int
     cores: int  #: that the programs could use
     provenance: Mapping[str, str]  #: of the box and the interpreter
-    runs: tuple[Run, ...] = ()
+    runs: tuple[LabRun, ...] = ()
     left_out: tuple[str, ...] = ()  #: why some points were not run, in sentences
     failed: tuple[Failure, ...] = ()  #: what was tried, and gave nothing
     calibration: Mapping[str, float] = field(default_factory=dict)  #: what was found before all runs
     gaps: tuple[str, ...] = ()  #: what studies were asked for and did not give, in sentences
 
-    def with_run(self, run: Run) -> Results:
+    def with_run(self, run: LabRun) -> Results:
         """One more; it failed no longer, if it did."""
         return replace(self, runs=(*self.runs, run), failed=self._failed_but(run))
 
@@ -41,7 +41,7 @@ class Results:
         """One that failed, in place of the same one before."""
         return replace(self, failed=(*self._failed_but(failure), failure))
 
-    def _failed_but(self, one: Run | Failure) -> tuple[Failure, ...]:
+    def _failed_but(self, one: LabRun | Failure) -> tuple[Failure, ...]:
         return tuple(other for other in self.failed if (other.block, other.at) != (one.block, one.at))
 
 
@@ -100,7 +100,7 @@ def _results(facts: Any) -> Results:
     if int(facts["repeats"]) < 1:
         raise ValueError("no runs of each point")
     runs = tuple(
-        Run(
+        LabRun(
             _at(run["at"]),
             int(run["block"]),
             {str(key): _number(value) for key, value in run["values"].items()},

@@ -14,7 +14,7 @@ from prometheus_client.exposition import choose_encoder
 
 from tuner.adapters.metrics.families import StudyCollector
 from tuner.adapters.metrics.figures import StudyFigures
-from tuner.adapters.web.server import Request, Respond, Response, plain
+from tuner.adapters.web.server import PageRequest, Respond, Response, plain
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError
@@ -35,7 +35,7 @@ def answering(figures: StudyFigures) -> Respond:
     """What answers at /metrics, in OpenMetrics or Prometheus' text format, as is asked for."""
     registry = registry_of(figures)
 
-    def respond(request: Request) -> Response:
+    def respond(request: PageRequest) -> Response:
         if request.path == "/":
             return plain(HTTPStatus.OK, "tuner: metrics of the study that runs are at /metrics")
         if request.path != "/metrics":

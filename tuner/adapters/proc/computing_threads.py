@@ -41,7 +41,7 @@ class _Look:
 
 
 @dataclass(frozen=True, slots=True)
-class _Worker:
+class _WorkerProcess:
     """What does not change of a worker process."""
 
     loaded: LoadedPools
@@ -57,7 +57,7 @@ class ComputingThreads:
     def __init__(self, proc: Path, items: ItemThreads) -> None:
         self._proc, self._items = str(proc), items
         self._before: dict[tuple[int, int, int], _Look] = {}  # (pid, its start, thread) -> the last look
-        self._workers: dict[tuple[int, int], _Worker] = {}  # (pid, its start) -> it
+        self._workers: dict[tuple[int, int], _WorkerProcess] = {}  # (pid, its start) -> it
 
     def look(self, workers: Iterable[ProcessStat], shape: Layout, at_s: float) -> Computing | None:
         """Look at *workers* now. None: no two looks can be compared, or the kernel keeps no such account."""
@@ -114,7 +114,7 @@ class ComputingThreads:
         bursts: Mapping[int, float],
         n_threads: int,
         shape: Layout,
-        known: _Worker,
+        known: _WorkerProcess,
     ) -> int:
         """How many threads of a process compute beside its layout's, by their *bursts*.
 
@@ -142,12 +142,12 @@ class ComputingThreads:
         found = _SLEEPS.search(read_shown(f"{self._proc}/{pid}/task/{thread}/status") or b"")
         return None if found is None else int(found[1])
 
-    def _known(self, worker: ProcessStat) -> _Worker:
+    def _known(self, worker: ProcessStat) -> _WorkerProcess:
         key = (worker.pid, worker.started_ticks)
         if key not in self._workers:
             mask = _CPUS.search(read_shown(f"{self._proc}/{worker.pid}/status") or b"")
             n_cores = 1 if mask is None else int(mask[1].replace(b",", b""), 16).bit_count()
-            self._workers[key] = _Worker(pools_of(worker.pid, self._proc), n_cores)
+            self._workers[key] = _WorkerProcess(pools_of(worker.pid, self._proc), n_cores)
         return self._workers[key]
 
 

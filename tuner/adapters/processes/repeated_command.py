@@ -17,7 +17,7 @@ from tuner.adapters.processes.log_bound import bound_open
 from tuner.adapters.processes.own_group import end_group
 from tuner.adapters.processes.signals import signals_held
 from tuner.core.errors import ConfigError
-from tuner.core.settings.safety_limits import Answer
+from tuner.core.settings.safety_limits import CommandResult
 from tuner.core.text.durations import render_duration
 from tuner.ports import Clock
 
@@ -115,9 +115,9 @@ class AskedCommand:
         self._command, self._environment, self._output = command, environment, output
         self._process: subprocess.Popen[bytes] | None = None
         self._began_s = float("-inf")
-        self._answer: Answer | None = None
+        self._answer: CommandResult | None = None
 
-    def answer(self) -> Answer | None:
+    def answer(self) -> CommandResult | None:
         """The latest one; None: no run has ended yet."""
         command = self._command
         bound_open(self._output.fileno())
@@ -144,7 +144,7 @@ class AskedCommand:
             end_group(process)
 
     def _end(self, refusal: str | None) -> None:
-        self._answer = Answer(self._began_s, self._command.now_s(), refusal)
+        self._answer = CommandResult(self._began_s, self._command.now_s(), refusal)
 
 
 def _last_line(output: IO[bytes]) -> str:

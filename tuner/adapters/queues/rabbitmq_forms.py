@@ -34,7 +34,7 @@ class RabbitForm(Protocol):
         """Queues where messages of *queue* end that failed."""
 
 
-class Celery:
+class CeleryOnRabbitmq:
     """The task's ids are in headers and properties; the body, which holds its arguments, is left as it is."""
 
     name = "celery"
@@ -52,7 +52,7 @@ class Celery:
         properties = _properties(message)
         headers = entry(properties, HEADERS)
         if not isinstance(headers.get("id"), str):
-            raise UnclonableError("is of Celery's first message protocol")
+            raise UnclonableError("is of CeleryOnRabbitmq's first message protocol")
         if headers.get("eta"):
             raise UnclonableError("waits for its time (eta)")
         if _is_followed(message[BODY]):
@@ -73,7 +73,7 @@ class Celery:
         return []
 
 
-class Dramatiq:
+class DramatiqOnRabbitmq:
     """All is in the body, as JSON."""
 
     name = "dramatiq"
@@ -100,7 +100,7 @@ class Dramatiq:
         return [f"{queue}.XQ"]
 
 
-FORMS: dict[str, RabbitForm] = {form.name: form for form in (Dramatiq(), Celery())}
+FORMS: dict[str, RabbitForm] = {form.name: form for form in (DramatiqOnRabbitmq(), CeleryOnRabbitmq())}
 
 
 def _properties(message: Message) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _EXEC_PATIENCE_S = 10.0  #: until a child has become supervisord; one that takes
 _PARENT = "TUNER_PARENT_PID"  #: tells the shim who must still be its parent
 
 
-class Guardian:
+class GuardianProcess:
     """One tuner's guardian: at most one launch at a time."""
 
     def __init__(self, marker: str, control: socket.socket, tuner_pid: int) -> None:
@@ -205,7 +205,7 @@ def main() -> None:
     os.chdir("/")
     if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
-    Guardian(marker, socket.socket(fileno=control), tuner_pid).serve()
+    GuardianProcess(marker, socket.socket(fileno=control), tuner_pid).serve()
 
 
 def _last_words(failing: int) -> str:

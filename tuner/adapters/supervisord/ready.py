@@ -26,7 +26,7 @@ _LONGEST_LINE = 1 << 16  #: of a log; what is longer is looked at in parts
 _NO_ANSWER = 500  #: from this status on a server says that it cannot
 
 
-class Check(Protocol):
+class ReadyCheck(Protocol):
     """One look; it may remember what it has seen of this launch."""
 
     def lacks(self, logs: Sequence[Path]) -> str:
@@ -37,7 +37,7 @@ class Check(Protocol):
 class Readiness:
     """How a launch shows that it is ready to work."""
 
-    check: Check
+    check: ReadyCheck
     within_s: float  #: else the launch has failed
 
 
@@ -146,7 +146,7 @@ class CommandSucceeds:
 
 
 def await_ready(
-    check: Check, logs: Sequence[Path], patience_s: float, raise_if_dead: Callable[[], None]
+    check: ReadyCheck, logs: Sequence[Path], patience_s: float, raise_if_dead: Callable[[], None]
 ) -> str:
     """What *check* still lacks after *patience_s*; empty, and sooner, when it lacks nothing.
 

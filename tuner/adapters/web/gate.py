@@ -7,7 +7,7 @@ from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote
 
-from tuner.adapters.web.server import Request, Respond, Response, plain
+from tuner.adapters.web.server import PageRequest, Respond, Response, plain
 
 _PARAMETER = "token"
 
@@ -20,7 +20,7 @@ class Gate:
         self.token = token or secrets.token_urlsafe(24)
         self._respond, self._cookie = respond, f"tuner-{port}"
 
-    def __call__(self, request: Request) -> Response:
+    def __call__(self, request: PageRequest) -> Response:
         """The page, or 401."""
         if _PARAMETER in request.query:
             if not self._is_it(request.query[_PARAMETER]):
@@ -38,7 +38,7 @@ class Gate:
         return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
 
-def _of_cookie(request: Request, name: str) -> str:
+def _of_cookie(request: PageRequest, name: str) -> str:
     try:
         cookies = SimpleCookie(request.headers.get("cookie", ""))
     except CookieError:
@@ -46,7 +46,7 @@ def _of_cookie(request: Request, name: str) -> str:
     return cookies[name].value if name in cookies else ""
 
 
-def _of_header(request: Request) -> str:
+def _of_header(request: PageRequest) -> str:
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 

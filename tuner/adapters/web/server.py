@@ -43,7 +43,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PageRequest:
     """What a reader asks for."""
 
     path: str  #: decoded, begins with a slash
@@ -61,7 +61,7 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Respond = Callable[[Request], Response]
+Respond = Callable[[PageRequest], Response]
 
 
 def plain(status: HTTPStatus, text: str, **headers: str) -> Response:
@@ -262,13 +262,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(response.body)
 
 
-def _parsed(path: str, headers: Mapping[str, str]) -> Request:
+def _parsed(path: str, headers: Mapping[str, str]) -> PageRequest:
     """Raises ValueError: not a path of ours."""
     split = urlsplit(path)
     if not path.startswith("/") or split.netloc:
         raise ValueError(path)
     query = dict(parse_qsl(split.query, max_num_fields=16))
-    return Request(unquote(split.path, errors="surrogateescape"), query, headers)
+    return PageRequest(unquote(split.path, errors="surrogateescape"), query, headers)
 
 
 def _host_name(host: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tuner.adapters.web.fresh import Fresh
-from tuner.adapters.web.server import Request, Response, plain
+from tuner.adapters.web.server import PageRequest, Response, plain
 from tuner.core.errors import TunerError
 
 _STUDY, _API = "/study/", "/api/study/"
@@ -37,7 +37,7 @@ class Site:
     def __init__(self, studies: Studies, index: Callable[[list[dict[str, Any]]], str]) -> None:
         self._studies, self._index = studies, index
 
-    def __call__(self, request: Request) -> Response:
+    def __call__(self, request: PageRequest) -> Response:
         """The page, the facts, or 404."""
         studies, path = self._studies(), request.path
         try:
@@ -57,7 +57,7 @@ class Site:
         return plain(HTTPStatus.NOT_FOUND, "there is no such page")
 
 
-def _of_study(studies: Mapping[str, Shown], prefix: str, rest: str, request: Request) -> Response:
+def _of_study(studies: Mapping[str, Shown], prefix: str, rest: str, request: PageRequest) -> Response:
     if rest in studies:
         shown = studies[rest]
         if prefix == _STUDY:
@@ -71,7 +71,7 @@ def _of_study(studies: Mapping[str, Shown], prefix: str, rest: str, request: Req
     return plain(HTTPStatus.NOT_FOUND, "there is no such study")
 
 
-def _study_page(page: Fresh[bytes], request: Request) -> Response:
+def _study_page(page: Fresh[bytes], request: PageRequest) -> Response:
     version, body = page.get()
     tag = f'"{version}"'
     seen = request.headers.get("if-none-match", "")

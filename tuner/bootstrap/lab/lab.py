@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
     from tuner.bootstrap.lab.studies import Measure
     from tuner.bootstrap.lab.tools import Tools
-    from tuner.core.lab.experiment import At, Experiment, Outcome, ProgramExperiment, Run
+    from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, ProgramExperiment
 
 _SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
 
@@ -171,7 +171,7 @@ def _run_all(
     from tuner.adapters.supervisord.guardian import Guardian, children_marked
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.lab.tools import others_told, tools_of
-    from tuner.core.lab.experiment import USABLE_CORES, Failure, Run
+    from tuner.core.lab.experiment import USABLE_CORES, Failure, LabRun
 
     python = asked.python or sys.executable
     tools = tools_of(experiment, [at for _, at in order], python, asked.also)
@@ -209,7 +209,7 @@ def _run_all(
         for n, (block, at) in enumerate(able, 1):
             told = f"{n}/{len(able)}  {_point(experiment, at)}"
             try:
-                run = Run(at, block, {**run_job(*ready[at], scratch), USABLE_CORES: handed[USABLE_CORES]})
+                run = LabRun(at, block, {**run_job(*ready[at], scratch), USABLE_CORES: handed[USABLE_CORES]})
             except MeasurementError as error:
                 results = results.with_failure(Failure(at, block, error.problem))
                 tell(f"{told} failed: {error.problem}")
@@ -254,7 +254,7 @@ def _point(experiment: Experiment, at: At) -> str:
     return ", ".join(f"{name} {value if isinstance(value, str) else f'{value:g}'}" for name, value in named)
 
 
-def _first(experiment: Experiment, run: Run) -> str:
+def _first(experiment: Experiment, run: LabRun) -> str:
     figure = experiment.figures[0]
     if figure.key not in run.values:
         return "done"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tuner.bootstrap.lab.lab import LabAsked
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
-    from tuner.core.lab.experiment import Run
+    from tuner.core.lab.experiment import LabRun
     from tuner.core.lab.studied import Study, StudyExperiment
 
 #: makes the study of a record with these settings in a file, new or gone on with; gives its exit code
@@ -91,7 +91,7 @@ def run_studies(
     write_results(asked.results, results)  # what can go wrong with it goes wrong before anything runs
     for sentence in left_out:
         tell(sentence)
-    runs: list[Run] = []
+    runs: list[LabRun] = []
     again = shlex.join(["tuner", "lab", experiment.name, "--results", str(asked.results)])
     for study in studies:
         file = files[study.name]
@@ -234,7 +234,7 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
     return [*stopped, f"Valid windows are missing: {told}. {why} prints the reasons."]
 
 
-def _runs(experiment: StudyExperiment, file: Path) -> list[Run]:
+def _runs(experiment: StudyExperiment, file: Path) -> list[LabRun]:
     from tuner.core.model.diagnosis.explanation import machine_of
 
     if not file.exists():  # nothing was begun in it

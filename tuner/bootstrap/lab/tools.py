@@ -14,7 +14,7 @@ from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.go import Go
-    from tuner.core.lab.experiment import At, Job, ProgramExperiment
+    from tuner.core.lab.experiment import At, LabJob, ProgramExperiment
 
 _NO_PACKAGE = "pip install 'proctuner[lab]', or name a Python that has it with --python."
 _NO_PROGRAM = "Install it so that it is found on PATH."
@@ -44,13 +44,13 @@ class Tools:
         ]
         return " ".join(dict.fromkeys(hints))
 
-    def can_run(self, job: Job) -> bool:
+    def can_run(self, job: LabJob) -> bool:
         """Whether everything that *job* needs is there."""
         return all(self.versions[name] for name in (*job.needs, *job.programs))
 
     def runnable(
-        self, job: Job, folder: Path, tell: Callable[[str], None]
-    ) -> tuple[Job, Sequence[str], Path]:
+        self, job: LabJob, folder: Path, tell: Callable[[str], None]
+    ) -> tuple[LabJob, Sequence[str], Path]:
         """What `run_job` takes; a program of Go is built before, unless it has been.
 
         Args:

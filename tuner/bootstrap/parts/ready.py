@@ -12,7 +12,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 
 if TYPE_CHECKING:
-    from tuner.adapters.supervisord.ready import Check, Readiness
+    from tuner.adapters.supervisord.ready import Readiness, ReadyCheck
     from tuner.config.ready import ReadySettings
     from tuner.config.settings import Settings
 
@@ -30,7 +30,7 @@ def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
     return readiness
 
 
-def _check(asked: ReadySettings, layout: Layout, directory: Path | None) -> Check:
+def _check(asked: ReadySettings, layout: Layout, directory: Path | None) -> ReadyCheck:
     from tuner.adapters.supervisord.ready import CommandSucceeds, HttpAnswer, LogLines, TcpAnswer
 
     match asked.kind:

@@ -10,7 +10,7 @@ import typer
 from tuner.cli import EXIT_WEAKER
 
 if TYPE_CHECKING:
-    from tuner.core.ranking.ranking_options import Question
+    from tuner.core.ranking.ranking_options import RankingOptions
 
 
 def _names_kinds(value: str | None) -> str | None:
@@ -46,7 +46,7 @@ SnippetLayout = Annotated[
 
 
 def print_snippet(
-    study: Path, kind: str, *, layout: str | None, confidence: float | None, question: Question
+    study: Path, kind: str, *, layout: str | None, confidence: float | None, question: RankingOptions
 ) -> int:
     """Print the snippet; 5 when the study has no answer, and this is of the layout that leads."""
     from tuner.bootstrap import rollouts

@@ -46,7 +46,7 @@ def named(pattern: str, variants: Collection[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CommandChange:
     """What one value of an axis does to a command."""
 
     replace: Mapping[str, str] = field(default_factory=dict)  #: words -> what stands there instead

@@ -86,7 +86,7 @@ class Watched(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LimitVerdict:
     """What is known of one layout and one limit."""
 
     limit: Limit
@@ -126,7 +126,7 @@ class Verdict:
     """Whether a layout may win."""
 
     state: State  #: within: shown to keep every limit; beyond: shown to pass one; open: neither
-    findings: tuple[Finding, ...]  #: one per limit
+    findings: tuple[LimitVerdict, ...]  #: one per limit
 
 
 def limits_from(largest: Mapping[str, float]) -> tuple[Limit, ...]:
@@ -192,7 +192,7 @@ def verdicts(
     by_launch: dict[int, list[Watched]] = {}
     for window in windows:
         by_launch.setdefault(window.launch, []).append(window)
-    findings: dict[Layout, list[Finding]] = {layout: [] for layout in layouts}
+    findings: dict[Layout, list[LimitVerdict]] = {layout: [] for layout in layouts}
     for limit in limits:
         logs: dict[Layout, list[float]] = {layout: [] for layout in layouts}
         for of_launch in by_launch.values():
@@ -276,13 +276,13 @@ def _judged(
     logs: Sequence[float],
     noise: tuple[float, float] | None,
     doubt: float,
-) -> Finding:
+) -> LimitVerdict:
     n = len(logs)
     if not n:
-        return Finding(limit, "open", 0)
+        return LimitVerdict(limit, "open", 0)
     mean = fsum(logs) / n
     if noise is None:
-        return Finding(limit, "open", n, exp(mean))
+        return LimitVerdict(limit, "open", n, exp(mean))
     variance, df = noise
     if exp(min(logs)) < 0.999 * LONGEST_S:  # else all are of the last bucket, which is as wide as it gets
         variance = max(variance, _ROUNDED_SD.get(limit.name, 0.0) ** 2)
@@ -291,13 +291,13 @@ def _judged(
     if not variance or 2 * student_t_tail(abs(gap) * sqrt(n / variance), df) <= doubt:
         state = "within" if gap >= 0 else "beyond"
     if state == "beyond" and n < LEAST_LAUNCHES:
-        return Finding(limit, "open", n, exp(mean))  # no layout is ruled out by a single launch
+        return LimitVerdict(limit, "open", n, exp(mean))  # no layout is ruled out by a single launch
     if state == "within" and limit.name == "memory_bytes" and exp(max(logs)) > limit.at_most * (1 + 1e-12):
         state = "open"  # it was seen to pass: nobody wants it as the winner, whatever the mean
-    return Finding(limit, state, n, exp(mean), sqrt(variance), df, doubt)
+    return LimitVerdict(limit, state, n, exp(mean), sqrt(variance), df, doubt)
 
 
-def _together(findings: Sequence[Finding]) -> State:
+def _together(findings: Sequence[LimitVerdict]) -> State:
     states = {finding.state for finding in findings}
     if "beyond" in states:
         return "beyond"

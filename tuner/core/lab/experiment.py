@@ -27,7 +27,7 @@ At = tuple[Value, ...]  #: a point: the value of each parameter, in their order
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class LabFigure:
     """Something that is measured of each run."""
 
     key: str  #: in what programs print, and in JSON
@@ -36,11 +36,11 @@ class Figure:
     is_outcome: bool = True  #: comes of what was run; False: of the box, or as it was asked for
 
 
-FOREIGN = Figure("foreign_cores", "other processes' cores", 2, is_outcome=False)  #: of every run
+FOREIGN = LabFigure("foreign_cores", "other processes' cores", 2, is_outcome=False)  #: of every run
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class LabJob:
     """One program of ``workers/lab/`` to run to its end: of Python, or of Go (``.go``, which needs GO).
 
     Its wall-clock time, user and system time are taken from outside (``total_s``, ``user_s``, ``system_s``,
@@ -58,14 +58,14 @@ class Job:
     #: further options, each with the name of its value: USABLE_CORES, or a number that calibration printed
     handed: Mapping[str, str] = field(default_factory=dict)
 
-    def with_handed(self, values: Mapping[str, float]) -> Job:
+    def with_handed(self, values: Mapping[str, float]) -> LabJob:
         """The same with those options among the others."""
         words = [word for option, name in self.handed.items() for word in (option, f"{values[name]:.0f}")]
         return replace(self, options=(*self.options, *words), handed={})
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LabRun:
     """What one run of a point gave."""
 
     at: At
@@ -134,7 +134,7 @@ class Rows(dict[Any, Row]):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LabClaim:
     """Something that was claimed of the published figures, and what became of it here."""
 
     claim: str
@@ -180,7 +180,7 @@ class Experiment(Protocol):
         """The heads of the columns that name a point."""
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
+    def figures(self) -> tuple[LabFigure, ...]:
         """What is measured; the first one is what the experiment is about."""
 
     @property
@@ -196,7 +196,7 @@ class Experiment(Protocol):
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """The model's figures, from these runs alone; what it cannot be fitted without may be missing."""
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """What was claimed, held against *rows*; any of them may not have been run."""
 
     def follows(self, rows: Sequence[Row]) -> str:
@@ -212,10 +212,10 @@ class ProgramExperiment(Experiment, Protocol):
     """One that runs a program for each point."""
 
     @property
-    def calibration(self) -> Job | None:
+    def calibration(self) -> LabJob | None:
         """What is run once, before all others: it prints what they are handed. None: there is nothing."""
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         """The program of one run."""
 
 
@@ -227,7 +227,7 @@ class Outcome:
     source: str  #: who published it, and when
     rows: tuple[Row, ...]
     model: str  #: of what it was made
-    findings: tuple[Finding, ...]
+    findings: tuple[LabClaim, ...]
     follows: str
 
     def errors(self, key: str) -> dict[At, float]:
@@ -241,7 +241,7 @@ class Outcome:
 
 
 def programs_at(experiment: Experiment, points: Iterable[At]) -> dict[str, tuple[str, ...]]:
-    """What the runs of *points* start themselves, as `Job.programs`."""
+    """What the runs of *points* start themselves, as `LabJob.programs`."""
     if not isinstance(experiment, ProgramExperiment):
         return {}
     return {name: words for at in points for name, words in experiment.job(at).programs.items()}
@@ -254,7 +254,7 @@ def needs_at(experiment: Experiment, points: Iterable[At]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(need for at in points for need in experiment.job(at).needs))
 
 
-def is_quiet(run: Run) -> bool:
+def is_quiet(run: LabRun) -> bool:
     """Whether nobody else used more of the box than a window of a study may have; True where it is unknown.
 
     The clock of what is idle moves by whole ticks, which a short run has to be forgiven.
@@ -291,7 +291,7 @@ def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int,
     return order
 
 
-def spreads(runs: Sequence[Run]) -> dict[At, dict[str, Spread]]:
+def spreads(runs: Sequence[LabRun]) -> dict[At, dict[str, Spread]]:
     """The runs of each point, put together by figure; points in the order of their first run."""
     found: dict[At, dict[str, Spread]] = {}
     for at in dict.fromkeys(run.at for run in runs):
@@ -309,7 +309,7 @@ def source_of(experiment: Experiment, seeds: Mapping[str, Any]) -> str:
     return f"{seeds[other]['source']}{mark}{rest}" if other != head else told
 
 
-def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Run]) -> Outcome:
+def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[LabRun]) -> Outcome:
     """What *runs* make of an experiment, in the order of its points; published ones that were not run stay
     in it.
 

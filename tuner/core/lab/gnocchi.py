@@ -6,7 +6,17 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from tuner.core.lab.experiment import FOREIGN, At, Figure, Finding, Job, Model, NotRunError, Row, Spread
+from tuner.core.lab.experiment import (
+    FOREIGN,
+    At,
+    LabClaim,
+    LabFigure,
+    LabJob,
+    Model,
+    NotRunError,
+    Row,
+    Spread,
+)
 from tuner.core.lab.gnocchi_pool import (
     Measured,
     Operation,
@@ -48,20 +58,20 @@ class Gnocchi:
     )
     parameters = ("target", "away us", "threads")
     figures = (
-        Figure("batch_ms", "batch ms", 2),
-        Figure("low_ms", "quarter below ms", 2),
-        Figure("high_ms", "quarter above ms", 2),
-        Figure("gain", "gain", 2),
-        Figure("trip_us", "round trip us", 0, is_outcome=False),
-        Figure("busy_us", "busy us", 0),
-        Figure("wait_us", "wait us", 0),
-        Figure("n_threads", "threads started", 0),
-        Figure("work_us", "work us", 2, is_outcome=False),
+        LabFigure("batch_ms", "batch ms", 2),
+        LabFigure("low_ms", "quarter below ms", 2),
+        LabFigure("high_ms", "quarter above ms", 2),
+        LabFigure("gain", "gain", 2),
+        LabFigure("trip_us", "round trip us", 0, is_outcome=False),
+        LabFigure("busy_us", "busy us", 0),
+        LabFigure("wait_us", "wait us", 0),
+        LabFigure("n_threads", "threads started", 0),
+        LabFigure("work_us", "work us", 2, is_outcome=False),
         FOREIGN,
     )
     needs = ()
     #: how many rounds are WORK_US, once for all runs: each one for itself would have work of its own
-    calibration = Job("gnocchi_batch.py", ("--calibrate", "--work-us", f"{WORK_US:g}"), at_most_s=180.0)
+    calibration = LabJob("gnocchi_batch.py", ("--calibrate", "--work-us", f"{WORK_US:g}"), at_most_s=180.0)
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """Six stores, with one thread and with six."""
@@ -79,12 +89,12 @@ class Gnocchi:
         numbers = {int(at[2]) for at in published} | set(_QUICK_THREADS if quick else _THREADS)
         return [(*store, float(n)) for store, n in product(stores, sorted(numbers))]
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         """Some seconds of batches."""
         target, away_us = store_of(at)
         options = ("--target", target, "--delay-us", f"{away_us:g}", "--threads", f"{n_threads_of(at)}")
         in_redis = target.endswith("redis")
-        return Job(
+        return LabJob(
             "gnocchi_batch.py",
             (*options, "--seconds", f"{SECONDS:g}"),
             at_most_s=180.0,
@@ -123,7 +133,7 @@ class Gnocchi:
         )
         return Model(modelled, frozenset({*alone, *fitted}), told)
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """Who wins at each store; whether distance helps threads; the rule, held against every row."""
         run = {row.at: row for row in rows if row.measured}
         won = [(at, row) for at, row in run.items() if row.published and n_threads_of(at) > 1]
@@ -165,7 +175,7 @@ def _times(gain: float) -> str:
     return f"are {gain:.2f} times as fast as" if gain >= 1 else f"take {1 / gain:.2f} times as long as"
 
 
-def _who_wins(row: Row, alone: Row | None, published: Mapping[At, Mapping[str, float]]) -> Finding:
+def _who_wins(row: Row, alone: Row | None, published: Mapping[At, Mapping[str, float]]) -> LabClaim:
     n = n_threads_of(row.at)
     claimed = published[*store_of(row.at), 1.0]["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
@@ -173,14 +183,14 @@ def _who_wins(row: Row, alone: Row | None, published: Mapping[At, Mapping[str, f
     lies = f", {gain.low:.2f} to {gain.high:.2f} in {gain.n} runs" if gain.n > 1 else ""
     one = f", {alone.of('batch_ms'):.2f} ms with one" if alone is not None else ""
     model = f"; {row.modelled['gain']:.2f} by the model" if row.modelled else ""
-    return Finding(
+    return LabClaim(
         f"{_told(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
         f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}{one}: gain {gain.median:.2f}{lies}{model}.",
     )
 
 
-def _further_away(rows: Sequence[Row]) -> list[Finding]:
+def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
     """Of each target that was tried nearer and further away with as many threads: who gains more."""
     found = []
     for target in dict.fromkeys(row.at[0] for row in rows):
@@ -191,7 +201,7 @@ def _further_away(rows: Sequence[Row]) -> list[Finding]:
         here = near.measured["gain"], far.measured["gain"]
         apart = here[1].low > here[0].high or here[1].high < here[0].low
         found.append(
-            Finding(
+            LabClaim(
                 f"A {target} {far.at[1]:g} us away gains more by {n_threads_of(far.at)} threads than one "
                 f"{near.at[1]:g} us away.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
@@ -219,7 +229,7 @@ def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
     return told, wrong
 
 
-def _rule(runs: Measured) -> Finding:
+def _rule(runs: Measured) -> LabClaim:
     """The rule against every row of a pool."""
     claim = (
         "Not published: use threads if the waits that they overlap, all but ceil(8 / threads) of the eight, "
@@ -227,7 +237,7 @@ def _rule(runs: Measured) -> Finding:
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
-        return Finding(claim, None, "No pool was measured, only one thread.")
+        return LabClaim(claim, None, "No pool was measured, only one thread.")
     told, wrong = _held(runs, costs)
     n_rows = sum(1 for at in runs if n_threads_of(at) > 1)
     n_fitted = len(set(pool_rows(runs)) & set(told))
@@ -240,7 +250,7 @@ def _rule(runs: Measured) -> Finding:
     if wrong:
         why += f"; wrong: {'; '.join(f'{_told(store_of(at))}, {n_threads_of(at)} threads' for at in wrong)}"
     crossings = [_crossing(n, operations, told, costs) for n in numbers_of_pools(runs)]
-    return Finding(
+    return LabClaim(
         claim,
         None if not told else not wrong,
         f"A pool costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us per thread here. {why}."

@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from tuner.core.lab.experiment import FOREIGN, GO, At, Figure, Finding, Job, Model, NotRunError, Row, Spread
+from tuner.core.lab.experiment import (
+    FOREIGN,
+    GO,
+    At,
+    LabClaim,
+    LabFigure,
+    LabJob,
+    Model,
+    NotRunError,
+    Row,
+    Spread,
+)
 from tuner.core.lab.gornir_claims import gornir_findings
 from tuner.core.lab.gornir_table import (
     ASYNCIO,
@@ -43,11 +54,11 @@ class Gornir:
     )
     parameters = ("wait s", "pool")
     figures = (
-        Figure("total_s", "total s", 3),
-        Figure("user_s", "user s", 2),
-        Figure("system_s", "system s", 2),
-        Figure("cpu_percent", "CPU %", 0),
-        Figure("n_threads", "threads", 0),
+        LabFigure("total_s", "total s", 3),
+        LabFigure("user_s", "user s", 2),
+        LabFigure("system_s", "system s", 2),
+        LabFigure("cpu_percent", "CPU %", 0),
+        LabFigure("n_threads", "threads", 0),
         FOREIGN,
     )
     needs = ()
@@ -69,14 +80,14 @@ class Gornir:
         pools = [*GO_POOLS, ASYNCIO, *(f"nornir {n}" for n in WORKERS)]
         return [(wait, pool) for wait in waits if not quick or wait in _QUICK_WAITS_S for pool in pools]
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         """One batch."""
         wait_s, pool = float(at[0]), str(at[1])
         options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}")
         if pool in GO_POOLS:
-            return Job("goroutine_pool.go", options, {"GOMAXPROCS": GO_POOLS[pool]}, needs=(GO,))
+            return LabJob("goroutine_pool.go", options, {"GOMAXPROCS": GO_POOLS[pool]}, needs=(GO,))
         if pool == ASYNCIO:
-            return Job("nornir_pool.py", ("--pool", ASYNCIO, *options, "--workers", f"{N_TASKS}"))
+            return LabJob("nornir_pool.py", ("--pool", ASYNCIO, *options, "--workers", f"{N_TASKS}"))
         return replace(Nornir().job((wait_s, workers_of(pool))), needs=("nornir",))
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -108,7 +119,7 @@ class Gornir:
             sentences.append(f"nornir: {line.told}")
         return Model(modelled, frozenset(fitted), " ".join(sentences))
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """What Go takes beside the wait and what GOMAXPROCS changes; what threads take; where asyncio is."""
         return gornir_findings(rows)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import fmean
 
-from tuner.core.lab.experiment import Finding, Row
+from tuner.core.lab.experiment import LabClaim, Row
 from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
 from tuner.core.lab.verdicts import both, more, over
 
@@ -14,7 +14,7 @@ _WITHIN = 0.05  #: how near totals lie to a wait and a constant that are taken f
 _SURELY_S = 0.1  #: between single runs; less is a neighbour's doing as well
 
 
-def gornir_findings(rows: Sequence[Row]) -> list[Finding]:
+def gornir_findings(rows: Sequence[Row]) -> list[LabClaim]:
     """What Go takes beside the wait and what GOMAXPROCS changes; what threads take; where asyncio is."""
     table = Table(rows)
     return [
@@ -27,7 +27,7 @@ def gornir_findings(rows: Sequence[Row]) -> list[Finding]:
     ]
 
 
-def _wait_and_a_constant(table: Table) -> Finding:
+def _wait_and_a_constant(table: Table) -> LabClaim:
     published, told, verdicts, worst = [], [], list[bool | None](), 0.0
     for pool in GO_POOLS:
         rows = table.of(pool)
@@ -48,7 +48,7 @@ def _wait_and_a_constant(table: Table) -> Finding:
     claim = "Goroutines take the wait plus a constant, for any GOMAXPROCS"
     if not told:
         return _untold(f"{claim}.", "Go was not run with two waits.")
-    return Finding(
+    return LabClaim(
         f"{claim}: {listed(published)}.",
         both(*verdicts),
         f"Here {listed(told)} on average; with these, totals are off by at most "
@@ -56,7 +56,7 @@ def _wait_and_a_constant(table: Table) -> Finding:
     )
 
 
-def _one_is_slower(table: Table) -> Finding:
+def _one_is_slower(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 1", CORES))
     claim = "With GOMAXPROCS 1 they take longer than with as many as cores"
     if not pairs:
@@ -64,14 +64,14 @@ def _one_is_slower(table: Table) -> Finding:
     if pairs[0][2].of("n_procs") < 2:
         return _untold(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
-    return Finding(
+    return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
         f"Here {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
     )
 
 
-def _a_hundred_cost(table: Table) -> Finding:
+def _a_hundred_cost(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 100", CORES))
     claim = "GOMAXPROCS 100 gains no time over as many as cores and costs more CPU time"
     if not pairs:
@@ -83,7 +83,7 @@ def _a_hundred_cost(table: Table) -> Finding:
     dearer = more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
-    return Finding(
+    return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of CPU time on average.",
         both(False if sooner else no_sooner, dearer),
         f"Here {_more_ms(pairs, 'measured')} ({100 * _WITHIN:.0f} % less is no gain) and "
@@ -98,7 +98,7 @@ def _no_sooner(one: Row, other: Row) -> bool | None:
     return over(one, other, "total_s").at_least(1 - _WITHIN)
 
 
-def _less_cpu_than_threads(table: Table) -> Finding:
+def _less_cpu_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(MOST, CORES))
     claim = f"Goroutines take less CPU time than nornir's pool of at most {WORKERS[-1]} threads"
     if not pairs:
@@ -109,14 +109,14 @@ def _less_cpu_than_threads(table: Table) -> Finding:
         f"{threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much"
         for wait, threads, go in pairs
     )
-    return Finding(
+    return LabClaim(
         f"{claim}: that takes {min(published):.0f} to {max(published):.0f} times as much.",
         more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
         f"User and system time here: {told}.",
     )
 
 
-def _sooner_than_threads(table: Table) -> Finding:
+def _sooner_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(None, CORES))
     claim = "Goroutines finish sooner than any number of nornir's threads"
     if not pairs:
@@ -133,14 +133,14 @@ def _sooner_than_threads(table: Table) -> Finding:
             f"{enough.at[1]} is the fewest that is enough"
         )
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
-    return Finding(
+    return LabClaim(
         f"{claim}: the best of those takes {listed(published)}.",
         more(fastest, _SURELY_S),
         f"Here {'; '.join(told)}.",
     )
 
 
-def _asyncio_between(table: Table) -> Finding:
+def _asyncio_between(table: Table) -> LabClaim:
     claim = (
         "Not published: Python coroutines take less time and less CPU time than threads, and more than "
         "goroutines."
@@ -159,7 +159,7 @@ def _asyncio_between(table: Table) -> Finding:
         f"{1e3 * wait:g} ms: Go {_both(go)}, asyncio {_both(coroutines)}, {threads.at[1]} {_both(threads)}"
         for (wait, threads, coroutines), (_, _, go) in zip(above, below, strict=True)
     )
-    return Finding(
+    return LabClaim(
         claim,
         both(*verdicts),
         f"Total and CPU time of Go, asyncio and the fewest threads that are enough: {told}.",
@@ -170,8 +170,8 @@ def _pools_of_nornir(table: Table, wait: float) -> list[str]:
     return [pool for pool in (f"nornir {n}" for n in WORKERS) if (wait, pool) in table]
 
 
-def _untold(claim: str, why: str) -> Finding:
-    return Finding(claim, None, why)
+def _untold(claim: str, why: str) -> LabClaim:
+    return LabClaim(claim, None, why)
 
 
 def _cpu_s(figures: Mapping[str, float]) -> float:

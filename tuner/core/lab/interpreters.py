@@ -9,21 +9,31 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from tuner.core.lab.experiment import GO, At, Figure, Finding, Job, Model, ProgramExperiment, Row, Spread
+from tuner.core.lab.experiment import (
+    GO,
+    At,
+    LabClaim,
+    LabFigure,
+    LabJob,
+    Model,
+    ProgramExperiment,
+    Row,
+    Spread,
+)
 from tuner.core.stats.quantiles import student_t_quantile
 
 PARAMETER = "python"
 NONE = "none"  #: its value where a program is of Go: such a point is run once, by no interpreter
 CONFIDENCE = 0.95  #: of the intervals of all changes together
-_CPU = Figure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
+_CPU = LabFigure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class InterpreterRatio:
     """A figure with one interpreter, over that with another, at points that are alike in all else."""
 
-    figure: Figure
+    figure: LabFigure
     ratio: float  #: geometric mean over the points
     low: float | None  #: of its interval over the points; None: one point tells none
     high: float | None
@@ -63,7 +73,7 @@ class OnInterpreters:
         points = self._of_one.points(list(dict.fromkeys(at[1:] for at in published)), quick=quick)
         return [(python, *at) for python, at in self._on_each(points)]
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         """The program of one run, by its interpreter."""
         python = "" if at[0] == NONE else self.programs[str(at[0])]
         return replace(self._of_one.job(at[1:]), python=python)
@@ -83,7 +93,7 @@ class OnInterpreters:
             told.append(model.told if python == NONE else f"Python {python}: {model.told}")
         return Model(modelled, frozenset(fitted), " ".join(told))
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """What was claimed, on each interpreter; then what the interpreter alone changes."""
         of_none = self._rows_of(NONE, rows)
         of_each = {
@@ -123,7 +133,7 @@ class OnInterpreters:
         )
         return " ".join(told)
 
-    def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[Change]]]:
+    def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[InterpreterRatio]]]:
         """What each interpreter changes beside the one before it, by figure; figures without one left out.
 
         Points are what repeats: the interval is for the mean over points like these, each the middle of its
@@ -156,7 +166,9 @@ class OnInterpreters:
         return [replace(row, at=row.at[1:]) for row in rows if row.at[0] == python]
 
 
-def _change(figure: Figure, before: Sequence[Row], after: Sequence[Row], at_risk: float) -> Change | None:
+def _change(
+    figure: LabFigure, before: Sequence[Row], after: Sequence[Row], at_risk: float
+) -> InterpreterRatio | None:
     first = {row.at: row.of(figure.key) for row in before if figure.key in row.measured}
     second = {row.at: row.of(figure.key) for row in after if figure.key in row.measured}
     logs = [log(second[at] / value) for at, value in first.items() if value > 0 and second.get(at, 0.0) > 0]
@@ -166,7 +178,7 @@ def _change(figure: Figure, before: Sequence[Row], after: Sequence[Row], at_risk
     if len(logs) > 1:
         t = student_t_quantile(1 - at_risk / 2, len(logs) - 1)
         half = t * stdev(logs) / sqrt(len(logs))
-    return Change(
+    return InterpreterRatio(
         figure,
         exp(mean),
         None if half is None else exp(mean - half),
@@ -177,20 +189,20 @@ def _change(figure: Figure, before: Sequence[Row], after: Sequence[Row], at_risk
     )
 
 
-def _told(change: Change, one: str, other: str) -> Finding:
+def _told(change: InterpreterRatio, one: str, other: str) -> LabClaim:
     claim = f"Not published: Python {other} instead of {one} changes {change.figure.label}."
     if change.low == change.high == 1:
-        return Finding(claim, False, f"It is the same at all {change.n_points} points.")
+        return LabClaim(claim, False, f"It is the same at all {change.n_points} points.")
     why = (
         f"{_times(change)} on average over {change.n_points} points that differ in nothing else; at "
         f"single ones {change.least:.2f} to {change.most:.2f} times."
     )
     if change.is_sure:
-        return Finding(claim, True, why)
-    return Finding(claim, None, f"Not significantly different: {why}")
+        return LabClaim(claim, True, why)
+    return LabClaim(claim, None, f"Not significantly different: {why}")
 
 
-def _times(change: Change) -> str:
+def _times(change: InterpreterRatio) -> str:
     interval = (
         "no interval"
         if change.low is None

@@ -10,9 +10,9 @@ from tuner.core.lab.experiment import (
     FOREIGN,
     USABLE_CORES,
     At,
-    Figure,
-    Finding,
-    Job,
+    LabClaim,
+    LabFigure,
+    LabJob,
     Model,
     NotRunError,
     Row,
@@ -44,11 +44,11 @@ class Nornir:
     )
     parameters = ("wait s", "workers")
     figures = (
-        Figure("total_s", "total s", 3),
-        Figure("user_s", "user s", 2),
-        Figure("system_s", "system s", 2),
-        Figure("cpu_percent", "CPU %", 0),
-        Figure("n_threads", "threads", 0),
+        LabFigure("total_s", "total s", 3),
+        LabFigure("user_s", "user s", 2),
+        LabFigure("system_s", "system s", 2),
+        LabFigure("cpu_percent", "CPU %", 0),
+        LabFigure("n_threads", "threads", 0),
         FOREIGN,
     )
     needs = ("nornir",)
@@ -68,18 +68,18 @@ class Nornir:
             return list(published)
         return [at for at in published if at[0] in _QUICK_WAITS_S and at[1] in _QUICK_WORKERS]
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         """One batch."""
         wait_s, n_workers = _numbers(at)
         options = ("--tasks", f"{N_TASKS}", "--wait-s", f"{wait_s:g}", "--workers", f"{n_workers}")
         alone_s = wait_s * N_TASKS / n_workers
-        return Job("nornir_pool.py", options, at_most_s=_HANGS_S + 5 * alone_s)
+        return LabJob("nornir_pool.py", options, at_most_s=_HANGS_S + 5 * alone_s)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """A line for the GIL, fitted to the four corners of what was run."""
         return pool_model(runs)
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """The knee of each wait; what goes past it costs; and whether the CPU passes one core."""
         by_wait = _by_wait(rows)
         return [
@@ -174,7 +174,7 @@ def fewest_enough(total_s: Mapping[int, float]) -> int:
     return min(n for n, took_s in total_s.items() if took_s <= best_s * (1 + KNEE_WITHIN))
 
 
-def _knee(wait_s: float, rows: Mapping[int, Row]) -> Finding:
+def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
     published = fewest_enough({n: row.published["total_s"] for n, row in rows.items()})
     modelled = fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
     total_s = _totals(rows)
@@ -183,7 +183,7 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> Finding:
     if here != published:
         off = total_s[published] / best_s - 1
         why += f" {published} take {total_s[published]:.2f} s here, {100 * off:.0f} % more than the best."
-    return Finding(
+    return LabClaim(
         f"Waits of {1e3 * wait_s:g} ms: of {len(rows)} numbers of workers, {published} are the fewest within "
         f"{100 * KNEE_WITHIN:.0f} % of the best.",
         both(
@@ -202,21 +202,21 @@ def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
     return over(rows[n_workers], best, "total_s").at_most(1 + KNEE_WITHIN)
 
 
-def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
+def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     last = {wait: rows[max(rows)] for wait, rows in by_wait.items()}
     told = "; ".join(
         f"{1e3 * wait:g} ms: {row.of('n_threads'):.0f} (model {row.modelled['n_threads']:.0f})"
         for wait, row in last.items()
     )
     most = max(_numbers(row.at)[1] for row in last.values())
-    return Finding(
+    return LabClaim(
         f"Not published: not all of {most} workers are started.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
         f"The pool starts a thread only if none is idle. Most threads, by wait: {told}.",
     )
 
 
-def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
+def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     """What the most workers cost, beside those that are enough."""
     published, told, pairs = [], [], []
     for wait, rows in by_wait.items():
@@ -230,8 +230,8 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> Finding:
         told.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
     claim = "More workers than enough gain no time and cost CPU"
     if not told:
-        return Finding(f"{claim}.", None, "No wait was run with more workers than are enough.")
-    return Finding(
+        return LabClaim(f"{claim}.", None, "No wait was run with more workers than are enough.")
+    return LabClaim(
         f"{claim}: up to {max(published):.2f} s.",
         more(pairs, _SURELY_S),
         f"User and system time here: {'; '.join(told)}.",
@@ -242,7 +242,7 @@ def _cpu_s(figures: Mapping[str, float]) -> float:
     return sum(figures[key] for key in _CPU)
 
 
-def _more_than_a_core(rows: Sequence[Row]) -> Finding:
+def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     claimed = max(row.published["cpu_percent"] for row in rows)
     claim = (
         "Many threads of one interpreter use more than one core, although Python runs in one at a time: up "
@@ -250,12 +250,12 @@ def _more_than_a_core(rows: Sequence[Row]) -> Finding:
     )
     run = [row for row in rows if row.measured]
     if not run:
-        return Finding(claim, None, "No batch was run.")
+        return LabClaim(claim, None, "No batch was run.")
     most = max(run, key=lambda row: row.of("cpu_percent"))
     wait, n = _numbers(most.at)
     percent, kernel_s = most.of("cpu_percent"), most.of("system_s")
     can_tell = most.of(USABLE_CORES) > 1 and most.measured["cpu_percent"].n > 1
-    return Finding(
+    return LabClaim(
         claim,
         measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "

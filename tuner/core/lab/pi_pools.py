@@ -9,9 +9,9 @@ from tuner.core.lab.experiment import (
     FOREIGN,
     USABLE_CORES,
     At,
-    Figure,
-    Finding,
-    Job,
+    LabClaim,
+    LabFigure,
+    LabJob,
     Model,
     Row,
     Spread,
@@ -76,20 +76,20 @@ class PiPools:
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (
-        Figure("ratio", "time, of one job's CPU", 2),
-        Figure("batch_s", "batch s", 3),
-        Figure("jobs_per_s", "jobs/s", 2),
-        Figure("n_threads", "threads", 0),
-        Figure("fill_core", "threads that fill a core", 1),
-        Figure("wait_p99_ms", "step waits p99 ms", 1),
-        Figure("beat_p99_ms", "heart late p99 ms", 1),
-        Figure("beat_max_ms", "most ms", 1),
-        Figure("job_cpu_s", "a job's own CPU s", 4),
+        LabFigure("ratio", "time, of one job's CPU", 2),
+        LabFigure("batch_s", "batch s", 3),
+        LabFigure("jobs_per_s", "jobs/s", 2),
+        LabFigure("n_threads", "threads", 0),
+        LabFigure("fill_core", "threads that fill a core", 1),
+        LabFigure("wait_p99_ms", "step waits p99 ms", 1),
+        LabFigure("beat_p99_ms", "heart late p99 ms", 1),
+        LabFigure("beat_max_ms", "most ms", 1),
+        LabFigure("job_cpu_s", "a job's own CPU s", 4),
         FOREIGN,
     )
     needs = ()
     #: how many units a step is, once for all runs: each one for itself would have work of its own
-    calibration = Job(
+    calibration = LabJob(
         "pi_pools.py", ("--calibrate", "--cpu-s", f"{CPU_S:g}", "--steps", f"{N_STEPS}"), at_most_s=180.0
     )
 
@@ -116,7 +116,7 @@ class PiPools:
         every = list(dict.fromkeys([*found, *published]))
         return [at for at in every if at[3] in _QUICK and at[2:] != (FIXED, 20.0)] if quick else every
 
-    def job(self, at: At) -> Job:
+    def job(self, at: At) -> LabJob:
         """One batch; short ones are repeated."""
         work, kind, pool, n = at
         options = ["--work", f"{work}", "--pool", f"{OWN if pool == JITTER else pool}"]
@@ -127,7 +127,7 @@ class PiPools:
             options += ["--jitter", f"{JITTER_RATIO:g}"]
         options += ["--alone"] if n == ALONE else ["--jobs-per-core", f"{n:g}"]
         handed = {"--units": f"{work}_units", "--cores": USABLE_CORES}
-        return Job("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S, handed=handed)
+        return LabJob("pi_pools.py", tuple(options), at_most_s=_AT_MOST_S, handed=handed)
 
     def model(self, runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         """Closed forms of pools, from what a job takes alone, and when as many compute as there are cores."""
@@ -152,7 +152,7 @@ class PiPools:
             work, kind, pool, n = at
             if work not in computing:
                 continue
-            job = pools.Job(computing[f"{work}"], 0.0 if kind == CPU else sleeping, N_STEPS)
+            job = pools.PoolJob(computing[f"{work}"], 0.0 if kind == CPU else sleeping, N_STEPS)
             n_jobs = 1 if n == ALONE else max(1, round(float(n) * n_cores))
             ratio = _ratio(f"{pool}", n_jobs, job, machines[f"{work}"], int(n_cores))
             modelled[at] = {
@@ -172,7 +172,7 @@ class PiPools:
         )
         return Model(modelled, fitted, told)
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """The published sentences, and what the issue asks beside them."""
         return findings(rows)
 
@@ -181,7 +181,7 @@ class PiPools:
         return follows(rows)
 
 
-def _ratio(pool: str, n_jobs: int, job: pools.Job, machine: Machine, n_threads: int) -> float:
+def _ratio(pool: str, n_jobs: int, job: pools.PoolJob, machine: Machine, n_threads: int) -> float:
     if pool == FIXED:
         return pools.fixed_pool_s(n_jobs, job, machine, n_threads)
     if pool in (OWN, JITTER):

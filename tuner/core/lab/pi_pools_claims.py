@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import truediv
 
-from tuner.core.lab.experiment import Finding, NotRunError, Row
+from tuner.core.lab.experiment import LabClaim, NotRunError, Row
 from tuner.core.lab.pi_pools_seen import (
     ALONE,
     CPU,
@@ -18,7 +18,7 @@ from tuner.core.lab.pi_pools_seen import (
     SEMAPHORE,
     SLEEPS,
     C,
-    Seen,
+    PoolRows,
 )
 from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, judged, measured, over
 
@@ -30,9 +30,9 @@ LATER = 2.0  #: a heart that beats so many times as late beats later
 Verdict = tuple[bool | None, str]  #: whether a claim holds, and why
 
 
-def findings(rows: Sequence[Row]) -> list[Finding]:
+def findings(rows: Sequence[Row]) -> list[LabClaim]:
     """The published sentences, and then what is asked beside them."""
-    seen = Seen(rows)
+    seen = PoolRows(rows)
     return [
         judged(claim, partial(judge, seen))
         for claim, judge in (
@@ -87,7 +87,7 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
 
 def follows(rows: Sequence[Row]) -> str:
     """How far a thread per job goes, and what one gains by fewer that compute at a time."""
-    seen = Seen(rows)
+    seen = PoolRows(rows)
     own, held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE, SCHEDULED))
     most = max(own)
     if not any(n in held for n in own):
@@ -105,7 +105,7 @@ def follows(rows: Sequence[Row]) -> str:
     )
 
 
-def _all_cores(seen: Seen) -> Verdict:
+def _all_cores(seen: PoolRows) -> Verdict:
     claimed = seen.all_cores_claimed
     here = over(seen.all_cores, seen.alone)
     where = f"on {seen.n_cores:.0f} cores"
@@ -118,7 +118,7 @@ def _all_cores(seen: Seen) -> Verdict:
     )
 
 
-def _more_threads(seen: Seen) -> Verdict:
+def _more_threads(seen: PoolRows) -> Verdict:
     own, fixed = (seen.per_core(C, CPU, pool) for pool in (OWN, FIXED))
     gains = {n: over(row, own[1.0], "jobs_per_s") for n, row in own.items() if n > 1}
     told = ", ".join(
@@ -132,7 +132,7 @@ def _more_threads(seen: Seen) -> Verdict:
     )
 
 
-def _fixed_is_linear(seen: Seen) -> Verdict:
+def _fixed_is_linear(seen: PoolRows) -> Verdict:
     fixed = seen.per_core(C, SLEEPS, FIXED)
     slopes = {n: over(row, fixed[1.0]).times(1 / n) for n, row in fixed.items() if n > 1}
     told = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
@@ -142,7 +142,7 @@ def _fixed_is_linear(seen: Seen) -> Verdict:
     )
 
 
-def _flat(seen: Seen) -> Verdict:
+def _flat(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     claimed = seen.flat_to
     here, modelled = _flat_to(own), all(row.modelled for row in own.values())
@@ -163,7 +163,7 @@ def _flat(seen: Seen) -> Verdict:
     )
 
 
-def _starves(seen: Seen) -> Verdict:
+def _starves(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     extra = {n: measured(row).times(1 / seen.in_step(n)) for n, row in own.items()}
     least = ", ".join(f"{n:g}: {measured(row).value / seen.least(n):.2f}" for n, row in own.items())
@@ -175,7 +175,7 @@ def _starves(seen: Seen) -> Verdict:
     )
 
 
-def _semaphore(seen: Seen) -> Verdict:
+def _semaphore(seen: PoolRows) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     gains = {n: over(own[n], held[n]) for n in own if n in held and n > 1}
     told = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
@@ -185,7 +185,7 @@ def _semaphore(seen: Seen) -> Verdict:
     )
 
 
-def _heart(seen: Seen) -> Verdict:
+def _heart(seen: PoolRows) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     ratios = {n: over(own[n], held[n], "beat_p99_ms") for n in own if n in held and n > seen.fill}
     told = ", ".join(
@@ -199,7 +199,7 @@ def _heart(seen: Seen) -> Verdict:
     )
 
 
-def _scheduled(seen: Seen) -> Verdict:
+def _scheduled(seen: PoolRows) -> Verdict:
     held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (SEMAPHORE, SCHEDULED))
     ratios = {n: over(steps[n], held[n]) for n in steps if n in held}
     told = ", ".join(f"{n:g}: {ratio.value:.2f}" for n, ratio in ratios.items())
@@ -213,7 +213,7 @@ def _scheduled(seen: Seen) -> Verdict:
     )
 
 
-def _cores_over_utilization(seen: Seen) -> Verdict:
+def _cores_over_utilization(seen: PoolRows) -> Verdict:
     held = seen.per_core(C, SLEEPS, SEMAPHORE)
     best = max(held.values(), key=lambda row: row.of("jobs_per_s"))
     shares = {n: over(row, best, "jobs_per_s") for n, row in held.items()}
@@ -232,7 +232,7 @@ def _cores_over_utilization(seen: Seen) -> Verdict:
     )
 
 
-def _stampede(seen: Seen) -> Verdict:
+def _stampede(seen: PoolRows) -> Verdict:
     alike, jitter = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, JITTER))
     both_ran = [n for n in alike if n in jitter and 1 < n < seen.fill]
     ratios = {n: over(jitter[n], alike[n], "wait_p99_ms") for n in both_ran}
@@ -250,7 +250,7 @@ def _stampede(seen: Seen) -> Verdict:
     )
 
 
-def _under_the_gil(seen: Seen) -> Verdict:
+def _under_the_gil(seen: PoolRows) -> Verdict:
     alone = seen.rows[PYTHON, CPU, OWN, ALONE]
     own, in_c = (seen.per_core(work, SLEEPS, OWN) for work in (PYTHON, C))
     used = {n: over(alone, row).times(row.of("n_jobs")) for n, row in own.items()}

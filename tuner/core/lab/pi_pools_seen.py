@@ -17,7 +17,7 @@ ALONE = "alone"  #: one job, in place of so many per core
 TAILS = ("wait_p99_ms", "beat_p99_ms")  #: figures that are told by their tail
 
 
-class Seen:
+class PoolRows:
     """The rows that were run.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 from tuner.core.domain.layout import Layout, grid_of
 from tuner.core.domain.records import WindowRecord
 from tuner.core.lab import socorro_claims
-from tuner.core.lab.experiment import At, Figure, Finding, Model, Row, Run, Spread
+from tuner.core.lab.experiment import At, LabClaim, LabFigure, LabRun, Model, Row, Spread
 from tuner.core.lab.socorro_runs import (
     FAR,
     HERE,
@@ -60,12 +60,12 @@ class Socorro:
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (
-        Figure("ratio", "times 1x24", 2),
-        Figure("items_per_10min", "items/10 min", 0),
-        Figure("load", "load", 1),
-        Figure("cpu_percent", "CPU %", 0),
-        Figure("python_percent", "a process' Python CPU %", 0),
-        Figure("gil_waiting", "in line for the GIL", 1),
+        LabFigure("ratio", "times 1x24", 2),
+        LabFigure("items_per_10min", "items/10 min", 0),
+        LabFigure("load", "load", 1),
+        LabFigure("cpu_percent", "CPU %", 0),
+        LabFigure("python_percent", "a process' Python CPU %", 0),
+        LabFigure("gil_waiting", "in line for the GIL", 1),
     )
     needs = ()
 
@@ -134,11 +134,11 @@ class Socorro:
         _, mark, interpreter = manager.partition(", ")
         return (f"{box}, by interpreter and way to start a child", interpreter) if mark else (box, manager)
 
-    def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
+    def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:
         """A run for each window that counts."""
         return runs_of_windows(windows, machine)
 
-    def together(self, runs: Sequence[Run], simulate: Simulate) -> list[Run]:
+    def together(self, runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
         """With the larger box, simulated, and all in times of 1x24."""
         return with_ratios([*runs, *simulated_runs(runs, simulate)])
 
@@ -167,7 +167,7 @@ class Socorro:
                 values["ratio"] = values["items_per_10min"] / beside["items_per_10min"]
         return Model(modelled, frozenset(fitted), _told(runs, modelled, fitted, demands_here))
 
-    def findings(self, rows: Sequence[Row]) -> list[Finding]:
+    def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """What was claimed, on this box and on 24 simulated cores; task managers and interpreters."""
         return socorro_claims.findings(rows)
 

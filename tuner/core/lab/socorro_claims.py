@@ -7,11 +7,11 @@ from itertools import pairwise
 from statistics import fmean
 
 from tuner.core.domain.layout import Layout
-from tuner.core.lab.experiment import Finding, Row
+from tuner.core.lab.experiment import LabClaim, Row
 from tuner.core.lab.socorro_runs import CORES, FAR, HERE, PUBLISHED, REFERENCE, SINGLE, THREADED, point
 from tuner.core.lab.socorro_seen import (
     ITEMS,
-    Seen,
+    SocorroRows,
     best_told,
     bound_told,
     cpu_told,
@@ -37,23 +37,23 @@ _ALIKE = 0.05  #: what differs by no more is alike
 _MOB = Layout(CORES, 1)
 
 
-def findings(rows: Sequence[Row]) -> list[Finding]:
+def findings(rows: Sequence[Row]) -> list[LabClaim]:
     """Each claim for this box and for the simulated one, as far as its rows were run."""
-    seen = Seen(rows)
+    seen = SocorroRows(rows)
     found = []
     for box in (HERE, FAR):
         for claim in (_past_enough, _mob, _best, _between, _loads):
             one = claim(seen, box)
             where = "On this host: " if box == HERE else f"On {CORES} simulated cores: "
             if box == HERE and seen.n_cores < _TWO:
-                one = Finding(one.claim, None, f"{one.why} The claim needs two cores.")
-            found.append(Finding(one.claim, one.holds, where + one.why, is_simulated=box == FAR))
+                one = LabClaim(one.claim, None, f"{one.why} The claim needs two cores.")
+            found.append(LabClaim(one.claim, one.holds, where + one.why, is_simulated=box == FAR))
     return [*found, *(one for one in (_queue(seen), *_interpreters(seen)) if one is not None)]
 
 
 def follows(rows: Sequence[Row]) -> str:
     """Two sentences."""
-    seen = Seen(rows)
+    seen = SocorroRows(rows)
     told = []
     boxes = {HERE: f"On the {seen.n_cores:g} cores of this host", FAR: f"On {CORES} cores, simulated,"}
     for box, where in boxes.items():
@@ -75,7 +75,7 @@ def _ahead(ratio: Ratio) -> bool | None:
     return True if ratio.low >= 1 else False if ratio.high < 1 - _ENOUGH else None
 
 
-def _past_enough(seen: Seen, box: str) -> Finding:
+def _past_enough(seen: SocorroRows, box: str) -> LabClaim:
     def judge() -> tuple[bool | None, str]:
         few, many = (seen.row(box, Layout(1, n)) for n in (ENOUGH_THREADS, CORES))
         rows = seen.one_process(box)
@@ -92,7 +92,7 @@ def _past_enough(seen: Seen, box: str) -> Finding:
     return judged(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
 
 
-def _mob(seen: Seen, box: str) -> Finding:
+def _mob(seen: SocorroRows, box: str) -> LabClaim:
     def judge() -> tuple[bool | None, str]:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
@@ -107,7 +107,7 @@ def _mob(seen: Seen, box: str) -> Finding:
     return judged(claim, judge)
 
 
-def _best(seen: Seen, box: str) -> Finding:
+def _best(seen: SocorroRows, box: str) -> LabClaim:
     def judge() -> tuple[bool | None, str]:
         claimed = seen.row(box, BEST)
         others = [row for row in published(seen, box) if row is not claimed]
@@ -122,7 +122,7 @@ def _best(seen: Seen, box: str) -> Finding:
     return judged(f"{BEST} is the best published layout.", judge)
 
 
-def _between(seen: Seen, box: str) -> Finding:
+def _between(seen: SocorroRows, box: str) -> LabClaim:
     """Whether the mixed layouts lie between the two ends, and whether these can be told from each other."""
 
     def judge() -> tuple[bool | None, str]:
@@ -146,7 +146,7 @@ def _between(seen: Seen, box: str) -> Finding:
     return judged(f"Mixed layouts: {' beats '.join(map(str, BETWEEN))}, and all beat {REFERENCE}.", judge)
 
 
-def _loads(seen: Seen, box: str) -> Finding:
+def _loads(seen: SocorroRows, box: str) -> LabClaim:
     def judge() -> tuple[bool | None, str]:
         rows = [seen.row(box, one) for one in (_MOB, REFERENCE, LIGHT)]
         if not all("load" in row.measured for row in rows):
@@ -166,7 +166,7 @@ def _loads(seen: Seen, box: str) -> Finding:
     return judged(claim, judge)
 
 
-def _queue(seen: Seen) -> Finding | None:
+def _queue(seen: SocorroRows) -> LabClaim | None:
     """What a queue and its thread cost where one thread would do without."""
     pairs = {
         layout_told(row): over(row, other, ITEMS)
@@ -177,7 +177,7 @@ def _queue(seen: Seen) -> Finding | None:
     }
     if not pairs:
         return None
-    return Finding(
+    return LabClaim(
         "Not published: with one thread per process, the queue of the threaded task manager costs at most "
         f"{100 * _ALIKE:.0f} %.",
         both(*(ratio.near(1.0, _ALIKE) for ratio in pairs.values())),
@@ -185,7 +185,7 @@ def _queue(seen: Seen) -> Finding | None:
     )
 
 
-def _interpreters(seen: Seen) -> list[Finding]:
+def _interpreters(seen: SocorroRows) -> list[LabClaim]:
     """What the interpreter alone changes, and the way it starts a child."""
     found: dict[tuple[str, str], Row] = {}
     for at, row in seen.rows.items():
@@ -201,7 +201,7 @@ def _interpreters(seen: Seen) -> list[Finding]:
     if others:
         ratios = {version: over(usual[version], usual[first], ITEMS) for version in others}
         findings.append(
-            Finding(
+            LabClaim(
                 f"Not published: the interpreter alone changes at most {100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
                 f"Items of {REFERENCE} with the same way to start a child, over those with Python {first}: "
@@ -215,7 +215,7 @@ def _interpreters(seen: Seen) -> list[Finding]:
     }
     if held:
         findings.append(
-            Finding(
+            LabClaim(
                 "Not published: one process of "
                 f"{CORES} threads gives fewer items if the start of a child holds the GIL until its exec "
                 "(posix_spawn).",

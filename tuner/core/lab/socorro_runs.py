@@ -9,7 +9,7 @@ from statistics import median
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout, grid_of
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
-from tuner.core.lab.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, Run, Spread, is_quiet
+from tuner.core.lab.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, LabRun, Spread, is_quiet
 from tuner.core.lab.studied import Simulate
 from tuner.core.model.calibration.calibrate import calibrate_alone
 from tuner.core.model.calibration.clocks import clocks_of
@@ -30,10 +30,10 @@ PUBLISHED = tuple(Layout(p, t) for p, t in ((24, 1), (12, 2), (4, 6), (2, 12), (
 _DEMAND = "demand_"  #: before a field of `Demands`, in the values of a run of 1x1
 
 
-def runs_of_windows(windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
+def runs_of_windows(windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:
     """Every window that counts, as a run of its layout and variant."""
     return [
-        Run(point(HERE, window.layout), window.block, _values(window, machine))
+        LabRun(point(HERE, window.layout), window.block, _values(window, machine))
         for window in windows
         if not window.void and window.block != WARMING_BLOCK and window.n_done
     ]
@@ -113,7 +113,7 @@ def figures_of(found: Prediction, n: int, layout: Layout, demands: Demands) -> d
     }
 
 
-def simulated_runs(runs: Sequence[Run], simulate: Simulate) -> list[Run]:
+def simulated_runs(runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
     """The layouts of a larger box, by what 1x1 of each block says of an item and of this box's kind."""
     layouts = list(dict.fromkeys([*PUBLISHED, Layout(1, 1), *grid_of("divisors", CORES)]))
     found = []
@@ -128,7 +128,7 @@ def simulated_runs(runs: Sequence[Run], simulate: Simulate) -> list[Run]:
         told = simulated_layouts(asked, simulate(asked)).prediction
         for n, layout in enumerate(layouts):
             figures = figures_of(told, n, layout, demands)
-            found.append(Run(point(FAR, layout), run.block, {**figures, **_of_box(machine), **disturbed}))
+            found.append(LabRun(point(FAR, layout), run.block, {**figures, **_of_box(machine), **disturbed}))
     return found
 
 
@@ -137,7 +137,7 @@ def _of_box(machine: Machine) -> dict[str, float]:
     return {USABLE_CORES: machine.cores, **physical, "has_gil": float(machine.has_gil), SIMULATED: 1.0}
 
 
-def with_ratios(runs: Sequence[Run]) -> list[Run]:
+def with_ratios(runs: Sequence[LabRun]) -> list[LabRun]:
     """Each run with its items over those of REFERENCE, threaded, on its box.
 
     Of the same block if it is of the same study, else of the middle of all; of disturbed ones only where

@@ -30,7 +30,7 @@ _SINGLE = 0.10  #: a single window is taken to be off by so much
 measured, over = (partial(one, single=_SINGLE) for one in (verdicts.measured, verdicts.over))
 
 
-class Seen:
+class SocorroRows:
     """The rows that were run."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
@@ -76,7 +76,7 @@ def ratio_told(ratio: Ratio) -> str:
     return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
-def bound_told(seen: Seen, box: str) -> str:
+def bound_told(seen: SocorroRows, box: str) -> str:
     """What stops one process of many threads: its GIL, or the cores before it."""
     known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
@@ -105,13 +105,13 @@ def cpu_told(row: Row) -> str:
     return f"{layout_told(row)} keeps {row.of('cpu_percent') / 100:.2f} cores busy{line}"
 
 
-def published(seen: Seen, box: str) -> list[Row]:
+def published(seen: SocorroRows, box: str) -> list[Row]:
     """The rows of published layouts that were run, best by the publication first."""
     rows = [row for at, row in seen.rows.items() if at[0] == box and "ratio" in row.published]
     return sorted(rows, key=lambda row: -row.published["ratio"])
 
 
-def best_told(seen: Seen, box: str) -> str:
+def best_told(seen: SocorroRows, box: str) -> str:
     """The best of the published layouts, and those that cannot be told from it."""
     rows = published(seen, box)
     best = max(rows, key=lambda row: (row.of(ITEMS), row.at[2:]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from tuner.core.domain.records import WindowRecord
-from tuner.core.lab.experiment import At, Experiment, Run
+from tuner.core.lab.experiment import At, Experiment, LabRun
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated
 
@@ -46,8 +46,8 @@ class StudyExperiment(Experiment, Protocol):
         """Where a point, whose last two parameters are a layout, stands in the picture: in the panel of that
         title, in the row of points of that name."""
 
-    def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[Run]:
+    def runs_of(self, windows: Sequence[WindowRecord], machine: Machine) -> list[LabRun]:
         """The runs that *windows* of a study are, void ones left out; *machine* is the box."""
 
-    def together(self, runs: Sequence[Run], simulate: Simulate) -> list[Run]:
+    def together(self, runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
         """The *runs* of all studies, with what can only be told of all, and with those that are simulated."""

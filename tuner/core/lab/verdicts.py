@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from tuner.core.lab.experiment import Finding, NotRunError, Row, Spread
+from tuner.core.lab.experiment import LabClaim, NotRunError, Row, Spread
 
 ALIKE = 0.10  #: times that differ by no more are called alike
 
@@ -36,12 +36,12 @@ class Ratio:
         return both(self.at_least(claimed * (1 - within)), self.at_most(claimed * (1 + within)))
 
 
-def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> Finding:
+def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> LabClaim:
     """Whether *claim* holds, and why, as *judge* says; it cannot be told without a row that it rests on."""
     try:
-        return Finding(claim, *judge())
+        return LabClaim(claim, *judge())
     except NotRunError as missing:
-        return Finding(claim, None, f"A row is missing: {missing}.")
+        return LabClaim(claim, None, f"A row is missing: {missing}.")
 
 
 def both(*verdicts: bool | None) -> bool | None:

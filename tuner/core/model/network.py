@@ -74,7 +74,7 @@ def predict(
 
 
 @dataclass(slots=True)
-class Rest:
+class Equilibrium:
     """Where processes of some layouts came to rest: near it do those with demands that differ little."""
 
     layouts: tuple[bytes, bytes] = (b"", b"")
@@ -90,7 +90,7 @@ class Rest:
 
 
 def solve(
-    of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = None, near: Rest | None = None
+    of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None = None, near: Equilibrium | None = None
 ) -> Prediction:
     """The same for demands that are known layout by layout.
 
@@ -102,10 +102,15 @@ def solve(
     """
     n = of.processes * of.threads
     if len(n) * (n.max() + 1) <= _MOST_CELLS or len(n) == 1:
-        return _solve(of, machine, smt_gain_ratio, near or Rest())
+        return _solve(of, machine, smt_gain_ratio, near or Equilibrium())
     order = np.argsort(n, kind="stable")  # alike together: each part is as wide as its largest layout
     parts = [
-        _solve(_of_some(of, some), machine, None if smt_gain_ratio is None else smt_gain_ratio[some], Rest())
+        _solve(
+            _of_some(of, some),
+            machine,
+            None if smt_gain_ratio is None else smt_gain_ratio[some],
+            Equilibrium(),
+        )
         for some in np.split(order, _cuts(n[order] + 1))
     ]
     back = np.argsort(order, kind="stable")
@@ -128,7 +133,9 @@ def _of_some(of: LayoutDemands, some: Indices) -> LayoutDemands:
     return LayoutDemands(*(getattr(of, one.name)[some] for one in fields(LayoutDemands)))
 
 
-def _solve(of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, near: Rest) -> Prediction:
+def _solve(
+    of: LayoutDemands, machine: Machine, smt_gain_ratio: Array | None, near: Equilibrium
+) -> Prediction:
     has_line = machine.has_gil & (of.threads > 1)  # a thread by itself meets nobody at its GIL
     held_alone_s = of.gil_s * has_line
     order, back = _unlike(of, held_alone_s, None if machine.physical_cores is None else smt_gain_ratio)

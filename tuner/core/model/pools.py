@@ -124,7 +124,7 @@ def waiting_pool_bound_s(n_tasks: int, wait_s: float, n_workers: int, costs: Poo
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class PoolJob:
     """A job that computes and sleeps by turns."""
 
     cpu_s: float  #: on a core of its own, all turns together
@@ -142,7 +142,7 @@ class Job:
         return self.cpu_s / self.alone_s
 
 
-def own_threads_s(n_jobs: int, job: Job, machine: Machine) -> float:
+def own_threads_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
     """All jobs at once, a thread each, out of step: the mean time of a job, by the network; none needs a GIL.
 
     The cores serve whoever is runnable, all alike; the network's steady state takes every job to be at some
@@ -152,7 +152,7 @@ def own_threads_s(n_jobs: int, job: Job, machine: Machine) -> float:
     return float(predict(demands, machine, [Layout(1, n_jobs)]).residence_s[0])
 
 
-def in_step_s(n_jobs: int, job: Job, machine: Machine) -> float:
+def in_step_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
     """All jobs at once, a thread each, in step: the worst that sharing the cores can do to them.
 
     Jobs that began together share the cores until all have had their turn, at about the same moment. Then
@@ -161,7 +161,7 @@ def in_step_s(n_jobs: int, job: Job, machine: Machine) -> float:
     return job.asleep_s + n_jobs * job.cpu_s / _speed(n_jobs, machine)
 
 
-def by_turns_s(n_jobs: int, job: Job, machine: Machine) -> float:
+def by_turns_s(n_jobs: int, job: PoolJob, machine: Machine) -> float:
     """At most `cores` jobs compute, each to the end of its turn: a semaphore that is released around each
     sleep, or a scheduled pool of `cores` threads that runs the turns of any number of jobs.
 
@@ -171,7 +171,7 @@ def by_turns_s(n_jobs: int, job: Job, machine: Machine) -> float:
     return max(in_step_s(1, job, machine), n_jobs * job.cpu_s / _speed(n_jobs, machine))
 
 
-def fixed_pool_s(n_jobs: int, job: Job, machine: Machine, n_threads: int) -> float:
+def fixed_pool_s(n_jobs: int, job: PoolJob, machine: Machine, n_threads: int) -> float:
     """A fixed pool whose threads keep their job to its end, sleeps included: wave after wave, in the last
     one the jobs that are left.
     """

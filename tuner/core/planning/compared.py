@@ -63,7 +63,7 @@ class Best:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class StudyComparison:
     """All that is said of two studies."""
 
     before: Known
@@ -82,7 +82,7 @@ class Compared:
         return self.figures["throughput"]
 
 
-def compared(before: Known, after: Known, confidence: float) -> Compared:
+def compared(before: Known, after: Known, confidence: float) -> StudyComparison:
     """Compare two studies.
 
     Raises:
@@ -113,7 +113,7 @@ def compared(before: Known, after: Known, confidence: float) -> Compared:
             hint="Measure a layout of one in the other: tuner grid ... --layouts PxT,PxT",
         )
     in_both = {one.layout for one in tallies[0]} & {one.layout for one in tallies[1]}
-    return Compared(
+    return StudyComparison(
         before,
         after,
         confidence,
@@ -196,7 +196,7 @@ class Slower:
     lost: Lost | None = None  #: the layout that was best has nothing to be judged by, and why
 
 
-def slower(found: Compared, by: float) -> Slower:
+def slower(found: StudyComparison, by: float) -> Slower:
     """Whether the second study is slower by more than *by*: all layouts together, or the first one's best.
 
     Each is found slower by luck alone in half of ``1 - confidence`` at most, so both together in all of it.

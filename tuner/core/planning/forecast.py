@@ -30,7 +30,7 @@ LEAST_SAVED = 0.05  #: what saves less than this limits nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ForecastOptions:
     """Which study is to be foretold, or that study with one cause halved."""
 
     kind: Kind
@@ -100,16 +100,16 @@ class Saving:
     hours: float  #: what the study would take
 
 
-def questions(kind: Kind, within: float) -> list[Question]:
+def questions(kind: Kind, within: float) -> list[ForecastOptions]:
     """All that is to be simulated, the asked study (*kind*, *within*) first, its halved causes last."""
-    asked = Question(kind, within)
+    asked = ForecastOptions(kind, within)
     margins = sorted({*MARGINS, within})
-    others = [Question(one, margin) for margin in margins for one in KINDS]
-    halved = [Question(kind, within, cause) for cause in CAUSES]
+    others = [ForecastOptions(one, margin) for margin in margins for one in KINDS]
+    halved = [ForecastOptions(kind, within, cause) for cause in CAUSES]
     return [asked, *(question for question in others if question != asked), *halved]
 
 
-def simulate(basis: Basis, question: Question, row: int) -> SimulatedStudy:
+def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStudy:
     """One study: surface *row*, with the same luck whatever the question."""
     noise, launch_s, surface = basis.noise, basis.launch_s, basis.surfaces[row]
     match question.halved:

@@ -32,7 +32,7 @@ _LEAST_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _LaunchPair:
     """The launches of one layout in either study."""
 
     n: tuple[int, int]
@@ -89,16 +89,16 @@ def _values(side: Side) -> Mapping[Layout, list[float]]:
     return found
 
 
-def _seen(before: Sequence[float], after: Sequence[float]) -> _Seen:
+def _seen(before: Sequence[float], after: Sequence[float]) -> _LaunchPair:
     means = (fsum(before) / len(before), fsum(after) / len(after))
     squares = tuple(
         fsum((value - mean) ** 2 for value in values)
         for values, mean in zip((before, after), means, strict=True)
     )
-    return _Seen((len(before), len(after)), means, (squares[0], squares[1]))
+    return _LaunchPair((len(before), len(after)), means, (squares[0], squares[1]))
 
 
-def _parts(seen: Sequence[_Seen]) -> list[_Part]:
+def _parts(seen: Sequence[_LaunchPair]) -> list[_Part]:
     """What the noises may be like, by weight; empty: nothing tells, or there is none."""
     known = [one for one in seen if one.df]
     if not known:
@@ -123,7 +123,7 @@ def _parts(seen: Sequence[_Seen]) -> list[_Part]:
     return [_Part(weight / total, part.df, part.variance, part.noisier) for weight, part in kept]
 
 
-def _squares(one: _Seen, noisier: float) -> float:
+def _squares(one: _LaunchPair, noisier: float) -> float:
     return one.squares[0] + one.squares[1] / noisier
 
 
@@ -150,7 +150,7 @@ def _middle(df: float, squares: Sequence[tuple[int, float]]) -> tuple[float, flo
     return low, 1 / sqrt(bend)
 
 
-def _reach(one: _Seen, parts: Sequence[_Part], doubt: float) -> float | None:
+def _reach(one: _LaunchPair, parts: Sequence[_Part], doubt: float) -> float | None:
     """Half of an interval that is wrong with probability *doubt*; None: unknown."""
     if not parts:
         return None

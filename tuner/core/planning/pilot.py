@@ -23,7 +23,7 @@ DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too sho
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class PilotLevel:
     """What a layout gave: the logarithm of items per second (or per CPU second), and its standard error."""
 
     log_value: float
@@ -34,7 +34,7 @@ class Level:
 class Pilot:
     """What a study knows of its noise. Standard deviations are ratios of the throughput."""
 
-    levels: Mapping[Layout, Level]
+    levels: Mapping[Layout, PilotLevel]
     window: Estimate | None  #: of one window of *window_s*; None: nothing tells it from the launch's
     launch: Estimate  #: from one launch to the next; with the windows' noise where *window* is None
     drift: Estimate | None  #: of the box from block to block; None: there was one block
@@ -93,7 +93,7 @@ def pilot_of(
         n_of[one.layout] += 1
     return Pilot(
         levels={
-            layout: Level(effect, sqrt(residual.value / n_of[number]))
+            layout: PilotLevel(effect, sqrt(residual.value / n_of[number]))
             for number, (layout, effect) in enumerate(zip(layouts, fitted.effects, strict=True))
         },
         window=window,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.domain.layout import Layout
-from tuner.core.planning.pilot import Level
+from tuner.core.planning.pilot import PilotLevel
 
 _REACHES = (1.0, 2.0, 4.0)  #: in logarithms of P and T: how far layouts are alike
 _SWINGS = (0.1, 0.3, 1.0)  #: standard deviation of the smooth part, in logarithms of throughput
@@ -24,7 +24,7 @@ _LEVEL_SD = 10.0  #: of the mean: nothing is known of it
 
 
 def drawn_surfaces(
-    layouts: Sequence[Layout], known: Mapping[Layout, Level], n: int, seed: int
+    layouts: Sequence[Layout], known: Mapping[Layout, PilotLevel], n: int, seed: int
 ) -> list[tuple[float, ...]]:
     """*n* surfaces over *layouts*: items per second, as they are ordered.
 

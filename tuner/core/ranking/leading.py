@@ -13,7 +13,7 @@ from tuner.core.text.figures import counted, percent
 MOST_NAMED = 4  #: layouts in the line
 
 
-class Standing(Protocol):
+class LeaderSource(Protocol):
     """What a strategy says of a study that runs."""
 
     def answer(self) -> Answer:
@@ -26,7 +26,7 @@ class Standing(Protocol):
 class Leading:
     """Gives the line after the first block, and after each that changes who leads."""
 
-    def __init__(self, standing: Standing, layouts: int) -> None:
+    def __init__(self, standing: LeaderSource, layouts: int) -> None:
         self._standing, self._n_layouts = standing, layouts
         self._block, self._leader = 0, None  # type: tuple[int, Layout | None]
 
@@ -55,7 +55,7 @@ def leading_told(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts
     for layout in others[: MOST_NAMED - 1]:
         change = means[layout] / best - 1 if best else 0.0
         parts.append(f"{layout} ({'+' if change > 0 else '-'}{percent(abs(change))})")
-    told = f"Standing: {answer.layout} leads"
+    told = f"LeaderSource: {answer.layout} leads"
     if parts:
         told += f", then {', '.join(parts)}"
     open_ = [x for x in answer.ties if x not in answer.tied]

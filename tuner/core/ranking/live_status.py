@@ -27,7 +27,7 @@ _NAMES_ONE = ("race", "all")  #: strategies that name a layout
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LayoutStatus:
     """One layout, and how it stands."""
 
     layout: Layout
@@ -47,7 +47,7 @@ class Board:
 
     study: StudyRecord
     stage: Stage
-    places: tuple[Place, ...]  #: the leader first, those not seen last
+    places: tuple[LayoutStatus, ...]  #: the leader first, those not seen last
     answer: Answer | None  #: None: its strategy names no layout
     live: Live | None = None
     last: WindowRecord | None = None  #: the last window; None: none yet, or it is told elsewhere
@@ -102,7 +102,7 @@ def _place(
     answer: Answer | None,
     errors: Mapping[Layout, str],
     braked: Mapping[Layout, str],
-) -> Place:
+) -> LayoutStatus:
     value = row.throughput_per_10min if ranking.objective == "throughput" else row.items_per_cpu_s
     state: State
     if row.layout in braked:
@@ -121,7 +121,9 @@ def _place(
     value = value or Estimate(None)
     behind = None if row.of_best is None or state != "behind" else behind_by(row.of_best)
     beside = value_beside(row, ranking)
-    return Place(row.layout, state, value, behind, row.n_windows, row.n_void, reason, row.verdict, beside)
+    return LayoutStatus(
+        row.layout, state, value, behind, row.n_windows, row.n_void, reason, row.verdict, beside
+    )
 
 
 def _may_still_win(row: RankedLayout, ranking: Ranking) -> bool:
@@ -139,17 +141,17 @@ def _state(layout: Layout, answer: Answer | None) -> State:
     return "open" if layout in answer.ties else "behind"
 
 
-def _in_order(places: Iterable[Place], answer: Answer | None) -> tuple[Place, ...]:
+def _in_order(places: Iterable[LayoutStatus], answer: Answer | None) -> tuple[LayoutStatus, ...]:
     named = None if answer is None else answer.layout
 
-    def order(place: Place) -> tuple[int, bool, float]:
+    def order(place: LayoutStatus) -> tuple[int, bool, float]:
         return _ORDER.index(place.state), place.layout != named, -(place.value.mean or 0.0)
 
     return tuple(sorted(places, key=order))
 
 
 @dataclass(slots=True)
-class _Seen:
+class _WindowSums:
     """The windows of one layout, added up."""
 
     n_windows: int = 0
@@ -167,7 +169,7 @@ class BoardKeeper:
     def __init__(self, study: StudyRecord, windows: Iterable[WindowRecord] = ()) -> None:
         """*windows* are those that the file held before."""
         self._study = study
-        self._seen = {layout: _Seen() for layout in study.layouts}
+        self._seen = {layout: _WindowSums() for layout in study.layouts}
         for window in windows:
             self._add(window.layout, window.n_done, window.length_s, is_void=bool(window.void))
 
@@ -220,10 +222,10 @@ class BoardKeeper:
             beside = None
             if layout in compared and first is not None and first.mean is not None:
                 beside = of_value(compared[layout], first.mean * scale)
-            places.append(Place(*known, judged.get(layout) if seen.n_windows else None, beside))
+            places.append(LayoutStatus(*known, judged.get(layout) if seen.n_windows else None, beside))
         return Board(self._study, "running", _in_order(places, answer), answer if knows_all else None)
 
-    def _value(self, seen: _Seen, own: Estimate | None, scale: float) -> Estimate:
+    def _value(self, seen: _WindowSums, own: Estimate | None, scale: float) -> Estimate:
         if own is not None and own.mean is not None:
             scaled = (None if x is None else x * scale for x in (own.mean, own.low, own.high))
             return Estimate(*scaled)
@@ -232,7 +234,7 @@ class BoardKeeper:
         return Estimate(seen.n_done / seen.length_s * scale)  # its block is not over: no interval yet
 
     def _add(self, layout: Layout, n_done: int, length_s: float, *, is_void: bool) -> None:
-        seen = self._seen.setdefault(layout, _Seen())
+        seen = self._seen.setdefault(layout, _WindowSums())
         if is_void:
             seen.n_void += 1
             return

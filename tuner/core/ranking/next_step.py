@@ -26,7 +26,7 @@ from typing import Literal, get_args
 
 from tuner.core.domain.fleet import is_fleet
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import Finding, Quantity, limits_from
+from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.resuming import told_again
 from tuner.core.domain.simulated import is_simulated
@@ -496,7 +496,7 @@ def _layouts(case: _Case, *, always: bool = False) -> list[str]:
     return ["--layouts", ",".join(map(str, rivals))]
 
 
-def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[Finding, ...]] | None:
+def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[LimitVerdict, ...]] | None:
     """The layout that passes its limits by the least factor, with what is known of it; None: nothing is."""
     known = [
         (row.layout, row.verdict.findings)
@@ -508,7 +508,7 @@ def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[Finding, .
     )
 
 
-def _most_of(finding: Finding) -> float:
+def _most_of(finding: LimitVerdict) -> float:
     """The upper end of what a layout uses."""
     return finding.estimate.high or finding.level or 0.0
 

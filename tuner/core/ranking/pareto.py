@@ -36,7 +36,7 @@ class Traded(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FrontPlace:
     """One layout beside the front."""
 
     layout: Layout
@@ -64,7 +64,7 @@ class Front:
 
     cost: Cost
     reference: Layout | None  #: the fastest as measured; None: there is nothing to compare
-    places: tuple[Place, ...]  #: the fastest first
+    places: tuple[FrontPlace, ...]  #: the fastest first
     trades: tuple[Trade, ...]  #: what is worth telling: matches first, the largest saving first
     within: float  #: the margin of a match, as a share
     confidence: float
@@ -99,7 +99,7 @@ def pareto_front(
         ratio, cost_ratio = throughput.ratio(one, reference), costs.ratio(one, reference)
         by = [other for other in order if _dominates(throughput, costs, other, one)]
         places.append(
-            Place(
+            FrontPlace(
                 layouts[one],
                 False if by else _is_surely_on(throughput, costs, one, order),
                 layouts[by[0]] if by else None,
@@ -155,7 +155,7 @@ def _is_below_1(ratio: Estimate | None) -> bool:
     return ratio is not None and ratio.high is not None and ratio.high < 1 - 1e-9
 
 
-def _trades(places: Sequence[Place], within: float) -> tuple[Trade, ...]:
+def _trades(places: Sequence[FrontPlace], within: float) -> tuple[Trade, ...]:
     """What is worth telling of the fastest, which is the first, and each that is surely cheaper or dearer.
 
     What is surely dominated is not; nor what is slower than the first and dearer.

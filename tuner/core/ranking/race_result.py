@@ -20,7 +20,7 @@ from tuner.core.text.figures import counted
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class RemainingTime:
     """What a study is still expected to take."""
 
     n_windows: int
@@ -39,7 +39,7 @@ class Claim:
     confidence: float
     n_windows: int  #: that count
     spent_s: float  #: in launches, over all sessions
-    rest: Rest | None = None  #: None: nobody can tell
+    rest: RemainingTime | None = None  #: None: nobody can tell
     has_limits: bool = False  #: only who keeps the study's limits may be the best
     n_otherwise: int = 0  #: blocks that this version of the strategy would not have asked for
     #: each measured layout but the named one: the intervals that the groups rest on

@@ -17,7 +17,7 @@ from tuner.core.settings.limit_text import parse_limits
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RankingOptions:
     """What somebody asks of a study's windows; what is not given is as the study was asked."""
 
     objective: Objective | None = None
@@ -45,7 +45,7 @@ class Question:
         return self.objective_of(study) == study.objective and self.limits_of(study) == own
 
 
-def boxes_asked_for(question: Question, known: Sequence[str]) -> frozenset[str]:
+def boxes_asked_for(question: RankingOptions, known: Sequence[str]) -> frozenset[str]:
     """Those of the boxes *known* of a study that are looked at.
 
     Raises:
@@ -74,7 +74,7 @@ def parse_question(
     within: str | None = None,
     boxes: Sequence[str] = (),
     without_boxes: Sequence[str] = (),
-) -> Question:
+) -> RankingOptions:
     """Read the options as they were typed; None for those that were not.
 
     Raises:
@@ -84,7 +84,7 @@ def parse_question(
         named = None if objective is None else parse_objective(objective)
     except ConfigError as error:
         raise ConfigError(f"--objective: {error.problem}", hint=error.hint) from error
-    return Question(
+    return RankingOptions(
         named,
         parse_limits({"load": max_load, "memory_bytes": max_memory, "p95_s": max_p95}),
         () if costs is None else _parse_costs(costs),

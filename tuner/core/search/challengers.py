@@ -25,7 +25,7 @@ N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a cal
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Challenge:
     """The leader against each rival. Arrays are over layouts; those out of the race have no share."""
 
     posterior: Posterior
@@ -150,7 +150,7 @@ class Standing:
         return sorted((int(k) for k in np.flatnonzero(seen)), key=lambda k: (-means[k], k))
 
 
-def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind) -> Standing | None:
+def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kind) -> Challenge | None:
     """Find the leader; None: no layout in the race was seen.
 
     strict: the highest mean. calibrated: of the highest means that were seen often enough, the least doubt.
@@ -170,12 +170,12 @@ def standing(posterior: Posterior, margin: float, out: Sequence[bool], kind: Kin
     return min(found, key=lambda one: one.doubt)
 
 
-def standing_beside(now: Standing, margin: float, layout: int) -> Standing:
+def standing_beside(now: Challenge, margin: float, layout: int) -> Challenge:
     """The same moment, with all layouts held against *layout* instead of the leader."""
     return now if layout == now.leader else _against(now.posterior, margin, layout, now.in_race, now.kind)
 
 
-def standing_ahead(now: Standing, ahead: Posterior, margin: float, without: Collection[int]) -> Standing:
+def standing_ahead(now: Challenge, ahead: Posterior, margin: float, without: Collection[int]) -> Challenge:
     """The same leader as *now*, as *ahead* sees it, where windows under way are taken for seen.
 
     To choose what to measure, not to claim anything. The layouts *without* a window that will tell of them
@@ -186,7 +186,7 @@ def standing_ahead(now: Standing, ahead: Posterior, margin: float, without: Coll
     return _against(ahead, margin, now.leader, in_race, now.kind)
 
 
-def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, kind: Kind) -> Standing:
+def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, kind: Kind) -> Challenge:
     gap, variance = posterior.gaps(leader)
     df = max(float(posterior.df), 1.0)
     above = gap + margin
@@ -205,7 +205,7 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     # One window of a layout seen n times is worth 1/n of what its first was
     urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
     urgency[leader] = -1.0
-    return Standing(posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+    return Challenge(posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
 
 
 def _t_tail(t: Array, df: float) -> Array:

@@ -19,7 +19,7 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
 if TYPE_CHECKING:
-    from tuner.core.search.challengers import Standing
+    from tuner.core.search.challengers import Challenge
     from tuner.core.search.guide import Guide
     from tuner.core.search.posterior import Posterior
     from tuner.core.search.posterior_sample import DrawnWorld
@@ -60,7 +60,7 @@ class Racing:
         self._launch_s: list[float] = []
         self._posterior: Posterior | None = None
         self._guide: Guide | None = None
-        self._stands: Standing | None = None  #: since the last block
+        self._stands: Challenge | None = None  #: since the last block
 
     # ------------------------------------------------------------------ what is asked for and learnt
 
@@ -263,7 +263,7 @@ class Racing:
         self._random.shuffle(layouts)
         return layouts
 
-    def _standing(self) -> Standing | None:
+    def _standing(self) -> Challenge | None:
         """Who leads, and what speaks for each rival's being better by the margin; None: nothing was seen."""
         from tuner.core.search.challengers import standing
 
@@ -275,7 +275,7 @@ class Racing:
         self._stands = standing(self._posterior, self._margin, out, self._goal.kind)
         return self._stands
 
-    def _reached(self, standing: Standing) -> bool:
+    def _reached(self, standing: Challenge) -> bool:
         if standing.n_left == 1 and not self._limits:
             return True
         return (

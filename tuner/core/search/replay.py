@@ -35,7 +35,7 @@ class ReplayBox(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ReplayedStudy:
     """What became of one study."""
 
     surface: int
@@ -79,8 +79,8 @@ class ReplaySummary:
     unanswered_ratio: float
 
 
-def replay(job: ReplayJob, surface: int, repeat: int, look: Look | None = None) -> Run:
-    """Run one study of *job*: row *surface* of its suite, for the *repeat*-th time."""
+def replay(job: ReplayJob, surface: int, repeat: int, look: Look | None = None) -> ReplayedStudy:
+    """ReplayedStudy one study of *job*: row *surface* of its suite, for the *repeat*-th time."""
     stream = f"{job.seed}/{surface}/{repeat}"
     goal = job.suite.goal(job.kind)
     strategy = make_strategy(job.strategy, goal, Random(f"{stream}/strategy").getrandbits(32), job.n_windows)
@@ -94,7 +94,7 @@ def run(
     which: tuple[int, int] = (0, 0),
     cap: int = CAP_WINDOWS,
     look: Look | None = None,
-) -> Run:
+) -> ReplayedStudy:
     """Let *strategy* decide until it has its answer, proposes nothing more, or has taken *cap* windows.
 
     A strategy that promises something has answered when it says that it has; one that promises nothing, when
@@ -125,7 +125,7 @@ def run(
     right = answered and answer.layout is not None and box.is_right(answer.layout)
     n_lacking = 0 if answered else cap - box.n_windows
     seconds = box.now_s + n_lacking * goal.max_window_s
-    return Run(
+    return ReplayedStudy(
         surface=which[0],
         repeat=which[1],
         layout=answer.layout,
@@ -137,7 +137,7 @@ def run(
     )
 
 
-def summary(job: ReplayJob, runs: Sequence[Run]) -> ReplaySummary:
+def summary(job: ReplayJob, runs: Sequence[ReplayedStudy]) -> ReplaySummary:
     """The figures of *runs*, which are one or more.
 
     Percentiles are of the nearest rank: a number of windows that was really taken.

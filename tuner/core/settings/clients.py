@@ -26,7 +26,7 @@ FOUND = "clients_found"  #: in the provenance of a study
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedClients:
     """What a number of clients gave."""
 
     clients: int
@@ -34,12 +34,12 @@ class Tried:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClientSearchResult:
     """The number of clients that a study was measured with, and what it rests on."""
 
     clients: int
     layout: str  #: that was tried
-    tried: tuple[Tried, ...]
+    tried: tuple[TriedClients, ...]
     saturates: bool  #: False: the search ended before doubling brought nothing; *why* says what ended it
     why: str = ""
 
@@ -57,17 +57,17 @@ def hardest_to_load(layouts: Sequence[Layout]) -> Layout:
     return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
 
 
-def choose(tried: Sequence[Tried]) -> int:
+def choose(tried: Sequence[TriedClients]) -> int:
     """The number with the highest throughput of the last two that were tried."""
     return max(tried[-2:], key=lambda one: one.per_s).clients
 
 
-def has_risen(tried: Sequence[Tried]) -> bool:
+def has_risen(tried: Sequence[TriedClients]) -> bool:
     """Whether the last doubling brought `RISE_RATIO` or more; so it is with a single try."""
     return len(tried) < 2 or tried[-1].per_s >= (1 + RISE_RATIO) * tried[-2].per_s
 
 
-def clients_for(layout: Layout, found: Found) -> int:
+def clients_for(layout: Layout, found: ClientSearchResult) -> int:
     """The clients of *layout* where *found* clients load the layout they were found for.
 
     A layout with more threads has more clients in proportion. One with fewer has as many.
@@ -76,7 +76,7 @@ def clients_for(layout: Layout, found: Found) -> int:
     return ceil(found.clients * more)
 
 
-def requests_at_once(found: Found) -> float | None:
+def requests_at_once(found: ClientSearchResult) -> float | None:
     """How many requests each process works on at once, by Little's law; None: that is not to be seen.
 
     The least clients that were tried give the time of a request that waits for nobody: throughput must have
@@ -89,7 +89,7 @@ def requests_at_once(found: Found) -> float | None:
     return most_per_s * alone_s / parse_layout(found.layout).processes
 
 
-def found_text(found: Found) -> str:
+def found_text(found: ClientSearchResult) -> str:
     """*found* as a study's provenance keeps it."""
     return json.dumps(
         {
@@ -102,16 +102,18 @@ def found_text(found: Found) -> str:
     )
 
 
-def found_in(provenance: Mapping[str, str], n_clients: int | None) -> Found | None:
+def found_in(provenance: Mapping[str, str], n_clients: int | None) -> ClientSearchResult | None:
     """What `found_text` kept, where the settings give that number of clients: *n_clients*.
 
     None: there was no search, the user has set another number since, or what is kept cannot be read.
     """
     try:
         kept: Any = json.loads(provenance.get(FOUND, "null"))
-        tried = tuple(Tried(int(clients), float(per_s)) for clients, per_s in kept["tried"])
+        tried = tuple(TriedClients(int(clients), float(per_s)) for clients, per_s in kept["tried"])
         parse_layout(kept["layout"])
-        found = Found(int(kept["clients"]), kept["layout"], tried, kept["saturates"] is True, kept["why"])
+        found = ClientSearchResult(
+            int(kept["clients"]), kept["layout"], tried, kept["saturates"] is True, kept["why"]
+        )
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return found if found.clients == n_clients else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
-from tuner.core.domain.limits import Finding, Limit, Quantity, Verdict
+from tuner.core.domain.limits import Limit, LimitVerdict, Quantity, Verdict
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
 from tuner.core.text.durations import parse_duration
@@ -69,7 +69,7 @@ def render_limit(limit: Limit) -> str:
     return f"{WORDS[limit.name]} at most {amount}"
 
 
-def render_level(finding: Finding) -> str:
+def render_level(finding: LimitVerdict) -> str:
     """What was seen, with its interval: ``19.8 (19.1 to 20.6)``; ``-`` when nothing was."""
     estimate, name = finding.estimate, finding.limit.name
     if estimate.mean is None:
@@ -80,7 +80,7 @@ def render_level(finding: Finding) -> str:
     return f"{text} ({render_amount(name, estimate.low)} to {render_amount(name, estimate.high)})"
 
 
-def render_needed(finding: Finding) -> str:
+def render_needed(finding: LimitVerdict) -> str:
     """What would decide an open finding, as part of a sentence."""
     more = finding.launches_needed
     if finding.sd is None:

@@ -35,7 +35,7 @@ Pace = Share | WithinP95  #: what a rate follows from, for each launch anew
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedRate:
     """A rate that was tried, as a share of the capacity."""
 
     ratio: float
@@ -88,7 +88,7 @@ def rate_kept(config: str) -> float | Pace | None:
     return parse_rate(here) if isinstance(here, str) else here
 
 
-def next_ratio(tried: Sequence[Tried]) -> float | None:
+def next_ratio(tried: Sequence[TriedRate]) -> float | None:
     """Which share of the capacity to try next for the highest one that keeps the p95; None: it is found.
 
     Bisection, from half the capacity on: what keeps the p95 is taken to keep it at every lower rate. The
@@ -101,7 +101,7 @@ def next_ratio(tried: Sequence[Tried]) -> float | None:
     return (low + high) / 2
 
 
-def found_ratio(tried: Sequence[Tried]) -> float:
+def found_ratio(tried: Sequence[TriedRate]) -> float:
     """The highest share that kept the p95; where none did, the lowest that was tried."""
     kept = [one.ratio for one in tried if one.kept]
     return max(kept) if kept else min(one.ratio for one in tried)

@@ -71,7 +71,7 @@ class BoxNow:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """How the user's command last ended."""
 
     began_s: float  #: when it was started
@@ -100,7 +100,7 @@ class Braking:
         at_s: float,
         box: BoxNow,
         items: tuple[int, int] | None = None,
-        answer: Answer | None = None,
+        answer: CommandResult | None = None,
     ) -> str | None:
         """What has passed its limit for long enough, with the figures; None: nothing has.
 
@@ -184,7 +184,7 @@ class Braking:
         share = f"{percent(n_bad / n_items)}, over {percent(limit)}"
         return f"{n_bad} of {n_items} items failed within {within}: {share}"
 
-    def _refused(self, answer: Answer | None) -> str | None:
+    def _refused(self, answer: CommandResult | None) -> str | None:
         """The command's no, once it was repeated by a run that began long enough after the first one."""
         if answer is None:
             return None

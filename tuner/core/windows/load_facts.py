@@ -10,7 +10,7 @@ from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.pooled import event_loop_variants
 from tuner.core.domain.records import StudyRecord
-from tuner.core.settings.clients import Found, clients_for, found_in
+from tuner.core.settings.clients import ClientSearchResult, clients_for, found_in
 from tuner.core.text.stored_config import stored_service
 from tuner.core.windows.launch_sums import LaunchTally
 
@@ -22,7 +22,7 @@ class LoadFacts:
     """Of a study whose requests come from clients, each of which has one under way."""
 
     n_set: int | None  #: clients that the settings give; None: twice the threads, or nobody knows
-    found: Found | None  #: how that number was found; None: the user gave it
+    found: ClientSearchResult | None  #: how that number was found; None: the user gave it
     event_loops: frozenset[str]  #: variants whose processes work on as many requests as come; "": as it is
 
     def clients_of(self, layout: Layout) -> int | None:

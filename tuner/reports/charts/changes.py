@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tuner.core.planning.compared import Compared
+from tuner.core.planning.compared import StudyComparison
 from tuner.core.ranking.study_difference import LayoutChange, is_surely_changed
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import first_of, percent
 from tuner.reports.charts.frame import at, diamond, dot, legend, ring, whisker, x_axis
-from tuner.reports.charts.picture import WIDE, Picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
 from tuner.reports.comparison.words import change_told, in_order, percent_told, why_told
@@ -20,8 +20,8 @@ _FURTHEST = 2.0  #: an interval that reaches so many times as far as the largest
 
 
 def changes_picture(
-    found: Compared, *, width: float = WIDE, name: str = "changes", most: int = _MOST
-) -> Picture | None:
+    found: StudyComparison, *, width: float = WIDE, name: str = "changes", most: int = _MOST
+) -> DrawnPicture | None:
     """The first *most* layouts of the table, all together above them; None: no layout has a change."""
     rows = [one for one in in_order(found) if one.ratio.mean is not None]
     if not rows:
@@ -54,7 +54,7 @@ def changes_picture(
         end += 18
         signs += words(f"{left_out} more layouts are in the table.", left, end, class_="s m")
     body = "".join([*parts, signs])
-    return Picture(name, "Change of each layout", _summary(found, shown), width, end + 8, body)
+    return DrawnPicture(name, "Change of each layout", _summary(found, shown), width, end + 8, body)
 
 
 def _row(label: str, ratio: Estimate, told: str, scale: Scale, y: float, left: float, width: float) -> str:
@@ -84,7 +84,7 @@ def _legend(ratios: list[Estimate]) -> list[tuple[str, str]]:
     return found
 
 
-def _shared(found: Compared) -> Estimate | None:
+def _shared(found: StudyComparison) -> Estimate | None:
     shared = found.throughput.shared
     return (
         shared if found.throughput.n_shared > 1 and shared is not None and shared.mean is not None else None
@@ -103,7 +103,7 @@ def _points(ratio: float) -> float:
     return 100 * (ratio - 1)
 
 
-def _summary(found: Compared, rows: list[LayoutChange]) -> str:
+def _summary(found: StudyComparison, rows: list[LayoutChange]) -> str:
     first = ", ".join(f"{one.layout} {percent_told(one.ratio.mean)}" for one in rows[:3])
     n_sure = sum(one.has_changed for one in rows)
     return (

@@ -6,7 +6,7 @@ from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.model.calibration.calibrated import LeftOutErrors
 from tuner.reports.charts.frame import at, dot, legend, x_axis, y_axis, y_labels_width
 from tuner.reports.charts.labels import labels
-from tuner.reports.charts.picture import WIDE, Picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.scale import scale_for
 from tuner.reports.charts.svg import element, line, tipped
 from tuner.reports.model.model import items, left_out_sentence, signed
@@ -14,7 +14,7 @@ from tuner.reports.model.model import items, left_out_sentence, signed
 _BAND = 0.1
 
 
-def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> Picture:
+def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> DrawnPicture:
     """A mark for each layout: where the model is right it lies on the line."""
     points = [
         (TEN_MINUTES_S * row.predicted_per_s, TEN_MINUTES_S * row.measured_per_s, row) for row in errors.rows
@@ -53,4 +53,4 @@ def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = 
     signs, end = legend(entries, left, side + 8, side)
     summary = left_out_sentence(errors)
     title = "Prediction against measurement"
-    return Picture(name, title, summary, side, end + 8, "".join([*parts, signs]))
+    return DrawnPicture(name, title, summary, side, end + 8, "".join([*parts, signs]))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.reports.charts.colours import amount_colour, ink_on
-from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, tick_texts
 from tuner.reports.charts.svg import element, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.values import told, unit_of
@@ -36,7 +36,7 @@ def heat_map_svg(
 
 def heat_map_picture(
     overview: Overview, variant: str, *, width: float = WIDE, name: str = "heat-map", most_told: int = 250
-) -> Picture | None:
+) -> DrawnPicture | None:
     """Rows are processes, columns threads; None: none of *variant* was measured.
 
     Cells tell their figures to whoever points at them, unless there are more than *most_told*.
@@ -81,7 +81,9 @@ def heat_map_picture(
     ]
     parts.append(_colours(low, top, bottom + 30, width, unit_of(ranking)))
     title = "Throughput over processes and threads" + (f", {variant}" if variant else "")
-    return Picture(name, title, _summary(cells, ranking), width, bottom + 98, _hatch(name) + "".join(parts))
+    return DrawnPicture(
+        name, title, _summary(cells, ranking), width, bottom + 98, _hatch(name) + "".join(parts)
+    )
 
 
 def _cell(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tuner.core.lab.experiment import Figure, Outcome, Row, Value, point_told
+from tuner.core.lab.experiment import LabFigure, Outcome, Row, Value, point_told
 from tuner.core.lab.studied import StudyExperiment
 from tuner.reports.charts.frame import legend
 from tuner.reports.charts.lab_layouts import layouts_picture
 from tuner.reports.charts.lab_scale import SIGNS, Log, frame, marks, pushed_apart, ticks_around, values_of
-from tuner.reports.charts.picture import WIDE, Picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.svg import element, width_of, words
 
 _MOST_LINES = 8  #: in one panel
 
 
-def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> Picture:
+def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> DrawnPicture:
     """The first figure of every point: along its last parameter, a line for each value of the others.
 
     More than _MOST_LINES of them come in panels, one for each value of all parameters but the last two.
@@ -43,7 +43,7 @@ def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> 
         "them measured here. The tables below have every figure."
     )
     title = f"{experiment.name}: {figure.label}, published, measured and modelled"
-    return Picture(name, title, summary, width, end + 12, "".join([*parts, signs]))
+    return DrawnPicture(name, title, summary, width, end + 12, "".join([*parts, signs]))
 
 
 def _panel(
@@ -100,7 +100,7 @@ def _panel(
 
 def _line(
     sides: Mapping[Value, Mapping[str, float]],
-    figure: Figure,
+    figure: LabFigure,
     along: Mapping[Value, float],
     up: Log,
     class_: str,

@@ -17,14 +17,14 @@ from tuner.reports.charts.lab_scale import (
     ticks_around,
     values_of,
 )
-from tuner.reports.charts.picture import WIDE, Picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.svg import width_of, words
 
 _HIGH = 200.0  #: of a panel's axis, px
 _DODGE = 12.0  #: from one row of points to the next in one layout, px at most
 
 
-def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> Picture:
+def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> DrawnPicture:
     """The first figure of every layout, fewest threads in all first, in the panels of the experiment.
 
     Raises:
@@ -50,7 +50,7 @@ def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab")
         "simulated. The tables below have every figure."
     )
     title = f"{experiment.name}: {figure.label}, published, measured and modelled"
-    return Picture(name, title, summary, width, end + 12, "".join([*parts, signs]))
+    return DrawnPicture(name, title, summary, width, end + 12, "".join([*parts, signs]))
 
 
 def _panel(

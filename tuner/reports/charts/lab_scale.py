@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 
-from tuner.core.lab.experiment import Figure, Row, point_told
+from tuner.core.lab.experiment import LabFigure, Row, point_told
 from tuner.reports.charts.frame import at, diamond, dot, ring
 from tuner.reports.charts.svg import element, line, tipped, words
 
@@ -77,7 +77,7 @@ def pushed_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
     return placed
 
 
-def values_of(row: Row, figure: Figure) -> list[float]:
+def values_of(row: Row, figure: LabFigure) -> list[float]:
     """What of a row lies on the axis; the measured, else the published value first."""
     measured = row.measured.get(figure.key)
     found = [measured.median, measured.low, measured.high] if measured else []
@@ -89,7 +89,7 @@ def dash() -> str:
     return element("path", d="M-7 0H7", class_="front")
 
 
-def marks(row: Row, figure: Figure, x: float, up: Log) -> str:
+def marks(row: Row, figure: LabFigure, x: float, up: Log) -> str:
     """A row as measured and as published, with its figures as a tip."""
     drawn, told = [], [point_told(row.at)]
     measured = row.measured.get(figure.key)

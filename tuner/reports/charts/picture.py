@@ -21,7 +21,7 @@ _DARK = (
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class DrawnPicture:
     """What is drawn, and what it says to those who do not see it."""
 
     name: str  #: of its parts: no other picture of a page has it
@@ -64,7 +64,7 @@ def theme_variables() -> tuple[str, str]:
     return _LIGHT, _DARK
 
 
-def nothing_picture(name: str, title: str, why: str, width: float) -> Picture:
+def nothing_picture(name: str, title: str, why: str, width: float) -> DrawnPicture:
     """Stands where there is nothing to draw, and says why."""
     body = words(why, 8, 24, class_="m", font_size=USUAL)
-    return Picture(name, title, why, width, 40, body)
+    return DrawnPicture(name, title, why, width, 40, body)

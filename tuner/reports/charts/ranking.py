@@ -6,7 +6,7 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.text.figures import first_of
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, whisker, x_axis
-from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.values import MOST_OF_MEAN, told, unit_of
@@ -29,7 +29,7 @@ def ranking_svg(overview: Overview, *, width: float = WIDE, standalone: bool = F
 
 def ranking_picture(
     overview: Overview, *, width: float = WIDE, name: str = "ranking", most: int = _MOST
-) -> Picture | None:
+) -> DrawnPicture | None:
     """The first *most* layouts; None: nothing was measured."""
     ranking = overview.ranking
     rows = [row for row in ranking.rows if value_ranked_by(row, ranking).mean is not None]
@@ -61,7 +61,7 @@ def ranking_picture(
     if left_out:
         end += 18
         signs += words(f"{left_out} more layouts are in the table.", left, end, class_="s m")
-    return Picture(
+    return DrawnPicture(
         name, "Ranking of layouts", _summary(shown, ranking), width, end + 8, "".join([*parts, signs])
     )
 

@@ -11,7 +11,7 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.text.figures import first_of
 from tuner.reports.charts import colours
 from tuner.reports.charts.frame import legend
-from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.svg import SMALL, element, fitting, line, rectangle, tipped, width_of, words
 from tuner.reports.model.explain import SHARES
 
@@ -44,7 +44,7 @@ def shares_svg(overview: Overview, *, width: float = WIDE, standalone: bool = Fa
 
 def shares_picture(
     overview: Overview, *, width: float = WIDE, name: str = "shares", most: int = _MOST
-) -> Picture | None:
+) -> DrawnPicture | None:
     """A bar for each layout, fastest first; None: nothing is known."""
     found = overview.explanation
     if not isinstance(found, Explanation) or not found.diagnoses:
@@ -73,7 +73,7 @@ def shares_picture(
         end += 18
     defs = element("defs", *(_pattern(share, name) for share in used if _LOOKS[share][1]))
     title = "Time of the threads of each layout"
-    return Picture(name, title, _summary(shown), width, end + 26, "".join([defs or "", *parts, signs]))
+    return DrawnPicture(name, title, _summary(shown), width, end + 26, "".join([defs or "", *parts, signs]))
 
 
 def _bar(one: Diagnosis, used: Sequence[Share], left: float, right: float, y: float, name: str) -> list[str]:

@@ -14,7 +14,7 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.ranking.overview import Overview
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, y_axis, y_labels_width
 from tuner.reports.charts.in_time import InTime, Series, in_time
-from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import SMALL, element, line, rectangle, tipped, width_of, words
 from tuner.reports.charts.time_axis import TimeAxis, axis_below, time_axis
@@ -64,7 +64,7 @@ def timeline_picture(
     name: str = "timeline",
     most: int = 400,
     seen: InTime | None = None,
-) -> Picture | None:
+) -> DrawnPicture | None:
     """At most *most* marks: of more windows one stands for several. None: nothing was launched.
 
     *seen* is what `in_time` finds in *overview*, where somebody asked it already.
@@ -116,7 +116,7 @@ def timeline_picture(
         end += 18
         signs += words(f"Each mark stands for {n_each} windows.", left, end, class_="s m")
     title, summary = "Every window in time order", _summary(overview, len(seen.void))
-    return Picture(name, title, summary, width, end + 8, _hatch(name) + "".join([*parts, signs]))
+    return DrawnPicture(name, title, summary, width, end + 8, _hatch(name) + "".join([*parts, signs]))
 
 
 def nothing_counts(overview: Overview) -> str:

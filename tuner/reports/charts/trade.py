@@ -14,7 +14,7 @@ from tuner.core.ranking.ranking import RankedLayout
 from tuner.core.stats.interval import Estimate
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, x_axis, y_axis, y_labels_width
 from tuner.reports.charts.labels import labels
-from tuner.reports.charts.picture import WIDE, Picture, nothing_picture
+from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
 from tuner.reports.charts.svg import element, line, tipped
 from tuner.reports.charts.values import MOST_OF_MEAN
@@ -52,7 +52,7 @@ def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone
 
 def trade_picture(
     overview: Overview, cost: Cost, *, width: float = WIDE, name: str | None = None, most_told: int = 250
-) -> Picture | None:
+) -> DrawnPicture | None:
     """A mark for each layout; None: nobody saw what they cost.
 
     The first *most_told* of them, the front before the fastest, tell their figures.
@@ -91,7 +91,7 @@ def trade_picture(
     signs, end = legend(entries, left, high + 10, width)
     summary = _summary(points, cost, front, level_of(overview.ranking))
     title = f"Throughput against {_WORDS[cost]}"
-    return Picture(name or f"trade-{cost}", title, summary, width, end + 8, "".join([*parts, signs]))
+    return DrawnPicture(name or f"trade-{cost}", title, summary, width, end + 8, "".join([*parts, signs]))
 
 
 def cost_of(row: RankedLayout, cost: Cost, front: Front | None, cores: float) -> float | None:

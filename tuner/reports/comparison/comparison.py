@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.simulated import simulated_told
-from tuner.core.planning.compared import FIGURES, Compared, Figure
+from tuner.core.planning.compared import FIGURES, Figure, StudyComparison
 from tuner.core.ranking.study_difference import is_surely_changed
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import percent
@@ -33,7 +33,7 @@ _NAMED: dict[Figure, str] = {
 _A_DAY_S = 86400.0
 
 
-def render_comparison(found: Compared, fmt: str) -> str:
+def render_comparison(found: StudyComparison, fmt: str) -> str:
     """The comparison in a format of `table_formats` or ``json``; ends in a newline."""
     if fmt == "json":
         return render_comparison_json(found)
@@ -66,13 +66,13 @@ FIGURES_TOLD = (
 )
 
 
-def all_simulated_told(found: Compared) -> list[str]:
+def all_simulated_told(found: StudyComparison) -> list[str]:
     """What stands before everything said of simulated studies; none for real ones."""
     studies = (found.before.study, found.after.study)
     return list(dict.fromkeys(sentence for study in studies for sentence in simulated_told(study)))
 
 
-def sides_told(found: Compared) -> list[str]:
+def sides_told(found: StudyComparison) -> list[str]:
     """What the two studies are, a sentence each."""
     told = []
     for name, known in (("Before", found.before), ("After", found.after)):
@@ -85,13 +85,13 @@ def sides_told(found: Compared) -> list[str]:
     return told
 
 
-def differences_table(found: Compared) -> Table:
+def differences_table(found: StudyComparison) -> Table:
     """What is not the same in how they were made."""
     rows = tuple((one.name, one.before or "-", one.after or "-") for one in found.differences)
     return Table(("what", "before", "after"), rows, frozenset())
 
 
-def changes_table(found: Compared) -> Table:
+def changes_table(found: StudyComparison) -> Table:
     """Per layout what it gave, and how that changed."""
     level = percent(found.confidence)
     headers = (
@@ -119,7 +119,7 @@ def changes_table(found: Compared) -> Table:
     return Table(headers, rows, frozenset(range(1, 7)))
 
 
-def figures_table(found: Compared) -> Table:
+def figures_table(found: StudyComparison) -> Table:
     """Per layout the ratios of the other figures."""
     shown = [figure for figure in FIGURES[1:] if figure in found.figures]
     rows = []

@@ -9,7 +9,7 @@ from typing import Any
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.simulated import is_simulated
-from tuner.core.planning.compared import FIGURES, Compared, Known
+from tuner.core.planning.compared import FIGURES, Known, StudyComparison
 from tuner.core.stats.interval import Estimate
 from tuner.reports.comparison.words import comparison_notes, comparison_sentences, ratio_of, why_told
 from tuner.reports.text.formats import Table
@@ -17,7 +17,7 @@ from tuner.reports.text.formats import Table
 SCHEMA_VERSION = 1
 
 
-def render_comparison_json(found: Compared) -> str:
+def render_comparison_json(found: StudyComparison) -> str:
     """The same for programs; docs/json.md has the fields; ends in a newline."""
     change = found.throughput
     content = {
@@ -60,7 +60,7 @@ def render_comparison_json(found: Compared) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def data_table(found: Compared) -> Table:
+def data_table(found: StudyComparison) -> Table:
     """One row a layout and nothing else, in plain numbers."""
     names = [*FIGURES, "beside"]
     headers = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.simulated import is_simulated
-from tuner.core.planning.compared import Best, Compared, Figure, Known, Lost, Slower
+from tuner.core.planning.compared import Best, Figure, Known, Lost, Slower, StudyComparison
 from tuner.core.ranking.study_difference import Changes, LayoutChange, is_surely_changed
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import counted, named, percent
@@ -20,7 +20,7 @@ _LOST: Mapping[Lost, str] = {
 }
 
 
-def comparison_sentences(found: Compared) -> list[str]:
+def comparison_sentences(found: StudyComparison) -> list[str]:
     """What is claimed: of the best layout, of all together, of those that stand out."""
     change, told = found.throughput, [_best_told(found)]
     level = percent(found.confidence)
@@ -44,7 +44,7 @@ def comparison_sentences(found: Compared) -> list[str]:
     return told
 
 
-def comparison_notes(found: Compared) -> list[str]:
+def comparison_notes(found: StudyComparison) -> list[str]:
     """What limits it, a sentence each."""
     change, notes = found.throughput, []
     for n_blocks, known in zip(change.n_blocks, (found.before, found.after), strict=True):
@@ -93,7 +93,7 @@ def comparison_notes(found: Compared) -> list[str]:
     return notes
 
 
-def slower_told(found: Compared, judged: Slower) -> str:
+def slower_told(found: StudyComparison, judged: Slower) -> str:
     """Whether it is slower than it may be, in a sentence."""
     lost = "" if found.lost is None else f"{_whose(found, found.best.before)}, {_LOST[found.lost]}"
     if judged.surely and judged.lost != "nothing-finished":
@@ -117,7 +117,7 @@ def slower_told(found: Compared, judged: Slower) -> str:
     return f"Not slower by more than {percent(judged.by)}."
 
 
-def _best_told(found: Compared) -> str:
+def _best_told(found: StudyComparison) -> str:
     best = found.best
     if best.before is None or best.after is None:
         which = found.before.name if best.before is None else found.after.name
@@ -128,7 +128,7 @@ def _best_told(found: Compared) -> str:
     return _moved_told(found, best, best.before, best.after)
 
 
-def _moved_told(found: Compared, best: Best, was: Layout, becomes: Layout) -> str:
+def _moved_told(found: StudyComparison, best: Best, was: Layout, becomes: Layout) -> str:
     ratio = best.ratio_after
     if ratio is None or ratio.mean is None:
         what = "was not measured" if found.lost is None else _LOST[found.lost]
@@ -145,7 +145,7 @@ def _moved_told(found: Compared, best: Best, was: Layout, becomes: Layout) -> st
     )
 
 
-def _unseen_told(found: Compared) -> str:
+def _unseen_told(found: StudyComparison) -> str:
     """What would have shown, where nothing did."""
     ratios = [one.ratio for one in found.throughput.layouts]
     reaches = sorted(
@@ -164,12 +164,12 @@ def _reach_told(reach: float) -> str:
     return f"{100 * reach:.2g} %" if reach < 0.995 else percent(reach)
 
 
-def in_order(found: Compared) -> list[LayoutChange]:
+def in_order(found: StudyComparison) -> list[LayoutChange]:
     """The layouts, those first that give most in the second study."""
     return sorted(found.throughput.layouts, key=lambda one: -one.levels[1])
 
 
-def ratio_of(found: Compared, figure: Figure, layout: Layout) -> Estimate | None:
+def ratio_of(found: StudyComparison, figure: Figure, layout: Layout) -> Estimate | None:
     """How *figure* of *layout* changed; None: not known of both studies."""
     one: LayoutChange | None = found.figures[figure].of(layout) if figure in found.figures else None
     return None if one is None else one.ratio
@@ -235,7 +235,7 @@ def _luck(known: Known) -> tuple[object, ...]:
     return known.study.seed, made.get(_STREAM), made.get("simulated")
 
 
-def _whose(found: Compared, layout: Layout | None) -> str:
+def _whose(found: StudyComparison, layout: Layout | None) -> str:
     if layout is None:
         return f"All {found.throughput.n_shared} layouts together"
     return f"{layout}, best in {found.before.name}"

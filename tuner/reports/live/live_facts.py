@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.simulated import is_simulated
-from tuner.core.ranking.live_status import Board, Place
+from tuner.core.ranking.live_status import Board, LayoutStatus
 from tuner.core.ranking.overview import Live
 from tuner.reports.live.live_words import end_told, standing_told
 
@@ -40,7 +40,7 @@ def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
     }
 
 
-def _place(place: Place) -> dict[str, Any]:
+def _place(place: LayoutStatus) -> dict[str, Any]:
     return {
         "layout": str(place.layout),
         "state": place.state,

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from tuner.core.domain.layout import Layout
-from tuner.core.ranking.live_status import Board, Place, State
+from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.stats.interval import Estimate
 from tuner.reports.live.live_words import STATES, place_told, value_told
 from tuner.reports.text.cells import Line, Style, cut, padded, width, wrapped
@@ -45,14 +45,14 @@ def _running(board: Board) -> Set[Layout | None]:
     return {one.layout for one in board.live.boxes or (board.live,)}
 
 
-def _chosen(board: Board, room: int) -> tuple[list[Place], list[Place]]:
+def _chosen(board: Board, room: int) -> tuple[list[LayoutStatus], list[LayoutStatus]]:
     """Those with a row, and the others; what runs has one, and one that cannot be run where there is room."""
     places = list(board.places)
     if len(places) <= room:
         return places, []
     n_shown = max(1, room - 1)
     shown, rest = places[:n_shown], places[n_shown:]
-    wanted: list[Place] = []
+    wanted: list[LayoutStatus] = []
     if n_shown >= 5:
         wanted += [place for place in rest if place.state in ("failed", "left-out", "kept-out")][:1]
     if board.live is not None:
@@ -65,7 +65,7 @@ def _chosen(board: Board, room: int) -> tuple[list[Place], list[Place]]:
     return shown, rest
 
 
-def _others_told(rest: Sequence[Place], board: Board) -> str:
+def _others_told(rest: Sequence[LayoutStatus], board: Board) -> str:
     counts = Counter(STATES[board.study.strategy == "race"][place.state] for place in rest)
     kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
     return f"  ... and {len(rest)} {'other' if len(rest) == 1 else 'others'}: {kinds}"
@@ -85,7 +85,7 @@ class _Columns:
     unicode: bool
 
     @classmethod
-    def of(cls, board: Board, shown: Sequence[Place], cells: int, *, unicode: bool) -> _Columns:
+    def of(cls, board: Board, shown: Sequence[LayoutStatus], cells: int, *, unicode: bool) -> _Columns:
         name = min(24, max(6, *(len(str(place.layout)) for place in shown)))
         value = max(12, *(width(value_told(place.value.mean, board)) for place in shown))
         windows = max(7, *(len(_windows_told(place)) for place in shown))
@@ -111,7 +111,7 @@ class _Columns:
             bar = f"  {low}{' ' * blanks}{high}" if blanks > 0 else " " * (self.bar + 2)
         return f"  {first}{bar}  {padded('windows', self.windows, right=True)}"
 
-    def rows(self, board: Board, place: Place, spare: int, *, is_running: bool) -> list[Line]:
+    def rows(self, board: Board, place: LayoutStatus, spare: int, *, is_running: bool) -> list[Line]:
         """Its line, and up to *spare* more for a reason that does not fit into it."""
         style = _STYLES[place.state]
         mark = ("▶ " if self.unicode else "> ") if is_running else "  "
@@ -144,11 +144,11 @@ class _Columns:
         return [[*own, (first, style)], *([(blank, ""), (part, style)] for part in further)]
 
 
-def _windows_told(place: Place) -> str:
+def _windows_told(place: LayoutStatus) -> str:
     return f"{place.n_windows}+{place.n_void} invalid" if place.n_void else f"{place.n_windows}"
 
 
-def _scale(places: Sequence[Place]) -> tuple[float, float] | None:
+def _scale(places: Sequence[LayoutStatus]) -> tuple[float, float] | None:
     """What the bars reach from and to: all values, and their intervals within reason."""
     means = [place.value.mean for place in places if place.value.mean is not None]
     if not means:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.limits import Verdict, limits_from
 from tuner.core.domain.records import StudyRecord, WindowRecord
-from tuner.core.ranking.live_status import Board, Place, State
+from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
 from tuner.core.text.durations import render_duration, render_rest, until
@@ -65,7 +65,7 @@ def asked_told(board: Board) -> str:
     return printable(f"{asked}{objective}{limits}. So far: {counted(board.n_windows, 'valid window')}{void}.")
 
 
-def place_told(place: Place, board: Board) -> str:
+def place_told(place: LayoutStatus, board: Board) -> str:
     """How a layout stands, and why."""
     is_race = board.study.strategy == "race"
     reached = board.answer is not None and board.answer.reached
@@ -89,7 +89,7 @@ def place_told(place: Place, board: Board) -> str:
     return reason or STATES[is_race][place.state]
 
 
-def _with_open(told: str, place: Place) -> str:
+def _with_open(told: str, place: LayoutStatus) -> str:
     """*told*, and which limits the layout is not known to keep."""
     findings = () if place.verdict is None else place.verdict.findings
     names = [WORDS[one.limit.name] for one in findings if one.state == "open"]

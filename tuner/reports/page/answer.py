@@ -11,7 +11,7 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.text.figures import counted, percent
 from tuner.reports.model.model import interval, items, load
-from tuner.reports.page.blocks import Block, Code, Facts, Section, Subheading, Text
+from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Subheading, Text
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.axis_bests import axis_bests_told
 from tuner.reports.ranking.evidence import doubts_told
@@ -49,7 +49,7 @@ def answer_section(overview: Overview, starts: Starts | None = None, *, live: bo
         *(Text([sentence], "caution") for sentence in doubts),
         *_gain(overview, live=live),
         Subheading("Next step"),
-        Code(step.sentence.removesuffix(":"), command(step)),
+        CodeText(step.sentence.removesuffix(":"), command(step)),
     ]
     if remarks := remarks_on(study, step):
         blocks.append(Text(remarks))
@@ -70,7 +70,7 @@ def _setting(overview: Overview, starts: Starts | None, step: NextStep) -> list[
     if not isinstance(starts.proposed, Rollout):
         return [Text([starts.proposed])]
     how, lines, remarks = start_of(starts.proposed)
-    return [Code(how.removesuffix(":"), "\n".join(lines)), *([Text(remarks)] if remarks else [])]
+    return [CodeText(how.removesuffix(":"), "\n".join(lines)), *([Text(remarks)] if remarks else [])]
 
 
 def _gain(overview: Overview, *, live: bool) -> list[Block]:

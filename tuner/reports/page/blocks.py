@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.text.figures import first_of
-from tuner.reports.charts.picture import NARROW, WIDE, Picture
+from tuner.reports.charts.picture import NARROW, WIDE, DrawnPicture
 from tuner.reports.text.formats import Table
 
 
@@ -40,8 +40,8 @@ class Text:
 class Drawn:
     """A picture, for a page and for a phone."""
 
-    wide: Picture
-    narrow: Picture
+    wide: DrawnPicture
+    narrow: DrawnPicture
     block: str = field(default="picture", init=False)
 
 
@@ -67,7 +67,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeText:
     """Text to type or to keep, as it is."""
 
     title: str
@@ -84,7 +84,7 @@ class Subheading:
     block: str = field(default="subheading", init=False)
 
 
-Block = Text | Drawn | Shown | Facts | Code | Subheading
+Block = Text | Drawn | Shown | Facts | CodeText | Subheading
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Section:
     blocks: Sequence[Block]
 
 
-def drawn(draw: Callable[[float, str], Picture | None], name: str) -> list[Drawn]:
+def drawn(draw: Callable[[float, str], DrawnPicture | None], name: str) -> list[Drawn]:
     """What *draw* makes of a width and a name, for both widths; nothing where there is nothing to draw."""
     wide, narrow = draw(WIDE, f"{name}-wide"), draw(NARROW, f"{name}-narrow")
     return [] if wide is None or narrow is None else [Drawn(wide, narrow)]

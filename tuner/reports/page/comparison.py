@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.planning.compared import Compared
+from tuner.core.planning.compared import StudyComparison
 from tuner.core.text.figures import percent
 from tuner.reports.charts.changes import changes_picture
 from tuner.reports.comparison.comparison import (
@@ -19,7 +19,7 @@ from tuner.reports.page.document import LONGEST_NAME, document
 from tuner.reports.text.visible import visible
 
 
-def render_comparison_page(found: Compared) -> str:
+def render_comparison_page(found: StudyComparison) -> str:
     """The whole document; the same two studies give the same bytes."""
     names = [visible(known.name, LONGEST_NAME) for known in (found.before, found.after)]
     service = visible(found.after.study.service, LONGEST_NAME)

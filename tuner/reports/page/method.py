@@ -18,7 +18,7 @@ from tuner.core.text.sizes import shown_size
 from tuner.core.text.stored_config import stored_config, stored_service
 from tuner.core.windows.inner_threads import is_of_inner
 from tuner.reports.documents.plain import file_word, shell_line
-from tuner.reports.page.blocks import Block, Code, Facts, Section, Text
+from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 
 #: what a study knows of where it ran, in the words of a reader; the rest follows under its own name
 _WORDS = {
@@ -69,16 +69,16 @@ def method_section(overview: Overview) -> Section:
         command = study.provenance.get("made_by", "tuner grid")
         simulated = " --simulate PROFILE" if is_simulated(study) else ""
         blocks.append(
-            Code(
+            CodeText(
                 "To repeat the study, save the config below as study.yaml and run",
                 f"{command} study.yaml{simulated}",
             )
         )
         if "<hidden>" in config:
             blocks.append(Text(["The study stores no secrets: replace <hidden> by yours."], "note"))
-        blocks.append(Code("study.yaml", config, is_folded=True))
+        blocks.append(CodeText("study.yaml", config, is_folded=True))
     again = (["tuner", command, file_word(overview.name)] for command in ("rank", "explain"))
-    blocks.append(Code("The same figures from the study file", "\n".join(map(shell_line, again))))
+    blocks.append(CodeText("The same figures from the study file", "\n".join(map(shell_line, again))))
     return Section("method", "Environment and method", blocks)
 
 

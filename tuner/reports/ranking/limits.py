@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import Finding, Quantity
+from tuner.core.domain.limits import LimitVerdict, Quantity
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.settings.limit_text import WORDS, render_level, render_limit, render_needed
 from tuner.core.text.figures import first_of
@@ -98,7 +98,7 @@ def limits_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
     return columns
 
 
-def _finding_facts(finding: Finding) -> dict[str, Any]:
+def _finding_facts(finding: LimitVerdict) -> dict[str, Any]:
     return {
         "at_most": finding.limit.at_most,
         "verdict": finding.state,

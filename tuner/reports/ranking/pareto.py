@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.ranking.pareto import Cost, Front, Place, Trade
+from tuner.core.ranking.pareto import Cost, Front, FrontPlace, Trade
 from tuner.core.ranking.ranking import Ranking
 from tuner.core.settings.limit_text import render_amount
 from tuner.core.stats.interval import Estimate
@@ -137,7 +137,7 @@ def _sentence(front: Front, trade: Trade) -> str:
     return f"{trade.layout} gives {share} {cheap}."
 
 
-def _standing(place: Place) -> str:
+def _standing(place: FrontPlace) -> str:
     if place.is_on_front is False:
         return f"no, beaten by {place.dominated_by}"
     return "yes" if place.is_on_front else "undecided"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tuner.core.domain.fleet import Done, Place
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Comparing, Proposal
-from tuner.core.ranking.race_result import Rest
+from tuner.core.ranking.race_result import RemainingTime
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.stats.groups import OfBest
 from tuner.ports import Store
@@ -60,7 +60,9 @@ def recalled_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
         otherwise=(),
         n_windows=history.n_windows,
         spent_s=timetable.total_s,
-        rest=None if rest is None else Rest(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
+        rest=None
+        if rest is None
+        else RemainingTime(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
         timetable=timetable,
     )
 

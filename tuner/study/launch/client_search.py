@@ -13,8 +13,8 @@ from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
 from tuner.core.settings.clients import (
     MOST_CLIENTS,
-    Found,
-    Tried,
+    ClientSearchResult,
+    TriedClients,
     choose,
     first_clients,
     hardest_to_load,
@@ -49,7 +49,7 @@ class LoadingFeeder(Feeder, Protocol):
 
 
 @dataclass(slots=True)
-class _Search:
+class _ClientSearch:
     """For the number of clients, while a layout runs."""
 
     box: Box
@@ -57,9 +57,9 @@ class _Search:
     launch: Launch
     layout: Layout
     stop_requested: Callable[[], bool]
-    tried: list[Tried] = field(default_factory=list)
+    tried: list[TriedClients] = field(default_factory=list)
 
-    def found(self, n_clients: int) -> Found | None:
+    def found(self, n_clients: int) -> ClientSearchResult | None:
         """Double *n_clients*; None: stopped."""
         why = ""
         while has_risen(self.tried):
@@ -83,13 +83,15 @@ class _Search:
                 if not isinstance(again, str) and again.per_s > seen.per_s:
                     self.tried[-1] = again
             n_clients *= 2
-        return Found(choose(self.tried), str(self.layout), tuple(self.tried), saturates=not why, why=why)
+        return ClientSearchResult(
+            choose(self.tried), str(self.layout), tuple(self.tried), saturates=not why, why=why
+        )
 
     @property
     def _longest_s(self) -> float:
         return _PATIENCE_RATIO * self.feeder.timeout_s
 
-    def _look(self, n_clients: int) -> Tried | str:
+    def _look(self, n_clients: int) -> TriedClients | str:
         """What so many clients give; a text: what went wrong with so many."""
         self.feeder.use_clients(n_clients)
         with self.feeder.feeding(self.layout):
@@ -109,7 +111,7 @@ class _Search:
         if not seen.latencies.n_recorded:
             why = f": {problem}" if problem else ""
             return f"with {n_clients} clients no request was answered in {took_s:.0f} s{why}"
-        return Tried(n_clients, seen.latencies.n_recorded / took_s)
+        return TriedClients(n_clients, seen.latencies.n_recorded / took_s)
 
     def _until(
         self, is_enough: Callable[[Requests, float], bool], longest_s: float
@@ -135,7 +137,7 @@ def find_clients(
     study: StudyRecord,
     warn: Callable[[str, str], None],
     stop_requested: Callable[[], bool],
-) -> Found | None:
+) -> ClientSearchResult | None:
     """Launch the layout that is hardest to load, and double the clients until throughput rises no more.
 
     None: a stop was requested.
@@ -153,11 +155,11 @@ def find_clients(
         for probe in probes:
             environment |= stack.enter_context(probe.counting(layout)).environment
         launch = stack.enter_context(box.launcher.running(layout, environment))
-        search = _Search(box, feeder, launch, layout, stop_requested)
+        search = _ClientSearch(box, feeder, launch, layout, stop_requested)
         return search.found(first_clients(study.layouts))
 
 
-def told(found: Found) -> str:
+def told(found: ClientSearchResult) -> str:
     """*found* in a sentence."""
     tried = ", ".join(f"{one.clients}: {per_second(one.per_s)}" for one in found.tried)
     ending = "more bring nothing" if found.saturates else found.why

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.settings.pace import N_TRIED, P95, Pace, Share, Tried, WithinP95, found_ratio, next_ratio
+from tuner.core.settings.pace import N_TRIED, P95, Pace, Share, TriedRate, WithinP95, found_ratio, next_ratio
 from tuner.core.text.figures import counted, per_second
 from tuner.study.launch.watching import RunningLayout
 
@@ -61,11 +61,11 @@ def find_rate(running: RunningLayout, pace: Pace, stop_requested: Callable[[], b
         case Share(ratio):
             running.feeder.go_on_at(ratio * capacity_per_s, capacity_per_s)
         case WithinP95(p95_s):
-            _Search(running, capacity_per_s, p95_s, stop_requested).go_on_at_the_highest()
+            _RateSearch(running, capacity_per_s, p95_s, stop_requested).go_on_at_the_highest()
 
 
 @dataclass(slots=True)
-class _Search:
+class _RateSearch:
     """For the highest rate that keeps a p95."""
 
     running: RunningLayout
@@ -82,9 +82,9 @@ class _Search:
         is that of few requests, also too bad. So from the rate that they found it goes up or down by a tenth,
         to the highest that keeps the p95 for longer.
         """
-        tried: list[Tried] = []
+        tried: list[TriedRate] = []
         while (ratio := next_ratio(tried)) is not None and not self.stop_requested():
-            tried.append(Tried(ratio, kept=self._keeps(ratio, LOOK_S)))
+            tried.append(TriedRate(ratio, kept=self._keeps(ratio, LOOK_S)))
         ratio = found_ratio(tried) if tried else 0.0
         if any(one.kept for one in tried):
             ratio = self._made_sure_of(ratio)

@@ -297,7 +297,7 @@ class Events:
             counts[name] = counts.get(name, 0) + 1
 
 
-class Check:
+class SetupCheck:
     """Counts nothing: the interpreter, its Celery and the app are what was asked for."""
 
     is_lost = False
@@ -317,7 +317,7 @@ class Check:
         """There is nothing to close."""
 
 
-COUNTERS: dict[str, Any] = {"inspect": Inspect, "events": Events, "check": Check}
+COUNTERS: dict[str, Any] = {"inspect": Inspect, "events": Events, "check": SetupCheck}
 
 
 def total(name: str, stats: Any) -> int:

@@ -27,7 +27,7 @@ from tuner.core.model.calibration.left_out import (
 )
 from tuner.core.model.calibration.looks import told_by_looks
 from tuner.core.model.calibration.per_item import by_layout
-from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, Found, Sampling
+from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, FittedDemands, Sampling
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import ASSUMED_SMT_GAINS
@@ -83,7 +83,7 @@ def calibrate_alone(
     mean = np.insert(told.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
     root = np.insert(told.root, 1, 0.0, axis=0)
     looks = told_by_looks([one for one in clocks if one.layout.total_threads == 1])
-    found = Found(mean, root, told.df, told.cv_ratio, looks)
+    found = FittedDemands(mean, root, told.df, told.cv_ratio, looks)
     draws, terms, intervals = found.sampled(sampling)
     n_windows = sum(one.layout.total_threads == 1 for one in clocks)
     profile = Profile(
@@ -132,7 +132,7 @@ def calibrate_jointly(
     anchor = next(iter(problem.anchors.values()), None)
     cv_ratio = USUAL_CV if anchor is None else anchor.cv_ratio
     drawn = [*range(N_DEMANDS), *range(len(NAMES), len(fit.values))]
-    found = Found(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.looks, fit.terms)
+    found = FittedDemands(fit.values[drawn], fit.root[drawn], fit.df, cv_ratio, problem.looks, fit.terms)
     draws, term_draws, intervals = found.sampled(sampling)
     gains = _smt_gains(problem, fit)
     n_windows = sum(one.n_windows for one in clocks)

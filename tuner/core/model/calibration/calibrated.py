@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.simulated import simulated_sentence
 from tuner.core.model.demand import SECONDS, Demands, above_nothing
-from tuner.core.model.prediction.extrapolation import Seen, smt_gains_about
+from tuner.core.model.prediction.extrapolation import CalibratedRange, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.model.profile import Profile
@@ -90,7 +90,7 @@ class Calibrated:
     service: str
     where: str  #: host and day; where a profile has its figures from; empty: not known
     calibration: Calibration
-    seen: Seen
+    seen: CalibratedRange
     memory: MemoryFit | None  #: None: nobody saw any
     measured: tuple[Measured, ...] = ()  #: none: the figures come from a profile
     left_out: LeftOutErrors | None = None  #: None: there were too few layouts to leave one out
@@ -135,7 +135,7 @@ def of_profile(profile: Profile) -> Calibrated:
             draws=demands_from_intervals(profile),
             misfit_sd=ASSUMED_MISFIT_SD if profile.noise.model_sd is None else profile.noise.model_sd,
         ),
-        seen=Seen(
+        seen=CalibratedRange(
             replace(profile.machine, foreign_cores=0.0),
             profile.measured or (Layout(1, 1),),
             smt_gains_about(profile.machine.smt_gain_ratio),

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.gauss_newton import bounded_step
-from tuner.core.model.calibration.joint_fit import Compared, Fit, Problem
+from tuner.core.model.calibration.joint_fit import Fit, Problem, StandardResiduals
 from tuner.core.model.demand import Array
 from tuner.core.model.nodes import Indices
 
@@ -65,7 +65,12 @@ def log_errors(problem: Problem, folds: Sequence[Sequence[Layout]], fit: Fit) ->
 
 
 def _walk(
-    compared: Compared, seen: NDArray[np.bool_], jacobian: Array, at: Array, off: Array, left: Indices
+    compared: StandardResiduals,
+    seen: NDArray[np.bool_],
+    jacobian: Array,
+    at: Array,
+    off: Array,
+    left: Indices,
 ) -> NDArray[np.bool_]:
     """Go on with the folds *left* until they settle; which did. *at*, *off*, *jacobian* are written over."""
     settled = np.ones(len(at), dtype=bool)

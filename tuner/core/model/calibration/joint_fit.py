@@ -27,7 +27,7 @@ from tuner.core.model.calibration.per_item import PerItem, log_throughputs, per_
 from tuner.core.model.calibration.sampling import N_DEMANDS
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, stacked_demands
 from tuner.core.model.machine import Machine
-from tuner.core.model.network import Prediction, Rest, solve
+from tuner.core.model.network import Equilibrium, Prediction, solve
 
 NAMES = ("own_s", "gil_share", "child_s", "blocked_s", "asleep_s", "smt_gain_ratio")  #: before the terms
 _GAIN = NAMES.index("smt_gain_ratio")
@@ -62,7 +62,7 @@ class Fit:
     root: Array  #: (n, k): root @ root.T is the covariance of the values
     df: float  #: of Student's t: one for each layout beyond the terms, and 3 at least
     terms: tuple[str, ...]  #: names of fields of `Terms`
-    off: Array  #: what was compared, over standard deviations: `Compared`
+    off: Array  #: what was compared, over standard deviations: `StandardResiduals`
     jacobian: Array  #: of that, by parameters over their scale
 
     @property
@@ -105,11 +105,11 @@ class Problem:
         df = max(3.0, float(len(layouts) - len(terms)))
         return Fit(at * compared.scale, root, df, tuple(terms), off, jacobian)
 
-    def compared(self, layouts: Sequence[Layout], terms: Sequence[str] = ()) -> Compared:
+    def compared(self, layouts: Sequence[Layout], terms: Sequence[str] = ()) -> StandardResiduals:
         """What is compared where the demands, and *terms*, are fitted to *layouts*."""
         anchor = next((self.anchors[one] for one in layouts if one in self.anchors), None)
         others = [one for one in layouts if anchor is None or one.total_threads > 1]
-        return Compared(self, others, anchor, terms, self._begin(layouts, anchor))
+        return StandardResiduals(self, others, anchor, terms, self._begin(layouts, anchor))
 
     def without(self, layouts: Collection[Layout]) -> Problem:
         """The same, *layouts* never measured; windows of the others are not added up again."""
@@ -145,7 +145,7 @@ class Problem:
         return np.array([item.own_s, 1.0, item.children_s, blocked_s, waiting_s - blocked_s])
 
 
-def _least_squares(compared: Compared, begin: Array) -> Array:
+def _least_squares(compared: StandardResiduals, begin: Array) -> Array:
     """The same as `least_squares_near`, from afar."""
     from scipy.optimize import least_squares
 
@@ -207,7 +207,7 @@ def solved(
     items: Sequence[PerItem],
     machine: Machine,
     looks: Looks,
-    near: Rest | None = None,
+    near: Equilibrium | None = None,
 ) -> tuple[LayoutDemands, Prediction]:
     """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
     of = stacked(values, terms, items, looks)
@@ -217,7 +217,7 @@ def solved(
     return of, solve(of, machine, gains, near)
 
 
-class Compared:
+class StandardResiduals:
     """What is measured beside what the network says, over standard deviations.
 
     Parameters stand over their scale, which is about as large as each of them may be.
@@ -252,7 +252,7 @@ class Compared:
         self._own_s = np.where(self._is_split, own_s, own_s + child_s)
         self._child_s = np.where(self._is_split, child_s, 0.0)
         self._service_s = np.array([item.service_s for item in self._items])
-        self._near = Rest()
+        self._near = Equilibrium()
         self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
         self._n_told = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout

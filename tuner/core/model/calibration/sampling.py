@@ -32,7 +32,7 @@ AS_USUAL = Sampling()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FittedDemands:
     """Demands as a calibration found them, multivariate Student's t.
 
     The values are own CPU, the share of it that holds the GIL, CPU of children, uninterruptible waiting

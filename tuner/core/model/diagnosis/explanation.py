@@ -17,7 +17,7 @@ from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.expected import as_counted, measured_demands, work_ratio
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
-from tuner.core.model.prediction.extrapolation import Seen
+from tuner.core.model.prediction.extrapolation import CalibratedRange
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
@@ -61,10 +61,10 @@ class Explanation:
         """What binds each layout, the most first."""
         return {one.layout: one.what for one in self.diagnoses}
 
-    def known_of(self, variant: str) -> Seen:
+    def known_of(self, variant: str) -> CalibratedRange:
         """What rules for *variant*, one of the references, rest on."""
         seen = [one for one in self.evidence.values() if one.layout.variant == variant]
-        return Seen(
+        return CalibratedRange(
             self.references[variant].machine,
             tuple(one.shape for one in seen),
             busy_cores=max(one.items_cpu_s / one.length_s for one in seen),

@@ -16,7 +16,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.model.prediction.extrapolation import Seen, core_doublings, reasons
+from tuner.core.model.prediction.extrapolation import CalibratedRange, core_doublings, reasons
 from tuner.core.model.prediction.shapes import Shape
 from tuner.core.text.figures import counted
 
@@ -70,7 +70,7 @@ def large_enough(rules: Mapping[Kind, Rule], shape: Shape) -> str | None:
     return f"{rule.count}x{threads.count}" if threads is not None and threads.count is not None else None
 
 
-def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
+def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> list[Rule]:
     """How many threads fill a process, how many processes fill *machine*, how many threads that takes in all.
 
     Of a service that has no threads to choose only the processes are told; of items that ask for no CPU
@@ -121,7 +121,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: Seen) -> list[Rule]:
     return rules
 
 
-def _by_utilization(demands: Demands, machine: Machine, seen: Seen, of: str) -> Rule:
+def _by_utilization(demands: Demands, machine: Machine, seen: CalibratedRange, of: str) -> Rule:
     more = core_doublings(seen, machine.free_cores) > 0
     outside = (f"more than {counted(seen.known_cores, 'core', '.3g')} busy",) if more else ()
     busy_ratio = demands.cpu_s / demands.total_s

@@ -21,7 +21,7 @@ _OVERSHOOT = 0.03  #: doublings, 2 %: the network may give full cores a little m
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CalibratedRange:
     """What the model was calibrated on."""
 
     machine: Machine
@@ -49,7 +49,7 @@ def smt_gains_about(gain: float) -> tuple[float, ...]:
 
 
 def reasons(
-    seen: Seen, machine: Machine, layout: Layout, *, cpu_cores: float, n_runnable: float
+    seen: CalibratedRange, machine: Machine, layout: Layout, *, cpu_cores: float, n_runnable: float
 ) -> list[str]:
     """What of *layout* on *machine* lies beyond what was measured, each in a few words; none: nothing does.
 
@@ -70,12 +70,12 @@ def reasons(
     return found
 
 
-def core_doublings(seen: Seen, cpu_cores: float) -> float:
+def core_doublings(seen: CalibratedRange, cpu_cores: float) -> float:
     """How many doublings lie between the cores that were busy and those a layout keeps busy."""
     return max(0.0, log2(max(cpu_cores, _NEAR) / seen.known_cores) - _OVERSHOOT)
 
 
-def _layout_reasons(seen: Seen, layout: Layout) -> list[str]:
+def _layout_reasons(seen: CalibratedRange, layout: Layout) -> list[str]:
     """Why *layout* lies outside the convex hull of the measured ones, on logarithmic scales."""
     if doublings_outside(seen.layouts, layout) <= _NEAR:
         return []

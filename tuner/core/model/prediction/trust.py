@@ -26,7 +26,12 @@ from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands, LayoutDemands, Terms, layout_demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, solve
-from tuner.core.model.prediction.extrapolation import Seen, core_doublings, doublings_outside, reasons
+from tuner.core.model.prediction.extrapolation import (
+    CalibratedRange,
+    core_doublings,
+    doublings_outside,
+    reasons,
+)
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
 from tuner.core.stats.interval import Estimate
@@ -82,7 +87,7 @@ def trusted(
     profile: Profile,
     draws: Sequence[Demands],
     misfit_sd: float,
-    seen: Seen,
+    seen: CalibratedRange,
     machine: Machine,
     layouts: Sequence[Layout],
     *,
@@ -189,7 +194,7 @@ class _Drawn:
 def _solved_draws(
     draws: Sequence[Demands],
     terms: Sequence[Terms],
-    seen: Seen,
+    seen: CalibratedRange,
     machine: Machine,
     layouts: Sequence[Layout],
     doublings: Array,
@@ -251,7 +256,7 @@ def _together(each: Sequence[LayoutDemands]) -> LayoutDemands:
     return LayoutDemands(**{name: np.concatenate([getattr(one, name) for one in each]) for name in names})
 
 
-def _model_sd(misfit_sd: float, seen: Seen, layouts: Sequence[Layout], doublings: Array) -> Array:
+def _model_sd(misfit_sd: float, seen: CalibratedRange, layouts: Sequence[Layout], doublings: Array) -> Array:
     """How far each layout may lie from the model, by itself: standard deviation of log throughput."""
     outside = np.asarray([doublings_outside(seen.layouts, layout) for layout in layouts])
     of_layout = PER_DOUBLING_OF_LAYOUT_SD * np.maximum(0.0, outside - CHECKED_DOUBLINGS)

@@ -26,7 +26,7 @@ _LARGEST_FACTOR = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DemandChange:
     """One demand, multiplied, then so much longer."""
 
     name: str  #: one of `CHANGES`
@@ -44,7 +44,7 @@ class Change:
 class WhatIf:
     """Everything that is to be other than it was measured; nothing at all by default."""
 
-    changes: tuple[Change, ...] = ()  #: made one after the other
+    changes: tuple[DemandChange, ...] = ()  #: made one after the other
     no_gil: bool = False  #: an interpreter whose threads do not wait for each other
 
     def __bool__(self) -> bool:
@@ -120,7 +120,7 @@ def parse_what_if(texts: Mapping[str, Sequence[str]], *, no_gil: bool) -> WhatIf
     return WhatIf(tuple(changes), no_gil)
 
 
-def parse_change(name: str, text: str) -> Change:
+def parse_change(name: str, text: str) -> DemandChange:
     """Read ``x0.5`` (half of it), ``+200ms`` (so much longer) or ``-50ms`` (so much shorter).
 
     Raises:
@@ -132,13 +132,13 @@ def parse_change(name: str, text: str) -> Change:
         factor = float(match[1])
         if factor > _LARGEST_FACTOR:
             raise ConfigError(f"--{name} {text}: the largest factor is x{_LARGEST_FACTOR:g}")
-        return Change(name, factor=factor)
+        return DemandChange(name, factor=factor)
     if compact[:1] in ("+", "-"):
         try:
             seconds = parse_duration(compact[1:])
         except ConfigError as error:
             raise ConfigError(f"--{name} {text}: {error.problem}", hint=error.hint) from error
-        return Change(name, plus_s=seconds if compact[0] == "+" else -seconds)
+        return DemandChange(name, plus_s=seconds if compact[0] == "+" else -seconds)
     raise ConfigError(
         f"--{name}: {text!r} is no change",
         hint=f"Write --{name} x0.5 for half of it, +200ms or -50ms for so much longer or shorter.",

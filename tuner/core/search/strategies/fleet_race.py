@@ -14,7 +14,7 @@ import numpy as np
 from tuner.core.domain.fleet import Done, Place
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Proposal
-from tuner.core.search.challengers import Standing, standing_ahead
+from tuner.core.search.challengers import Challenge, standing_ahead
 from tuner.core.search.fleet_posterior import LEVELS, FleetPosterior
 from tuner.core.search.racing import N_REPLICATES, Racing
 from tuner.core.search.strategies.fleet_reference import References
@@ -31,7 +31,7 @@ MOST_LEFT = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SeenLaunch:
     """One launch, as a bank takes note of it."""
 
     layout: int
@@ -57,7 +57,7 @@ class FleetRace(Racing):
 
     def __init__(self, goal: Goal, seed: int) -> None:
         super().__init__(goal, seed)
-        self._seen: list[_Seen] = []
+        self._seen: list[_SeenLaunch] = []
         self._references = References()  #: of a calibrated race
         self._tried: dict[str, set[Layout]] = {}  #: to the end, by box
         self._last: dict[str, tuple[int, int]] = {}  #: the latest block and position of a box
@@ -118,7 +118,7 @@ class FleetRace(Racing):
 
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
         """From the second box on all is shown to a bank of several."""
-        seen = _Seen(layout, log_value, at_s, length_s, box)
+        seen = _SeenLaunch(layout, log_value, at_s, length_s, box)
         self._seen.append(seen)
         if isinstance(self._posterior, FleetPosterior) or box == self._seen[0].box:
             super()._observe(layout, log_value, at_s, length_s, box)
@@ -147,7 +147,7 @@ class FleetRace(Racing):
         usual = self._goal.cores or median(totals)
         return sorted(self._first_order, key=lambda layout: (abs(log(layout.total_threads / usual)), layout))
 
-    def _reached(self, standing: Standing) -> bool:
+    def _reached(self, standing: Challenge) -> bool:
         """As on one box; on several a layout has to be measured on each."""
         reached = super()._reached(standing)
         if self._goal.kind == "strict" or not isinstance(self._posterior, FleetPosterior):
@@ -200,7 +200,7 @@ class FleetRace(Racing):
         return Proposal(min(left, key=at_work.count), self._first_window_s()) if left else None
 
     def _decided_for(
-        self, box: str, under_way: Sequence[Place], boxes: Sequence[str], standing: Standing
+        self, box: str, under_way: Sequence[Place], boxes: Sequence[str], standing: Challenge
     ) -> Proposal | None:
         bank, leader = self._posterior, standing.leader
         if not isinstance(bank, FleetPosterior):
@@ -245,7 +245,7 @@ class FleetRace(Racing):
                 unheard.add(layout)
         return ahead, unheard
 
-    def _is_left_to_boxes(self, bank: FleetPosterior, standing: Standing, n_boxes: int) -> bool:
+    def _is_left_to_boxes(self, bank: FleetPosterior, standing: Challenge, n_boxes: int) -> bool:
         """Whether it is what boxes differ by, and no lack of windows, that keeps the answer open."""
         rival = int(np.argmax(standing.urgency))
         if bank.n_replicates < N_REPLICATES or standing.urgency[rival] < 0:

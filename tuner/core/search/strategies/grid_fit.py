@@ -34,7 +34,7 @@ class GridOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GridEstimate:
     """What the launches say so far, on the logarithmic scale."""
 
     effects: Mapping[Layout, float]
@@ -65,15 +65,15 @@ class GridFit:
         """Nothing more comes of *block*."""
         self._table.end_block(block)
 
-    def seen(self) -> Seen:
+    def seen(self) -> GridEstimate:
         """Effects, and how far they may be trusted."""
         if self._table.is_whole and self._table.n_blocks:
             return self._table.seen()
         if not len(self._launches):
-            return Seen({}, None, 0.0, lambda _: 0, lambda _, __: 0.0)
+            return GridEstimate({}, None, 0.0, lambda _: 0, lambda _, __: 0.0)
         fitted, layouts = self._launches.fitted()
         number = {layout: index for index, layout in enumerate(layouts)}
-        return Seen(
+        return GridEstimate(
             dict(zip(layouts, fitted.effects, strict=True)),
             fitted.residual_variance,
             float(fitted.residual_df),
@@ -97,7 +97,7 @@ class GridFit:
         tied = tuple(other for other in ties if groups[other] == "best-or-tied")
         return Answer(best, False, "none", ties, tied=tied)
 
-    def _beside(self, seen: Seen, best: Layout, other: Layout) -> Beside:
+    def _beside(self, seen: GridEstimate, best: Layout, other: Layout) -> Beside:
         """What *other* is beside the *best* mean, by Tukey's limit for all pairs."""
         assert seen.variance is not None
         gap = seen.effects[best] - seen.effects[other]
@@ -159,7 +159,7 @@ class _Table:
         if self._open.pop(block, None):
             self.is_whole = False
 
-    def seen(self) -> Seen:
+    def seen(self) -> GridEstimate:
         n, size = self.n_blocks, self._n_layouts
         assert self._centre is not None
         df = (n - 1) * (size - 1)
@@ -169,7 +169,7 @@ class _Table:
             residual += fsum(self._totals.values()) ** 2 / (n * size) - self._block_squares / size
             variance = max(0.0, residual) / df
         effects = {layout: self._centre + total / n for layout, total in self._totals.items()}
-        return Seen(effects, variance, float(df), lambda _: n, lambda _, __: 2 / n)
+        return GridEstimate(effects, variance, float(df), lambda _: n, lambda _, __: 2 / n)
 
     def _close(self, values: Mapping[Layout, float]) -> None:
         for layout, value in values.items():
