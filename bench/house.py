@@ -35,7 +35,7 @@ PROBE_WORDS, CLOCK_WORDS = ("statsd",), ("gil_wait", "gil_waits")
 LAUNCH = """
 import sys
 from pathlib import Path
-from tuner.adapters import supervisord_config
+from tuner.adapters.supervisord import config
 
 def stop(*_, **__):
     frame, path = sys._getframe(1), []
@@ -47,7 +47,7 @@ def stop(*_, **__):
     Path(sys.argv[1]).write_text(repr((here, loaded)))
     raise KeyboardInterrupt
 
-supervisord_config.render_config = stop
+config.render_config = stop
 from tuner.cli import run
 run(sys.argv[2:])
 """

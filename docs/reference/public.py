@@ -76,7 +76,7 @@ def _json() -> str:
 def _study_file() -> str:
     return (
         f"SQLite, `PRAGMA user_version` {SCHEMA_VERSION}; tuner reads versions 1 to {SCHEMA_VERSION}.\n"
-        "`tuner/adapters/schema.sql` describes tables, columns and units.\n"
+        "`tuner/adapters/sqlite/schema.sql` describes tables, columns and units.\n"
     )
 
 

@@ -74,7 +74,7 @@ def test_the_wheel_brings_the_programs_and_no_source_of_theirs(built: Path) -> N
     assert "tuner_workers/crash_processor/cli.py" in names
     assert "tuner_workers/lab/goroutine_pool.go" in names  # built where it is needed
     assert "tuner/probe/counter.py" in names
-    assert "tuner/adapters/schema.sql" in names
+    assert "tuner/adapters/sqlite/schema.sql" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"proctuner", "tuner", "tuner_workers"}
     assert not [name for name in names if name.endswith((".c", ".h", ".pyc", "meson.build"))]
 

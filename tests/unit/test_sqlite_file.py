@@ -677,7 +677,7 @@ def test_a_kill_in_the_middle_of_a_creation_leaves_no_half_a_file(tmp_path: Path
     code = """
 import resource, signal, sys
 from pathlib import Path
-from tuner.adapters import study_file
+from tuner.adapters.sqlite import study_file
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 study_file.make(Path(sys.argv[1]), bytes(16384))
