@@ -100,7 +100,7 @@ sbom: wheel $(AUDIT)/.installed  ## the wheel's bill of materials into dist/, as
 audit: $(AUDIT)/.installed  ## known faults in the locked packages, where that can be had
 	$(AUDIT)/bin/python requirements/audit.py
 
-licences: $(VENV)/.dev  ## docs/licences.md again, from the locks and what is installed
+licences: $(VENV)/.dev  ## requirements/licences.md again, from the locks and what is installed
 	$(BIN)/python requirements/licences.py
 
 docs: reference  ## the pages as a site in site/, which needs nothing from anywhere

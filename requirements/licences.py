@@ -1,4 +1,4 @@
-"""Writes docs/licences.md: the licence of every package that is locked for tuner, by what is installed here.
+"""Write requirements/licences.md: the licence of each locked package, read from what is installed.
 
 python requirements/licences.py           # write it, in the environment of `make test`
 python requirements/licences.py --check   # write nothing; exit code 1 when the page is stale
@@ -11,7 +11,7 @@ import sys
 
 from locked import HERE, Locked, read_lock
 
-PAGE = HERE.parent / "docs" / "licences.md"
+PAGE = HERE / "licences.md"
 
 #: what a package says of itself, where that is no SPDX expression -> the expression
 SAID = {
@@ -211,7 +211,7 @@ def main() -> int:
     if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page:
         return 0
     if "--check" in sys.argv[1:]:
-        sys.stdout.write("docs/licences.md is not what is locked and installed. make licences writes it.\n")
+        sys.stdout.write("requirements/licences.md differs from the locks. Write it: make licences\n")
         return 1
     PAGE.write_text(page, encoding="utf-8")
     return 0

@@ -17,7 +17,7 @@ from ..wording import wording
 ROOT = Path(__file__).resolve().parents[2]
 #: made from the code, and held against it: test_reference.py, test_locks.py
 MADE = {"docs/reference/commands.md", "docs/reference/config.md", "docs/reference/exit-codes.md"}
-MADE |= {"docs/reference/public.md", "docs/licences.md"}
+MADE |= {"docs/reference/public.md", "requirements/licences.md"}
 #: made of kept runs, and held against them: test_lab_pages.py
 LAB = {f"docs/lab/{path.stem}.md" for path in (ROOT / "docs" / "lab").glob("*.svg")}
 PAGES = [

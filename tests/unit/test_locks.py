@@ -52,7 +52,7 @@ def test_a_line_that_pins_nothing_is_told_with_its_place(scripts: SimpleNamespac
 
 
 def test_the_page_of_licences_is_what_is_locked_and_installed(scripts: SimpleNamespace) -> None:
-    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    page = (ROOT / "requirements" / "licences.md").read_text(encoding="utf-8")
 
     assert page == scripts.licences.render(), "make licences"
 
@@ -82,7 +82,7 @@ def is_always_there(scripts: SimpleNamespace, lock: str, name: str) -> bool:
 
 
 def test_the_page_of_licences_has_every_package_of_the_locks_once(scripts: SimpleNamespace) -> None:
-    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    page = (ROOT / "requirements" / "licences.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (\S+) \| (\d\S*) \|", page, re.MULTILINE)
 
     locked = {

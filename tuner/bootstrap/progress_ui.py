@@ -6,17 +6,19 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
-from tuner.ports import FleetProgress, Progress, Store
+from tuner.ports import Clock, FleetProgress, Progress, Store
 
 if TYPE_CHECKING:
+    from tuner.adapters.terminal.keys import Keys
     from tuner.adapters.terminal.live_file import LiveFile
     from tuner.adapters.terminal.live_view import LiveView
     from tuner.adapters.terminal.progress import LineProgress
+    from tuner.adapters.terminal.screen import Screen
     from tuner.core.ranking.live_status import Board
     from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 
@@ -26,9 +28,7 @@ def showing(
     study: StudyRecord, strategy: Followed | FollowedOnFleet, is_ending: Callable[[], bool]
 ) -> Iterator[LineProgress | LiveView]:
     """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
-    from tuner.adapters.terminal.screen import Screen, is_screen
-
-    if not is_screen(sys.stderr, os.environ.get("TERM")):
+    if not is_terminal_screen(sys.stderr):
         from tuner.adapters.processes.beating import beating
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress
         from tuner.core.ranking.leading import Leading
@@ -48,10 +48,51 @@ def showing(
     def draw(board: Board, columns: int, lines: int, ends: bool) -> Sequence[tuple[str, int]]:
         return drawn(board, sys.stderr, columns, lines, says=FINISHING if ends else None)
 
-    screen = Screen(sys.stderr.fileno(), "utf-8" if takes_unicode(sys.stderr) else "ascii")
-    view = LiveView(screen, draw, study, strategy, is_ending)
+    view = LiveView(screen_on(sys.stderr), draw, study, strategy, is_ending)
     with view.shown():
         yield view
+
+
+def is_terminal_screen(stream: TextIO) -> bool:
+    """Whether *stream* is a terminal on which lines can be drawn anew."""
+    from tuner.adapters.terminal.screen import is_screen
+
+    return is_screen(stream, os.environ.get("TERM"))
+
+
+def screen_on(stream: TextIO) -> Screen:
+    """A screen on the terminal behind *stream*; the caller closes it."""
+    from tuner.adapters.terminal.screen import Screen
+
+    return Screen(stream.fileno(), "utf-8" if takes_unicode(stream) else "ascii")
+
+
+def typed_keys() -> AbstractContextManager[Keys]:
+    """Single keys from the terminal, which is as it was when the block ends."""
+    from tuner.adapters.terminal.keys import keys
+
+    return keys()
+
+
+def to_several(progress: Sequence[Progress]) -> Progress:
+    """One progress that passes everything on to each of *progress*."""
+    from tuner.adapters.terminal.progress_tee import ProgressTee
+
+    return ProgressTee(progress)
+
+
+def simulated_lines(elapsed_s: Callable[[], float]) -> Progress:
+    """Lines on stderr for a simulated study; *elapsed_s* gives the simulated time since its begin."""
+    from tuner.adapters.terminal.virtual_progress import SimulatedProgress
+
+    return SimulatedProgress(sys.stderr, elapsed_s)
+
+
+def simulated_fleet_lines(study: StudyRecord, clock: Clock) -> FleetProgress:
+    """The same for a study on several simulated hosts."""
+    from tuner.adapters.terminal.fleet_lines import FleetLines, simulated_time
+
+    return FleetLines(sys.stderr, is_race=study.strategy == "race", stamp=simulated_time(clock))
 
 
 def live_file(file: Path, progress: Progress) -> LiveFile:

@@ -129,7 +129,7 @@ ALONE = ("--help", "--version", "--install-completion", "--show-completion")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit unless the exit code is 0."""
-    from tuner.adapters.processes.signals import fill_closed_streams
+    from tuner.bootstrap.host import fill_closed_streams
 
     fill_closed_streams()
     code = run(list(sys.argv[1:] if arguments is None else arguments))

@@ -83,7 +83,7 @@ def compare(
     if output is None:
         show(render_comparison(found, named or "simple"))
     else:
-        from tuner.adapters.text_file import replace_text
+        from tuner.bootstrap.host import replace_text
         from tuner.reports.page.comparison import render_comparison_page
 
         page = render_comparison_page(found)

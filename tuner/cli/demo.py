@@ -111,9 +111,9 @@ def _session(file: Path) -> Session:
 
 def _cores() -> int:
     """The cores to plan layouts for: those of this host, but enough of them for five layouts."""
-    from tuner.adapters.proc.cores import usable_cores
+    from tuner.bootstrap.host import n_usable_cores
 
-    return max(2, min(MOST_CORES, int(usable_cores().count)))
+    return max(2, min(MOST_CORES, n_usable_cores()))
 
 
 def _without_file(error: MeasurementError, file: Path, *, is_kept: bool) -> MeasurementError:

@@ -191,8 +191,8 @@ def _check_alone(others: Mapping[str, object]) -> None:
 
 
 def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
-    from tuner.adapters.text_file import read_text, replace_text
     from tuner.bootstrap import stores
+    from tuner.bootstrap.host import read_text, replace_text
     from tuner.reports.runbook.runbook import MadeWith, check_format, format_of, made_with, updated
 
     named, fmt = fmt, fmt or format_of(runbook)

@@ -16,8 +16,7 @@ from tuner.cli.export import Format, checked_format
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
-    from tuner.adapters.lab.results import Results
-    from tuner.bootstrap.lab.lab import LabAsked
+    from tuner.bootstrap.lab.lab import LabAsked, Results
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
     from tuner.core.lab.experiment import Outcome
@@ -76,7 +75,7 @@ def lab(
 
     Example: tuner lab nornir --quick
     """
-    from tuner.adapters.processes.signals import stopping_by_signal
+    from tuner.bootstrap.host import stopping_by_signal
     from tuner.bootstrap.lab import lab
     from tuner.cli.shared.output import say, show
 
@@ -174,7 +173,7 @@ def _check_page(page: Path) -> None:
 
 
 def _write_page(page: Path, outcome: Outcome, made: Results) -> None:
-    from tuner.adapters.text_file import replace_text
+    from tuner.bootstrap.host import replace_text
     from tuner.bootstrap.lab.command_line import lab_command
     from tuner.reports.charts.lab import lab_picture
     from tuner.reports.documents import render_document

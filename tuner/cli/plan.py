@@ -321,13 +321,12 @@ def _simulated(
     basis: Basis, asked: list[ForecastOptions]
 ) -> dict[ForecastOptions, dict[int, SimulatedStudy]]:
     """Surface after surface, all questions of each, until the time is over; at least the one asked for."""
-    from tuner.adapters.proc.cores import usable_cores
-    from tuner.adapters.processes.worker_processes import each_in_processes
+    from tuner.bootstrap.host import each_in_processes, n_usable_cores
 
     found: dict[ForecastOptions, dict[int, SimulatedStudy]] = {question: {} for question in asked}
     tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
     began_s = time.monotonic()
-    n_processes = max(1, int(usable_cores().count))
+    n_processes = n_usable_cores()
     for (question, row), course in zip(
         tasks, each_in_processes(_course, basis, tasks, n_processes), strict=True
     ):

@@ -191,10 +191,9 @@ def _share(option: str, text: str, *, low: float, high: float, example: str) -> 
 
 
 def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[ReplayedStudy]:
-    from tuner.adapters.proc.cores import usable_cores
-    from tuner.adapters.processes.worker_processes import each_in_processes
+    from tuner.bootstrap.host import each_in_processes, n_usable_cores
 
-    n_processes = processes if processes is not None else max(1, int(usable_cores().count))
+    n_processes = processes if processes is not None else n_usable_cores()
     total = n_surfaces * repeats
     size = max(1, min(_MOST_RUNS_AT_ONCE, total // (8 * n_processes)))
     tasks = [(first, min(first + size, total), repeats) for first in range(0, total, size)]

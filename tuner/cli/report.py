@@ -61,9 +61,9 @@ def report(
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """
-    from tuner.adapters.text_file import replace_text
     from tuner.bootstrap import model, production
     from tuner.bootstrap.collection import collection_paused
+    from tuner.bootstrap.host import replace_text
     from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.page import render_page
 

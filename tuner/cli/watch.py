@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +47,7 @@ def watch(
 
     Example: tuner watch crash-processor.tuner.db
     """
-    from tuner.adapters.terminal.screen import is_screen
+    from tuner.bootstrap.progress_ui import is_terminal_screen
 
     every_s = _seconds(every)
     look = _Look(study)
@@ -58,7 +57,7 @@ def watch(
         _write_svg(look, svg)
     if as_json or svg is not None:
         return 0
-    if not once and look.board.stage == "running" and is_screen(sys.stdout, os.environ.get("TERM")):
+    if not once and look.board.stage == "running" and is_terminal_screen(sys.stdout):
         _watched(look, every_s)
     else:
         _print(look)
@@ -123,14 +122,12 @@ def _seconds(text: str) -> float:
 
 
 def _watched(look: _Look, every_s: float) -> None:
-    from tuner.adapters.terminal.keys import keys
-    from tuner.adapters.terminal.screen import Screen
     from tuner.bootstrap import progress_ui
 
     sys.stdout.flush()
-    screen = Screen(sys.stdout.fileno(), "utf-8" if progress_ui.takes_unicode(sys.stdout) else "ascii")
+    screen = progress_ui.screen_on(sys.stdout)
     try:
-        with keys() as typed:
+        with progress_ui.typed_keys() as typed:
             while look.board.stage == "running":
                 columns, lines = screen.size()
                 screen.show(progress_ui.drawn(look.board, sys.stdout, columns - 1, lines - 1))
@@ -147,11 +144,10 @@ def _watched(look: _Look, every_s: float) -> None:
 def _print(look: _Look) -> None:
     import shutil
 
-    from tuner.adapters.terminal.screen import is_screen
     from tuner.bootstrap import progress_ui
 
     is_terminal = sys.stdout.isatty()
-    colours = is_screen(sys.stdout, os.environ.get("TERM"))
+    colours = progress_ui.is_terminal_screen(sys.stdout)
     columns = shutil.get_terminal_size((80, 24)).columns - is_terminal
     for text, _ in progress_ui.drawn(
         look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=colours
@@ -166,8 +162,8 @@ def _write_svg(look: _Look, svg: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from tuner.adapters.text_file import replace_text
     from tuner.bootstrap import progress_ui
+    from tuner.bootstrap.host import replace_text
 
     utf8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     lines = progress_ui.drawn(look.board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=look.go_on)

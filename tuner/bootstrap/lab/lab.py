@@ -16,7 +16,7 @@ from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
-    from tuner.adapters.lab.results import Results
+    from tuner.adapters.lab.results import Results as Results
     from tuner.bootstrap.lab.studies import Measure
     from tuner.bootstrap.lab.tools import Tools
     from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, ProgramExperiment

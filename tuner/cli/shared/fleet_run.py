@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +16,10 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
-    from tuner.adapters.sqlite.store import SqliteStore
     from tuner.config.settings import Settings
     from tuner.core.domain.fleet import BoxFacts
     from tuner.core.domain.records import StudyRecord
-    from tuner.ports import FleetProgress
+    from tuner.ports import FleetProgress, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +94,10 @@ def measured_on(session: Session, on: OnFleet) -> tuple[int, bool]:
     Raises:
         ConfigError: the scheduler does not answer or let us in, or no box can use the configuration.
     """
-    from tuner.adapters.processes.signals import stopping_by_signal
-    from tuner.adapters.terminal.fleet_lines import FleetLines, simulated_time
     from tuner.bootstrap import progress_ui
     from tuner.bootstrap.boxes import hooks_of
     from tuner.bootstrap.fleet import fleet_of
+    from tuner.bootstrap.host import stopping_by_signal
     from tuner.core.search.strategies.followed import FollowedOnFleet
     from tuner.core.search.strategies.of_study import spreading_strategy_of
     from tuner.study.fleet.study import run_fleet
@@ -120,9 +117,7 @@ def measured_on(session: Session, on: OnFleet) -> tuple[int, bool]:
         try:
             with joined as fleet, _opened(session) as store, ExitStack() as stack:  # no answer leaves no file
                 if is_simulated(record):
-                    is_race = record.strategy == "race"
-                    stamp = simulated_time(fleet.clock)
-                    progress: FleetProgress = FleetLines(sys.stderr, is_race=is_race, stamp=stamp)
+                    progress: FleetProgress = progress_ui.simulated_fleet_lines(record, fleet.clock)
                 else:
                     shown = progress_ui.showing_fleet(record, session.file, store, strategy, stop.requested)
                     progress = stack.enter_context(shown)
@@ -143,7 +138,7 @@ def _ended_wall_s(session: Session) -> float | None:
         return max((one.ended_wall_s or one.started_wall_s for _, one in store.launches()), default=None)
 
 
-def _opened(session: Session) -> SqliteStore:
+def _opened(session: Session) -> AbstractContextManager[Store]:
     from tuner.bootstrap import stores
 
     lasting = not is_simulated(session.record)  # what a power cut costs is simulated again

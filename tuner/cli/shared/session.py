@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.cli.shared.option_parsing import asked_for
@@ -24,10 +23,7 @@ from tuner.core.text.figures import counted
 from tuner.core.text.stored_config import stored_config
 
 if TYPE_CHECKING:
-    from tuner.adapters.sqlite.store import SqliteStore
-    from tuner.adapters.terminal.live_view import LiveView
-    from tuner.adapters.terminal.progress import LineProgress
-    from tuner.bootstrap.parts.metrics import Metrics, MetricsAsked
+    from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.cli.shared.option_parsing import Options
     from tuner.config.document import Document
     from tuner.config.settings import Settings
@@ -54,12 +50,19 @@ class Session:
     is_new: bool
 
 
+class KnowsLayouts(Protocol):
+    """Shows the layouts of a study, whose grid may grow."""
+
+    def grew(self, study: StudyRecord) -> None:
+        """Show the layouts of *study* from now on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What shows how a study goes."""
 
     say: Callable[[str], None]  #: a line among the others
-    know_layouts: Sequence[LiveView | LineProgress | Metrics]  #: are told when there are more of them
+    know_layouts: Sequence[KnowsLayouts]  #: are told when there are more of them
 
 
 def planned(
@@ -269,7 +272,7 @@ def measured(
     Raises:
         ConfigError: nothing can be measured, or *metrics* are asked for and cannot be had.
     """
-    from tuner.adapters.processes.signals import stopping_by_signal
+    from tuner.bootstrap.host import stopping_by_signal
     from tuner.core.search.strategies.followed import Followed
     from tuner.core.search.strategies.unforeseen import Unforeseen
     from tuner.study import run_study
@@ -340,7 +343,6 @@ def _running(
     session: Session, strategy: Followed, stop: Stop, metrics: MetricsAsked | None
 ) -> Iterator[tuple[Box, Store, Progress, Shown]]:
     """The box, real or simulated, the file, what tells how it goes, and who has to know the layouts."""
-    from tuner.adapters.terminal.progress_tee import ProgressTee
     from tuner.bootstrap import beginning, boxes, loading, progress_ui, stores
     from tuner.bootstrap.parts.metrics import metrics_shown
 
@@ -348,17 +350,15 @@ def _running(
 
     lasting = not is_simulated(record)  # what a power cut costs is simulated again
 
-    def opened(record: StudyRecord) -> SqliteStore:
+    def opened(record: StudyRecord) -> AbstractContextManager[Store]:
         if session.is_new:
             return stores.new_store(file, record, lasting=lasting)
         return stores.open_store(file, lasting=lasting, told=say)
 
     if is_simulated(record):
-        from tuner.adapters.terminal.virtual_progress import SimulatedProgress
-
         with opened(record) as store:
             box, elapsed_s = boxes.simulated_box(record, store, file)
-            yield box, store, SimulatedProgress(sys.stderr, elapsed_s), Shown(say, ())
+            yield box, store, progress_ui.simulated_lines(elapsed_s), Shown(say, ())
         return
     with ExitStack() as stack:
         shown = None
@@ -370,7 +370,7 @@ def _running(
                 say(f"Metrics at {shown.url}")
         view = stack.enter_context(progress_ui.showing(record, strategy, stop.requested))
         live = progress_ui.live_file(file, view)
-        progress = ProgressTee([view, live, *(() if shown is None else shown.told)])
+        progress = progress_ui.to_several([view, live, *(() if shown is None else shown.told)])
         box = stack.enter_context(boxes.this_box(session.settings, record, str(file), progress.warning))
         for line in beginning.beginning(session.settings, record, is_new=session.is_new):
             view.say(line)
