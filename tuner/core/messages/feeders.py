@@ -30,7 +30,7 @@ def certificate_unchecked(address: str) -> str:
 
 @warning(
     "clients-not-found",
-    "tuner uses two clients per thread.",
+    "",
     "Read the reason, or set the number: `--clients 64`.",
 )
 def clients_not_found(problem: str, n_clients: int) -> str:
@@ -42,9 +42,9 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 
 @warning(
     "connections-uneven",
-    "Printed if threads lacked requests for at least 5 % of a window.",
+    "",
     "Use `--connections even` (the default). If the server closes connections itself, or the kernel spreads"
-    " them very unevenly, use more `--clients` ([http.md](http.md)).",
+    " them unevenly, use more `--clients` ([http.md](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
     """Word it; *window* counts from 1."""
@@ -63,7 +63,7 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
 @warning(
     "latency-at-saturation",
     "",
-    "Set `--rate` (or the feeder's `rate`): [http.md](http.md).",
+    "Set `--rate` ([http.md](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
@@ -84,7 +84,7 @@ def queue_left(layout: Layout, problem: str) -> str:
 @warning(
     "queue-shared",
     "The next launch is refused.",
-    "Find the other producer, which may be the service itself. Give the study a separate queue.",
+    "Find the other producer, perhaps the service itself, or use a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     messages = counted(n_messages, "message")
@@ -93,9 +93,8 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "More than 1 % failed: `refused`, `closed` (the connection broke), `timeout`, `garbage` (no HTTP),"
-    " `4xx`, `5xx`, `overdue` (not sent, because `max_outstanding` were open). Failures after the last good"
-    " answer come from the stop and do not count.",
+    "Printed above 1 %. `closed`: the connection broke; `garbage`: no HTTP; `overdue`: not sent, because"
+    " `max_outstanding` were open.",
     "Correct the URL or the service, or lower `rate` ([http.md](http.md)). A failing layout may look fast.",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:

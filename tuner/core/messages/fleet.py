@@ -9,8 +9,8 @@ from tuner.core.text.figures import counted
 
 @warning(
     "box-gone",
-    "Its process ended or hangs, or the network is cut. Its launch is repeated elsewhere.",
-    "Find the reason. When it is started again, it gets work again ([fleet.md](fleet.md)).",
+    "Its launch is repeated elsewhere.",
+    "Find the reason and start it again: it then gets work ([fleet.md](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
     return f"{host} is gone: {why}"
@@ -18,7 +18,7 @@ def box_gone(host: str, why: str) -> str:
 
 @warning(
     "box-left-out",
-    "Its cores or its tuner differ, the config or the service does not work there, or it is never quiet.",
+    "",
     "Fix the reason and restart its `tuner box`.",
 )
 def box_left_out(host: str, why: str) -> str:
@@ -28,7 +28,7 @@ def box_left_out(host: str, why: str) -> str:
 @warning(
     "box-twice",
     "",
-    "Stop one of the two `tuner box`. If they are two machines, give them different host names.",
+    "Stop one of the two `tuner box`, or give two machines different host names.",
 )
 def box_twice(other: str) -> str:
     return f"it is the same machine as {other}, or has its name, and gets no work"
@@ -36,8 +36,7 @@ def box_twice(other: str) -> str:
 
 @warning(
     "launch-lost",
-    "The host is connected, but messages were lost, or its process was killed. The launch is repeated, and"
-    " no layout is blamed.",
+    "The launch is repeated; no layout is blamed.",
     "Nothing, if it happens once; else read that host's log.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
@@ -46,7 +45,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 
 @warning(
     "needs-boxes",
-    "A race ended without an answer. The exit code becomes 5.",
+    "The exit code becomes 5.",
     "`tuner grid --resume FILE` with more hosts, a larger `--within`, or a single host."
     " [boxes.md](method/boxes.md) shows which layouts differ.",
 )

@@ -16,8 +16,8 @@ _MOST_LEFTOVERS = 8
 @warning(
     "backend-found",
     "",
-    "Nothing. If it only forwards (`docker-proxy`, `ssh`), list both under `backends`. `backends:"
-    " [redis-server]` names them by program, `backends: []` names none.",
+    "Nothing. If it only forwards (`docker-proxy`, `ssh`), list both: `backends: [docker-proxy,"
+    " redis-server]`. `backends: []` names none.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
     more = "`backends` in the config overrides this"
@@ -31,8 +31,8 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
 
 @warning(
     "container-load",
-    "If lxcfs renumbers the CPUs, other processes cannot be detected: their recorded use and steal are 0.",
-    "Nothing. Reserve CPUs for the container, or raise `--foreign-limit`: [containers.md](containers.md).",
+    "",
+    "Nothing; or reserve CPUs for the container, or raise `--foreign-limit` ([containers.md](containers.md)).",
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
@@ -50,7 +50,7 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
 
 @warning(
     "hook-failed",
-    "An `after_` hook or the notification at the end failed; the study is not affected.",
+    "The study is not affected.",
     "Read what the hook printed.",
 )
 def hook_failed(problem: str) -> str:
@@ -71,9 +71,8 @@ def leftover_processes(when: Literal["before", "after"], processes: Sequence[str
 
 @warning(
     "memory-missed",
-    "Each reading is tried four times.",
-    "Nothing, if a few per cent of memory do not matter. Processes that live less than about 20 ms cannot"
-    " be read better.",
+    "",
+    "Nothing. Processes that live less than about 20 ms cannot be read better.",
 )
 def memory_missed(missed_ratio: float) -> str:
     return (
@@ -84,7 +83,7 @@ def memory_missed(missed_ratio: float) -> str:
 
 @warning(
     "metrics-file",
-    "tuner warns once, but tries again each time.",
+    "Printed once; tuner tries again each time.",
     "Free some space, or check the folder ([metrics.md](metrics.md)).",
 )
 def metrics_file(path: object, error: str | None) -> str:
@@ -102,7 +101,7 @@ def no_backend(name: str) -> str:
 
 @warning(
     "no-launch-cgroup",
-    "The kernel refused a cgroup for the launch.",
+    "",
     "Nothing: tuner finds leftovers by environment and parent instead.",
 )
 def no_launch_cgroup(layout: Layout, why: str) -> str:
@@ -111,7 +110,7 @@ def no_launch_cgroup(layout: Layout, why: str) -> str:
 
 @warning(
     "no-live-file",
-    "`tuner watch` does not show the current launch; the study is not affected.",
+    "Only `tuner watch` lacks the current launch.",
     "Free some space, or check the owner of the folder.",
 )
 def no_live_file(path: object, error: str | None) -> str:
@@ -129,8 +128,8 @@ def no_memory_figures() -> str:
 
 @warning(
     "still-over",
-    "A safety limit is passed although no launch runs.",
-    "Find out what else uses the host.",
+    "",
+    "Find out what else uses the host ([safety limits](brake.md)).",
 )
 def still_over(over: str, longest_s: float) -> str:
     return f"with nothing running, {over}; waiting for at most {render_duration(longest_s)}"
@@ -139,7 +138,7 @@ def still_over(over: str, longest_s: float) -> str:
 @warning(
     "unfit",
     "",
-    "The line says what helps; `tuner doctor CONFIG` checks more ([doctor.md](doctor.md)).",
+    "Follow the line; `tuner doctor CONFIG` checks more ([doctor.md](doctor.md)).",
 )
 def unfit(check: str, found: str, effect: str, cure: str) -> str:
     return f"{check}: {found}: {effect}; {cure}"

@@ -12,8 +12,7 @@ from tuner.core.text.figures import busy_cores, counted, percent
 
 @invalid_window(
     "braked",
-    "The launch passed one of your [safety limits](brake.md) and was stopped. This does not use up an"
-    " attempt.",
+    "The launch passed a [safety limit](brake.md) and was stopped. This does not use up an attempt.",
     "Check whether the limit is right.",
 )
 def braked(passed: str) -> str:
@@ -43,7 +42,7 @@ def wall_clock_jumped(step_s: float) -> str:
 @invalid_window(
     "counts-fell",
     "",
-    "Find out whether a worker was replaced, or whether the probe reads something that is not a total.",
+    "Check whether a worker was replaced, or whether the probe reads something that is not a total.",
 )
 def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -> str:
     return f"the count of {which} items fell from {before} to {after}"
@@ -51,8 +50,8 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "An invalid value, type or sample rate in a line of the counted name; `statsd-lines` shows an example.",
-    "Send `NAME:1\\|c`, or with a sample rate above 0 and up to 1 `NAME:1\\|c\\|@0.1`"
+    "The value, type or sample rate in a counted line is invalid; `statsd-lines` shows an example.",
+    "Send `NAME:1\\|c`, or with a sample rate of at most 1 `NAME:1\\|c\\|@0.1`"
     " ([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
@@ -62,9 +61,8 @@ def counts_unreadable(n_lines: int) -> str:
 
 @invalid_window(
     "disturbed",
-    "The default limit (`foreign_limit`) is 0.15 core or 1 % of the cores, the larger; 0.5 core with"
-    " `--quick`.",
-    "Find them (`top`) and stop them, list the service's own backends under `backends`, or raise"
+    "",
+    "Stop them (`top` shows them), list the service's own backends under `backends`, or raise"
     " `--foreign-limit`.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
@@ -74,7 +72,7 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 
 @invalid_window(
     "launcher-died",
-    "Also: tuner's guardian process ended.",
+    "",
     "Somebody killed it, or the host ran out of memory: read the kernel's log.",
 )
 def launcher_died(which: str) -> str:
@@ -83,10 +81,9 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "An option of the command, a start script, a configuration file or the application fixes the number."
-    " The study ends with exit code 2.",
-    "Remove the number there, so that the layout decides ([how this is"
-    " detected](services/README.md#what-runs-is-compared)).",
+    "The command, a start script, a configuration file or the application fixes the number. The exit code"
+    " becomes 2.",
+    "Remove the number there ([how this is detected](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -104,7 +101,7 @@ def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str
 @invalid_window(
     "memory-pressure",
     "The limit is `memory_pressure_limit`.",
-    "Use fewer processes or more memory. A layout with this result every time does not fit the host.",
+    "Use fewer processes or more memory. A layout that always has this result does not fit the host.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
     waited = f"tasks waited for memory in {percent(waited_ratio)} of the window"
@@ -114,8 +111,8 @@ def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
 _no_items = invalid_window(
     "no-items",
     "",
-    "Check that the worker counts (`tuner.probe.counter`), that it finds its items, and that it does not"
-    " hang. Long items need a longer `--window`.",
+    "Check that the worker counts (`tuner.probe.counter`), finds its items and does not hang. Long items need"
+    " a longer `--window`.",
 )
 
 
@@ -131,7 +128,7 @@ def only_failed_items(n_failed: int) -> str:
 
 @invalid_window(
     "packets-lost",
-    "Packets to the statsd probe came too fast.",
+    "",
     "Raise `net.core.rmem_max` to 4194304, or let the service send fewer metrics or a sample (`@rate`).",
 )
 def packets_lost(n_packets: int) -> str:
@@ -140,8 +137,8 @@ def packets_lost(n_packets: int) -> str:
 
 @invalid_window(
     "probe-gap",
-    "The source of the count was slow or did not answer for over two seconds.",
-    "Query it by hand and time it; [probes.md](probes.md) lists what each probe needs.",
+    "Its source was slow or did not answer for over two seconds.",
+    "Query the source by hand and time it ([probes.md](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -150,9 +147,9 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 
 @invalid_window(
     "probes-disagree",
-    "The probe and the `cross_check` disagree.",
-    "Count by hand for a minute to find the right one. Often one of them counts retries, failures or other"
-    " queues, or loses lines or packets ([probes.md](probes.md)).",
+    "",
+    "Count by hand for a minute to find out which is right, the probe or the `cross_check`. Often one of them"
+    " counts retries, failures or other queues, or loses lines or packets ([probes.md](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
@@ -166,7 +163,7 @@ def probes_disagree(
 
 @invalid_window(
     "source-dry",
-    "The workers were idle.",
+    "",
     "Feed faster, or more beforehand; for the built-in service raise `service.items`.",
 )
 def source_dry(problem: str) -> str:
@@ -175,7 +172,7 @@ def source_dry(problem: str) -> str:
 
 @invalid_window(
     "stalled",
-    "tuner itself did not run for over two seconds.",
+    "",
     "The host was suspended or overloaded; see `disturbed`.",
 )
 def stalled(gap_s: float, interval_s: float) -> str:
@@ -184,7 +181,7 @@ def stalled(gap_s: float, interval_s: float) -> str:
 
 @invalid_window(
     "stolen",
-    "Other guests of the hypervisor used this CPU time.",
+    "Other guests of the hypervisor used it.",
     "Measure on another host, or at another hour.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
@@ -194,7 +191,7 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "worker-died",
     "",
-    "Read the log lines. If memory or files ran out, later launches of the layout will fail, too.",
+    "Read its log. If memory or files ran out, later launches of the layout will fail, too.",
 )
 def worker_died(worker: str, how: str) -> str:
     return f"{worker} ended: {how}"

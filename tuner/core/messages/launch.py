@@ -12,9 +12,8 @@ _COUNT_ALL_THE_SAME = "its windows count all the same"
 
 _few_items = warning(
     "few-items",
-    "Fewer than 20 items ended in a window, or it is shorter than three of the longest items (mean ones, if"
-    " their length is unknown). Printed once.",
-    "Set `--window` (and `--min-window`) to the printed length, or feed shorter items of the same kind.",
+    "Fewer than 20 items ended, or the window is shorter than three of the longest. Printed once.",
+    "Use the printed length, or feed shorter items of the same kind.",
 )
 
 
@@ -40,8 +39,7 @@ def short_window(
 
 @warning(
     "gil-came-back",
-    "The interpreter is free-threaded. The module is named if Python's warning is in the log. The study"
-    " treats these workers as having a GIL.",
+    "The study treats these workers as having a GIL.",
     "Use a version of the module that supports free threading. `PYTHON_GIL=0` keeps the GIL off, at your"
     " own risk.",
 )
@@ -53,7 +51,7 @@ def gil_came_back(module: str | None, variant: str) -> str:
 
 @warning(
     "inner-threads",
-    "A library starts its own threads. Printed once per layout.",
+    "A library starts its own threads.",
     "Measure their number, too: `--axis omp=1,auto` ([inner-threads.md](inner-threads.md)).",
 )
 def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
@@ -63,7 +61,7 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "The layout is launched again, up to `max_attempts` times.",
-    "Read the reason in the same line.",
+    "Read the reason in the line ([list](#a-launch-that-fails)).",
 )
 
 
@@ -79,9 +77,9 @@ def launch_lost_its_source(problem: str) -> str:
 
 @warning(
     "log-long",
-    "tuner frees the beginning of the log, so that the disk does not fill.",
-    "Log less: so much output slows down the service. The `log` probe may lose lines if more than 16 MiB"
-    " come between two reads (`log-cut`).",
+    "",
+    "Log less: so much output slows down the service. The `log` probe may lose lines if over 16 MiB come"
+    " between two reads (`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
     """Word it; *program* counts from 1."""
@@ -93,9 +91,9 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 
 @warning(
     "mixed-items",
-    "Short requests wait behind long ones. Printed once.",
-    "Send requests in the mix and order of production, with long windows; or study the two kinds"
-    " separately, each with its own workers.",
+    "",
+    "Send them in the mix and order of production, with long windows; or study the two kinds separately, each"
+    " with its own workers.",
 )
 def mixed_items(
     layout: Layout, median_s: float, long_ratio: float, n_times: float, long_time_ratio: float
@@ -110,12 +108,9 @@ def mixed_items(
 
 _never_settled = warning(
     "never-settled",
-    "More launches reached no steady state than chance explains (5 % are false alarms): throughput kept a"
-    " trend (`trend`), moved between levels (`levels`), or was still changing at the first window (`late`)."
-    " Or nothing finished (`idle`), there was too little data (`short`), or the [budget](time.md#the-budget)"
-    " ended the warm-up (`cut`).",
-    "[warmup.md](warmup.md) explains each. A leak, a cache that fills for hours or a throttled core gives"
-    " no steady state; a slow start needs a longer `--warmup-cap`.",
+    "More launches reached no steady state than chance explains.",
+    "[warmup.md](warmup.md) explains the reason in parentheses. A slow start needs a longer `--warmup-cap`; a"
+    " leak, a cache that fills for hours or a throttled core gives no steady state.",
 )
 
 
@@ -145,9 +140,8 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 
 @warning(
     "over-limit",
-    "With `then: leave-out`; the layout is not ranked. The exit code becomes 5.",
-    "Nothing, if the limit is right. Otherwise measure the layout in another study ([safety"
-    " limits](brake.md)).",
+    "The layout is not ranked. The exit code becomes 5.",
+    "Nothing, if the limit is right. Otherwise measure it in another study ([safety limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:
     return f"a safety limit stopped {layout} {passed}; it is left out from now on"
@@ -155,7 +149,7 @@ def over_limit(layout: Layout, passed: str) -> str:
 
 @warning(
     "several-interpreters",
-    "Throughput, load and memory are right. Printed once.",
+    "Throughput, load and memory are right.",
     "Do not rely on `tuner explain` and `tuner predict` for this service.",
 )
 def several_interpreters(layout: Layout, n: int) -> str:

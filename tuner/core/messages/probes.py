@@ -14,10 +14,9 @@ _MOST_NAMES = 5
 
 @warning(
     "count-restarted",
-    "The source was restarted, or the `celery` probe reconnected. Counts between the last read and the"
-    " restart are lost.",
-    "Nothing if workers replace themselves (`max-requests`), or if Celery's broker was away. Otherwise find"
-    " out why; more than three decreases in a launch fail it.",
+    "Counts between the last read and the restart are lost.",
+    "Nothing if workers replace themselves (`max-requests`) or Celery's broker was away. Otherwise find out"
+    " why: more than three decreases in a launch fail it.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -26,7 +25,7 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The window counts, but nothing checks the probe in it.",
+    "The window counts unchecked.",
     "As for `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
@@ -36,9 +35,8 @@ def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> s
 
 @warning(
     "log-cut",
-    "tuner frees logs that are too long (`log-long`), but counts the lines of their last 16 MiB.",
-    "Rotate the log by renaming (`create`), not by `copytruncate`, or do not rotate it during a study. Log"
-    " less.",
+    "tuner frees long logs, too (`log-long`).",
+    "Rotate the log by renaming (`create`), not by `copytruncate`, or not during a study. Log less.",
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:
     return (
@@ -59,7 +57,7 @@ def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
 
 @warning(
     "packets-lost",
-    "Windows with lost packets are invalid.",
+    "",
     "As for the invalid windows above.",
 )
 def packets_lost(layout: Layout, n_packets: int) -> str:
@@ -69,9 +67,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 
 @warning(
     "statsd-lines",
-    "Each of three kinds is reported once per study.",
-    "Invalid lines: correct what the service sends. No counter: name a counter (`\\|c`) in `probe.name`; a"
-    " timer or gauge of the same name does no harm. No metric: find out what else sends to `TUNER_STATSD`.",
+    "",
+    "Invalid: correct what the service sends. Another type: name a counter (`\\|c`) in `probe.name`; a timer"
+    " or gauge of the same name does no harm. No metric: find out what else sends to `TUNER_STATSD`.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = counted(n_lines, "line")
@@ -86,8 +84,8 @@ def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example:
 
 @warning(
     "statsd-names",
-    "Up to five received names are listed.",
-    "Use one of the listed counters as `probe.name`. Clients often add a prefix.",
+    "",
+    "Use a listed counter as `probe.name`. Clients often add a prefix.",
 )
 def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
     more = " and others" if len(others) > _MOST_NAMES else ""

@@ -20,7 +20,7 @@ def failures_counted(service: str, probe: str, counts_too: str) -> str:
 @warning(
     "loses-at-stop",
     "",
-    "Nothing can avoid it at the end of a launch: feed items that may be lost.",
+    "Feed items that may be lost: it cannot be avoided.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
     """Word it by the name of each form, and what it loses."""
@@ -30,8 +30,8 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 
 @warning(
     "nothing-feeds",
-    "The config does not say how to feed this service.",
-    "Do as the warning suggests, or name a feeder (`feeder: {kind: command, ...}`).",
+    "",
+    "Follow the warning; a feeder is `feeder: {kind: command, ...}`.",
 )
 def nothing_feeds(advice: str) -> str:
     return advice
@@ -39,9 +39,9 @@ def nothing_feeds(advice: str) -> str:
 
 @warning(
     "probe-costs",
-    "Counting costs more than 1 % of an item.",
-    "Compare layouts, but do not take the throughput for that of production. Another probe may cost less:"
-    " `tuner services show NAME`.",
+    "",
+    "Compare layouts, but do not take the throughput for that of production. `tuner services show NAME` lists"
+    " other probes.",
 )
 def probe_costs(cost: str) -> str:
     return cost
@@ -62,7 +62,7 @@ def queue_told(service: str, added: str) -> str:
 @warning(
     "service-behind",
     "A script is not fed, and its layout is not set.",
-    "Add `--service NAME`, as the warning suggests.",
+    "Follow the warning.",
 )
 def service_behind(program: str, service: str) -> str:
     return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"

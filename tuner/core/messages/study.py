@@ -12,10 +12,9 @@ from tuner.core.text.figures import block_told, counted
 
 @warning(
     "box-not-quiet",
-    "The reasons are on the host.",
-    "Read the invalid windows. Continue with `tuner grid --resume FILE` when the host is quiet. If it never"
-    " is, as a desktop, begin a new study with `--foreign-limit 64` (no limit): `make grid"
-    " OPTIONS='--foreign-limit 64'`. Other processes then add noise.",
+    "",
+    "When the host is quiet, continue with `tuner grid --resume FILE`. If it never is, as a desktop, begin a"
+    " new study with `--foreign-limit 64` (no limit).",
 )
 def box_not_quiet(n_launches: int) -> str:
     return (
@@ -27,8 +26,7 @@ def box_not_quiet(n_launches: int) -> str:
 
 _braked = warning(
     "braked",
-    "Always with `then: stop`, else because the host was over the limit with no launch running. The exit"
-    " code becomes 6.",
+    "The exit code becomes 6.",
     "Find out what uses the host. `tuner grid --resume FILE` continues; with a config, the limits of that"
     " config hold ([safety limits](brake.md)).",
 )
@@ -48,7 +46,7 @@ def braked_before_start(over: str) -> str:
 
 _budget_over = warning(
     "budget-over",
-    "The answer is not known yet, or not all blocks are measured. The exit code becomes 5.",
+    "The study is not finished. The exit code becomes 5.",
     "Continue another night with `tuner grid --resume FILE`.",
 )
 
@@ -67,7 +65,7 @@ def budget_over_in_fleet(n_windows: int) -> str:
 
 _budget_short = warning(
     "budget-short",
-    "The rest of the budget is shorter than a first block usually takes, or than a window.",
+    "",
     "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time.md](time.md)).",
 )
 
@@ -95,8 +93,8 @@ def block_ends_after_budget(block: int, host: str) -> str:
 
 _cell_void = warning(
     "cell-void",
-    "The ranking has less data for the layout. With `--strategy all` the exit code becomes 5.",
-    "Nothing: a race adds a launch where it needs one.",
+    "The ranking has less data for it. With `--strategy all` the exit code becomes 5.",
+    "Nothing: a race adds a launch if it needs one.",
 )
 
 
@@ -124,8 +122,8 @@ def chosen_otherwise(n_blocks: int, first: int) -> str:
 
 @warning(
     "fails-alike",
-    "The study stops with exit code 3.",
-    "Read the reason in the `launch-failed` warnings, fix it, then `tuner grid --resume FILE`.",
+    "The exit code becomes 3.",
+    "Fix the reason in the `launch-failed` warnings, then `tuner grid --resume FILE`.",
 )
 def fails_alike(n_launches: int, smallest: Layout) -> str:
     return (
@@ -137,8 +135,7 @@ def fails_alike(n_launches: int, smallest: Layout) -> str:
 @warning(
     "grid-grows",
     "",
-    "Nothing. To keep the grid, name its layouts (`--layouts`) or limit it (`--max-connections`):"
-    " [growth.md](method/growth.md).",
+    "Nothing. To keep the grid, use `--layouts` or `--max-connections` ([growth.md](method/growth.md)).",
 )
 def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     return (
@@ -149,9 +146,8 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
 
 @warning(
     "left-out",
-    "It failed at every attempt of its first launch, or had no valid window in several launches while"
-    " others did. The exit code becomes 5.",
-    "Read the reason in the warnings before it.",
+    "The exit code becomes 5.",
+    "Read the warnings before it.",
 )
 def left_out(layout: Layout) -> str:
     return f"{layout} gave no valid window at any attempt; it is left out"
@@ -159,8 +155,8 @@ def left_out(layout: Layout) -> str:
 
 @warning(
     "never-started",
-    "Neither the first layout nor the smallest one finished its warm-up. The exit code becomes 3.",
-    "Read the reason in the warnings before it, fix it, then `tuner grid --resume FILE`.",
+    "The exit code becomes 3.",
+    "Fix the reason in the warnings before it, then `tuner grid --resume FILE`.",
 )
 def never_started(service: str, smallest: Layout, *, failed_in: Literal["start", "warm-up"]) -> str:
     does_not = "start" if failed_in == "start" else "finish its warm-up"
@@ -169,10 +165,9 @@ def never_started(service: str, smallest: Layout, *, failed_in: Literal["start",
 
 _source_away = warning(
     "source-away",
-    "The broker went away, or restarted without its messages. tuner tries again for ten minutes at most,"
-    " and repeats the launch, which does not count as an attempt. The study stops if the broker stays away,"
-    " or if five launches in a row lose it.",
-    "Start the broker. After a stop, `tuner grid --resume FILE` measures what was lost.",
+    "The launch is repeated and uses up no attempt. The study stops if the broker stays away, or if five"
+    " launches in a row lose it.",
+    "Start the broker. After a stop, use `tuner grid --resume FILE`.",
 )
 
 
