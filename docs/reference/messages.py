@@ -13,6 +13,7 @@ from tuner.core.messages.catalogue import Entry, Kind, Message, entries
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"
 END = "<!-- end -->\n"
+MOST_WORDS = 16  #: of an example; the rest is on the reader's screen
 TABLES: dict[str, Kind] = {"reasons": "invalid", "warnings": "warning"}
 
 REASONS = (
@@ -133,6 +134,16 @@ def texts(of: Iterable[Message | VoidReason]) -> dict[str, str]:
 
 
 def _row(entry: Entry, example: str) -> str:
-    shown = re.sub(r"(?<!\\)\|", r"\\|", example)
+    shown = re.sub(r"(?<!\\)\|", r"\\|", _beginning(example))
     meaning = f"<br>{entry.happened}" if entry.happened else ""
     return f"| `{entry.slug}` | *{shown}*{meaning} | {entry.to_do} |\n"
+
+
+def _beginning(example: str) -> str:
+    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else its first one."""
+    if len(example.split()) <= MOST_WORDS:
+        return example
+    clauses = [example[: end.start()] for end in re.finditer(r"[,;:.] (?![^(]*\))", example)]
+    clauses = [clause for clause in clauses if len(clause.split()) >= 6] or [example]
+    short = [clause for clause in clauses if len(clause.split()) <= MOST_WORDS]
+    return f"{short[-1] if short else clauses[0]} …"

@@ -36,7 +36,7 @@ def box_twice(other: str) -> str:
 
 @warning(
     "launch-lost",
-    "The launch is repeated; no layout is blamed.",
+    "The launch is repeated.",
     "Nothing, if it happens once; else read that host's log.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:

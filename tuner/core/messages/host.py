@@ -32,7 +32,8 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
 @warning(
     "container-load",
     "",
-    "Nothing; or reserve CPUs for the container, or raise `--foreign-limit` ([containers.md](containers.md)).",
+    "Nothing. If windows are invalid, reserve CPUs for the container, or raise `--foreign-limit`"
+    " ([containers.md](containers.md)).",
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
@@ -83,7 +84,7 @@ def memory_missed(missed_ratio: float) -> str:
 
 @warning(
     "metrics-file",
-    "Printed once; tuner tries again each time.",
+    "",
     "Free some space, or check the folder ([metrics.md](metrics.md)).",
 )
 def metrics_file(path: object, error: str | None) -> str:

@@ -50,7 +50,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "The value, type or sample rate in a counted line is invalid; `statsd-lines` shows an example.",
+    "`statsd-lines` shows an example.",
     "Send `NAME:1\\|c`, or with a sample rate of at most 1 `NAME:1\\|c\\|@0.1`"
     " ([statsd](probes-of-servers.md#statsd)).",
 )
@@ -137,8 +137,8 @@ def packets_lost(n_packets: int) -> str:
 
 @invalid_window(
     "probe-gap",
-    "Its source was slow or did not answer for over two seconds.",
-    "Query the source by hand and time it ([probes.md](probes.md)).",
+    "",
+    "Its source was slow or silent: query it by hand and time it ([probes.md](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -148,8 +148,8 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 @invalid_window(
     "probes-disagree",
     "",
-    "Count by hand for a minute to find out which is right, the probe or the `cross_check`. Often one of them"
-    " counts retries, failures or other queues, or loses lines or packets ([probes.md](probes.md)).",
+    "Count by hand for a minute: is the probe right, or the `cross_check`? Often one of them counts retries,"
+    " failures or other queues, or loses lines or packets ([probes.md](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int

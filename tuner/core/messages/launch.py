@@ -12,8 +12,8 @@ _COUNT_ALL_THE_SAME = "its windows count all the same"
 
 _few_items = warning(
     "few-items",
-    "Fewer than 20 items ended, or the window is shorter than three of the longest. Printed once.",
-    "Use the printed length, or feed shorter items of the same kind.",
+    "Fewer than 20 items ended, or the window is shorter than three of the longest.",
+    "Set `--window` to the printed length, or feed shorter items of the same kind.",
 )
 
 
@@ -60,7 +60,7 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 
 _launch_failed = warning(
     "launch-failed",
-    "The layout is launched again, up to `max_attempts` times.",
+    "",
     "Read the reason in the line ([list](#a-launch-that-fails)).",
 )
 
@@ -109,8 +109,7 @@ def mixed_items(
 _never_settled = warning(
     "never-settled",
     "More launches reached no steady state than chance explains.",
-    "[warmup.md](warmup.md) explains the reason in parentheses. A slow start needs a longer `--warmup-cap`; a"
-    " leak, a cache that fills for hours or a throttled core gives no steady state.",
+    "[warmup.md](warmup.md) explains the reason in parentheses. A slow start needs a longer `--warmup-cap`.",
 )
 
 
@@ -129,7 +128,7 @@ def never_settled(layout: Layout, why: str | None, by_chance: str = "", *, of_la
 
 @warning(
     "nothing-counted",
-    "Its window is measured all the same.",
+    "",
     "As for `no-items`. Ctrl-C twice skips the rest of the window.",
 )
 def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) -> str:

@@ -46,7 +46,7 @@ def braked_before_start(over: str) -> str:
 
 _budget_over = warning(
     "budget-over",
-    "The study is not finished. The exit code becomes 5.",
+    "The exit code becomes 5.",
     "Continue another night with `tuner grid --resume FILE`.",
 )
 
@@ -93,7 +93,7 @@ def block_ends_after_budget(block: int, host: str) -> str:
 
 _cell_void = warning(
     "cell-void",
-    "The ranking has less data for it. With `--strategy all` the exit code becomes 5.",
+    "With `--strategy all` the exit code becomes 5.",
     "Nothing: a race adds a launch if it needs one.",
 )
 
@@ -165,8 +165,7 @@ def never_started(service: str, smallest: Layout, *, failed_in: Literal["start",
 
 _source_away = warning(
     "source-away",
-    "The launch is repeated and uses up no attempt. The study stops if the broker stays away, or if five"
-    " launches in a row lose it.",
+    "The launch is repeated and uses up no attempt. The study stops if the broker stays away.",
     "Start the broker. After a stop, use `tuner grid --resume FILE`.",
 )
 
