@@ -42,7 +42,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 
 @warning(
     "connections-uneven",
-    "",
+    "Its throughput is too low.",
     "Use `--connections even` (the default). If the server closes connections itself, or the kernel spreads"
     " them unevenly, use more `--clients` ([http.md](http.md)).",
 )

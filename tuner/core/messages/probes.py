@@ -35,7 +35,7 @@ def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> s
 
 @warning(
     "log-cut",
-    "tuner frees long logs, too (`log-long`).",
+    "Lines not read before are not counted. tuner frees long logs, too (`log-long`).",
     "Rotate the log by renaming (`create`), not by `copytruncate`, or not during a study. Log less.",
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:

@@ -26,7 +26,7 @@ def box_not_quiet(n_launches: int) -> str:
 
 _braked = warning(
     "braked",
-    "The exit code becomes 6.",
+    "The study stops. The exit code becomes 6.",
     "Find out what uses the host. `tuner grid --resume FILE` continues; with a config, the limits of that"
     " config hold ([safety limits](brake.md)).",
 )
@@ -122,7 +122,7 @@ def chosen_otherwise(n_blocks: int, first: int) -> str:
 
 @warning(
     "fails-alike",
-    "The exit code becomes 3.",
+    "The study stops. The exit code becomes 3.",
     "Fix the reason in the `launch-failed` warnings, then `tuner grid --resume FILE`.",
 )
 def fails_alike(n_launches: int, smallest: Layout) -> str:
