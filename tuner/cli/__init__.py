@@ -76,8 +76,8 @@ COMMANDS = (
         "Measure", "grid", "Measure layouts of a service in random order, and rank them.", f"{_HERE}.grid"
     ),
     Command("Measure", "plan", "Estimate how long a study takes, from a short pilot.", f"{_HERE}.plan"),
-    Command("Measure", "aa", "Compare a layout with itself: how many false alarms.", f"{_HERE}.aa"),
-    Command("Measure", "check", "Check whether a study's best layout still is the best.", f"{_HERE}.check"),
+    Command("Measure", "aa", "Compare a layout with itself, to count false alarms.", f"{_HERE}.aa"),
+    Command("Measure", "check", "Check whether a study's best layout is still the best.", f"{_HERE}.check"),
     Command("Measure", "watch", "Show the state of a study, during and after it.", f"{_HERE}.watch"),
     Command("Answer", "rank", "Rank the layouts of a study, best first.", f"{_HERE}.rank"),
     Command(
@@ -91,16 +91,16 @@ COMMANDS = (
     Command(
         "Answer", "explain", "Show the bottleneck of each layout: GIL, cores, waiting ...", f"{_HERE}.explain"
     ),
-    Command("Answer", "predict", "Predict layouts and cores that were not measured.", f"{_HERE}.predict"),
-    Command("Answer", "compare", "Compare two studies: what changed.", f"{_HERE}.compare"),
-    Command("Model", "calibrate", "Measure the CPU time and the waiting of an item.", f"{_HERE}.calibrate"),
+    Command("Answer", "predict", "Predict results of layouts and cores not measured.", f"{_HERE}.predict"),
+    Command("Answer", "compare", "Compare two studies, and print the changes.", f"{_HERE}.compare"),
+    Command("Model", "calibrate", "Measure the CPU and waiting time of an item.", f"{_HERE}.calibrate"),
     Command("Model", "replay", "Test a strategy on simulated studies.", f"{_HERE}.replay"),
     Command("Model", "lab", "Repeat published experiments on this host.", f"{_HERE}.lab"),
     Command("Services", "services", "List the supported services.", f"{_HERE}.services"),
     Command("Services", "init", "Write a commented config for the command of a service.", f"{_HERE}.init"),
     Command("Services", "sample", "Record messages of a queue, as input of a study.", f"{_HERE}.sample"),
     Command("Hosts", "doctor", "Check whether this host is fit for a study.", f"{_HERE}.doctor"),
-    Command("Hosts", "box", "Serve as one of several hosts of a study.", f"{_HERE}.box"),
+    Command("Hosts", "box", "Let this host take part in a study on several hosts.", f"{_HERE}.box"),
     Command("Hosts", "fleet", "Run the scheduler of several hosts, or create its keys.", f"{_HERE}.fleet"),
 )
 
@@ -112,16 +112,16 @@ Finds how many processes and threads your Python worker service should run.
   tuner demo                    an example study of one minute
   tuner grid --quick            a first look at the built-in service, 3 minutes
   tuner grid -- gunicorn a:app  a study of your service
-  tuner init -- gunicorn a:app  a config of it, for tuner grid CONFIG
+  tuner init -- gunicorn a:app  a config for your service, for tuner grid CONFIG
   tuner rank STUDY.tuner.db     the ranking of a study
 """
 _OUTRO = """\
 Options:
   --version  Print the version.
-  --help     Print this page; tuner COMMAND --help prints that of a command.
+  --help     Print this page. tuner COMMAND --help explains one command.
   --install-completion [SHELL]  Let TAB complete commands, options and layouts,
                                 in bash, zsh and fish.
-  --show-completion [SHELL]     Print the script for that.
+  --show-completion [SHELL]     Print the script that does this.
 """
 #: what may stand in place of a command
 ALONE = ("--help", "--version", "--install-completion", "--show-completion")

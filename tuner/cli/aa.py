@@ -59,12 +59,16 @@ def aa(
         typer.Option(
             metavar="PxT",
             rich_help_panel=_WHAT,
-            help="Layout to measure, as 4x6. Required for a new measurement.",
+            help="Layout to measure, for example 4x6. Required for a new measurement.",
         ),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_WHAT, help="Number of CPU cores, as for tuner grid."),
+        typer.Option(
+            metavar="N",
+            rich_help_panel=_WHAT,
+            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
+        ),
     ] = None,
     repeats: Annotated[
         int | None,
@@ -79,7 +83,9 @@ def aa(
     budget: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Measure as many pairs as fit into this time, as 2h."
+            metavar="TIME",
+            rich_help_panel=TIME,
+            help="Measure as many pairs as fit into this time, for example 2h.",
         ),
     ] = None,
     window: ShortWindow = None,
@@ -93,7 +99,7 @@ def aa(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Windows in each launch (default: 3).",
+            help="Number of windows in each launch (default: 3).",
         ),
     ] = None,
     confidence: Annotated[
@@ -101,12 +107,16 @@ def aa(
         typer.Option(
             metavar="LEVEL",
             rich_help_panel=ORDER,
-            help="Confidence level of the rules that are tested (default: 95%).",
+            help="Confidence level of the tested rules (default: 95%).",
         ),
     ] = None,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=ORDER, help="Seed for the random labels (default: 1)."),
+        typer.Option(
+            metavar="N",
+            rich_help_panel=ORDER,
+            help="Seed for the random labels of the launches in a pair (default: 1).",
+        ),
     ] = None,
     foreign_limit: ForeignLimit = None,
     simulate: Simulate = None,
@@ -126,10 +136,11 @@ def aa(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a layout with itself: false-alarm rate on this host, and smallest detectable difference.
+    """Compare a layout with itself: measure false alarms and the smallest detectable difference on this host.
 
-    tuner launches the layout in pairs, so every difference within a pair is noise. It counts how often its
-    own rules call such a difference significant, and how often a plain t test on windows does.
+    tuner launches the same layout many times and compares the launches two by two, so every difference is
+    noise. It counts how often its own rules call such a difference significant, and how often a plain t test
+    on windows does.
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """

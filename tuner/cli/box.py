@@ -13,7 +13,8 @@ def box(
     scheduler: Annotated[
         str,
         typer.Argument(
-            metavar="ADDRESS", help="Address of the scheduler, as tls://HOST:8786 or tcp://127.0.0.1:8786."
+            metavar="ADDRESS",
+            help="Address of the scheduler: tls://HOST:8786, or for example tcp://127.0.0.1:8786.",
         ),
     ],
     name: Annotated[
@@ -25,8 +26,9 @@ def box(
 ) -> int:
     """Serve as a host of a fleet: run the launches that a study orders, one at a time.
 
-    It joins the scheduler, and again if the scheduler was away. Ctrl-C once, or SIGTERM, leaves after
-    the current window; twice stops at once. A host measures for one study at a time, and is in one fleet.
+    The host connects to the scheduler, and connects again if the scheduler was down. Ctrl-C or SIGTERM
+    lets the host leave after the current window; a second Ctrl-C stops it at once. A host measures for one
+    study at a time, and is in one fleet.
 
     Example: tuner box tls://staging-1:8786 --certs fleet-certs
     """

@@ -40,7 +40,7 @@ def calibrate(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="Config in YAML (default: the built-in service), or a study file, which is only read.",
+            help="Config in YAML (default: the built-in service), or a study file, which tuner only reads.",
         ),
     ] = None,
     launches: Annotated[
@@ -60,7 +60,7 @@ def calibrate(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Windows in each launch (default: 2).",
+            help="Number of windows in each launch (default: 2).",
         ),
     ] = None,
     window: ShortWindow = None,
@@ -73,7 +73,7 @@ def calibrate(
         typer.Option(
             metavar="PROFILE.yaml",
             rich_help_panel=FILE,
-            help="Write a profile for tuner predict and tuner grid --simulate to this file.",
+            help="Write a profile for `tuner predict` and `tuner grid --simulate` to this file.",
         ),
     ] = None,
     study: Annotated[
@@ -92,10 +92,11 @@ def calibrate(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure what an item needs: CPU with and without the GIL, CPU of child processes, and waiting.
+    """Measure the demands of an item: CPU with and without the GIL, CPU of child processes, and waiting.
 
-    tuner launches 1x1 a few times and reads the kernel's clocks; the service is not changed. Given a study,
-    it fits all windows, and leaves each layout out in turn to measure the prediction error.
+    tuner launches 1x1 a few times, reads the kernel's clocks, and does not change the service. If you name a
+    study, tuner estimates the demands from all its windows. It leaves each layout out in turn, to measure the
+    prediction error.
 
     Example: tuner calibrate study.yaml --into service.yaml
     """

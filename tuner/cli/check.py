@@ -55,7 +55,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help="Layout in use, to compare in addition to the runner-up.",
+            help="Layout in use, to measure in addition to winner and runner-up.",
         ),
     ] = None,
     kind: Annotated[
@@ -65,8 +65,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "Evidence: calibrated uses the study's result, too; strict only new measurements "
-                "(default: calibrated)."
+                "Evidence. calibrated: the study's result and the new measurements; strict: only the new "
+                "measurements (default: calibrated)."
             ),
         ),
     ] = None,
@@ -75,7 +75,7 @@ def check(
         typer.Option(
             metavar="CORES",
             rich_help_panel=_WHAT,
-            help="CPU of other processes, in cores, above which a window is invalid.",
+            help="Most CPU, in cores, that other processes may use in a valid window.",
         ),
     ] = None,
     budget: Annotated[
@@ -105,10 +105,10 @@ def check(
     metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
-    """Measure a study's winner again, with the runner-up and the layout in use: is it still the best?
+    """Measure a study's winner, runner-up and layout in use again, to check whether the winner is still best.
 
-    tuner measures blocks of these few layouts until the answer is clear. The exit code is 0 if the winner is
-    still within the study's margin of the others, 4 if one is better by more, and 5 if this is not yet clear.
+    tuner measures these layouts in blocks until the answer is clear. The exit code is 0 if no other layout is
+    better by more than the study's margin, and 4 if one is. It is 5 if this is not yet clear.
 
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """

@@ -16,15 +16,15 @@ from tuner.core.errors import ConfigError, StaleReport
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="Study file to compare from.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Study file to compare to.")],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="First study file, the baseline.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Second study file.")],
     confidence: Annotated[
         float | None,
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
             help=(
-                "Confidence level of all intervals of a column together, as 80% (default: the lower "
+                "Confidence level of all intervals of a column together, for example 80% (default: the lower "
                 "level of the two studies)."
             ),
         ),
@@ -35,8 +35,8 @@ def compare(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Exit with code 4 if all layouts together, or the best of BEFORE, are significantly "
-                "slower by more than this share, as 5%."
+                "Exit with code 4 if all layouts together, or the best layout of BEFORE, are significantly "
+                "slower by more than this share, for example 5%."
             ),
         ),
     ] = None,
@@ -46,7 +46,7 @@ def compare(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write a self-contained HTML page to this file. - writes to stdout.",
+            help="Write a self-contained HTML page to this file, or to stdout if FILE is -.",
         ),
     ] = None,
     force: Annotated[
@@ -54,11 +54,11 @@ def compare(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Compare two studies: before and after a release, two hosts, two settings.
+    """Compare two studies, for example before and after a release, of two hosts, or with two settings.
 
-    It prints how the conditions of the studies differ, what changed for the best layout, for all layouts
-    together, and for each one against the others. The intervals hold for all layouts at once. The exit code
-    is 2 if no layout was measured in both.
+    tuner prints the differences between the conditions of the studies. It then prints the changes of the best
+    layout, of all layouts together, and of each layout against the others. The intervals hold for all layouts
+    at once. The exit code is 2 if no layout was measured in both studies.
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """

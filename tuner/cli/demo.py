@@ -47,12 +47,12 @@ def demo(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show what a study is: measure the built-in service in five layouts, in about a minute.
+    """Show an example of a study: measure the built-in service in five layouts, in about a minute.
 
-    The built-in service is a crash processor. Nothing is downloaded, and no file is left behind unless you
-    ask for the study with --study.
+    The built-in service is a crash processor: a worker that analyses synthetic crash dumps of programs.
+    tuner downloads nothing, and leaves no file behind unless you set --study.
 
-    The windows are too short for evidence: use tuner grid for an answer to act on.
+    The windows are too short for a reliable answer. `tuner grid` gives one.
 
     Example: tuner demo
     """

@@ -31,23 +31,34 @@ def doctor(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CONFIG", readable=False, help="Config in YAML (default: the built-in crash processor)."
+            metavar="CONFIG",
+            readable=False,
+            help="Config in YAML (default: the built-in crash processor).",
         ),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="Number of CPU cores, as for tuner grid."),
+        typer.Option(
+            metavar="N",
+            rich_help_panel=_LAYOUTS,
+            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
+        ),
     ] = None,
     layouts: Annotated[
         str | None,
-        typer.Option(metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Layouts of the study, as 24x1,4x6."),
+        typer.Option(
+            metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Layouts of the study, for example 24x1,4x6."
+        ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
             rich_help_panel=_LAYOUTS,
-            help="Time limit of the study, as 8h, to check that a block fits and how much disk it needs.",
+            help=(
+                "Time limit of the study, for example 8h, to check that a block fits and to estimate the "
+                "disk use."
+            ),
         ),
     ] = None,
     seconds: Annotated[
@@ -58,7 +69,7 @@ def doctor(
             metavar="S",
             rich_help_panel=PLACE,
             show_default=False,
-            help="Seconds to measure the CPU use of other processes, at least 1; 0 skips this (default: 5).",
+            help="Seconds to measure the CPU of other processes: at least 1, or 0 to skip this (default: 5).",
         ),
     ] = 5.0,
     foreign_limit: ForeignLimit = None,
@@ -75,10 +86,10 @@ def doctor(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check whether this host is fit for a study: what would stop it or spoil its answer, and what helps.
+    """Check whether this host is fit for a study: print problems that would stop or spoil it, and remedies.
 
-    It checks cores, clocks, other processes, limits, disks, the kernel, and what the config names: its
-    command, ports and servers. It changes nothing. The exit code is 2 if something blocks the study.
+    tuner checks cores, clocks, other processes, limits, disks, the kernel, and the command, ports and servers
+    that the config names. It changes nothing. The exit code is 2 if something blocks the study.
 
     Example: tuner doctor study.yaml --seconds 2
     """

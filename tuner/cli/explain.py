@@ -25,16 +25,17 @@ def explain(
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help="Confidence level for limits of memory, as 80% (default: as in the study).",
+            help="Confidence level for memory limits, for example 80% (default: as in the study).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
     """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend, memory.
 
-    The use of cores and GIL is measured by the CPU clocks of workers and children. Waiting for them is
-    measured where the kernel and the workers report it. Otherwise the queueing model estimates it, and the
-    figure is marked with ~. Sizing rules follow. The exit code is 3 if no window has these figures.
+    tuner measures the use of cores and GIL with the CPU clocks of workers and child processes. It measures
+    the waiting for cores and GIL if the kernel and the workers report this waiting. Otherwise the queueing
+    model estimates the waiting, and ~ marks the figure. Sizing rules follow. The exit code is 3 if no window
+    has these figures.
 
     Example: tuner explain crash-processor.tuner.db
     """

@@ -67,7 +67,7 @@ def export(
         typer.Option(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
-            help="Write a runbook page into this file: replace tuner's section, or append it.",
+            help="Write a runbook page into this file: replace tuner's section, or append one.",
         ),
     ] = None,
     check: Annotated[
@@ -112,19 +112,19 @@ def export(
     costs: Costs = None,
     within: Within = None,
     as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print JSON; the same as --format json.")
+        bool, typer.Option("--json", metavar="", help="Print JSON, as `--format json` does.")
     ] = False,
 ) -> int:
     """Print the ranking in a format to keep, or write a page into a runbook.
 
-    The page says what to run and why, how to apply it and how to roll back, under which conditions it was
-    measured and when to measure again. Its section lies between two comments named after the service; in
-    Markdown <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The file is replaced
-    as a whole or not at all, and the same study always gives the same bytes. The section stores its options,
-    so that --check alone compares like with like.
+    The page names the layout to run and the reason, and the steps to apply it and to roll back. It also names
+    the conditions of the measurement, and the date to repeat it. tuner writes the page between two comments:
+    in Markdown <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. tuner replaces
+    the file as a whole or not at all, and the same study always gives the same bytes. The section stores its
+    options, and --check without options uses them again.
 
-    --snippet prints settings for supervisor, systemd, Kubernetes and others; nothing is applied. The exit
-    code is 5 if the study has no answer yet; the settings are then those of the leading layout.
+    --snippet prints settings for supervisor, systemd, Kubernetes and others. tuner applies nothing. If the
+    study has no answer yet, the settings are those of the leading layout, and the exit code is 5.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """

@@ -34,14 +34,14 @@ def fleet(
     where: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DIR|ADDRESS]", help="Folder for the keys (certs), or address of the scheduler (boxes)."
+            metavar="[DIR|ADDRESS]", help="certs: folder for the keys. boxes: address of the scheduler."
         ),
     ] = None,
     host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="Address to listen on (scheduler; default: 127.0.0.1), or host name of the keys (certs).",
+            help="scheduler: address to listen on (default: 127.0.0.1). certs: host name for the keys.",
         ),
     ] = None,
     port: Annotated[
@@ -51,7 +51,7 @@ def fleet(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port of the scheduler; 0 takes a free one (default: {PORT}).",
+            help=f"Port of the scheduler, or 0 for a free one (default: {PORT}).",
         ),
     ] = PORT,
     certs: Certs = None,
@@ -60,9 +60,9 @@ def fleet(
 ) -> int:
     """Connect hosts to a fleet: one scheduler, and `tuner box` on each host.
 
-    tuner fleet certs DIR creates the keys of the fleet. Copy the folder to every host and keep it secret.
-    tuner fleet scheduler connects the hosts and the study; run it on any of them. tuner fleet boxes ADDRESS
-    lists the connected hosts.
+    `tuner fleet certs DIR` creates the keys of the fleet. Copy the folder to every host and keep it secret.
+    `tuner fleet scheduler` connects the hosts and the study; run it on any of the hosts. `tuner fleet boxes
+    ADDRESS` lists the connected hosts.
 
     Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs
     """

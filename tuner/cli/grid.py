@@ -56,7 +56,9 @@ def grid(
     config: Annotated[
         Path | None,
         typer.Argument(
-            metavar="CONFIG", readable=False, help="Config in YAML (default: the built-in crash processor)."
+            metavar="CONFIG",
+            readable=False,
+            help="Config in YAML (default: the built-in crash processor).",
         ),
     ] = None,
     cores: Annotated[
@@ -70,7 +72,9 @@ def grid(
     layouts: Annotated[
         str | None,
         typer.Option(
-            metavar="PxT,PxT", rich_help_panel=_FIRST, help="Measure only these layouts, as 24x1,4x6."
+            metavar="PxT,PxT",
+            rich_help_panel=_FIRST,
+            help="Measure only these layouts, for example 24x1,4x6.",
         ),
     ] = None,
     grid_name: Annotated[
@@ -81,8 +85,8 @@ def grid(
             autocompletion=one_of("small", "divisors", "full"),
             rich_help_panel=_LAYOUTS,
             help=(
-                "Layouts to measure on N cores: small has N threads in total, divisors N/2, N and 2N, "
-                "full everything up to 2N threads (default: divisors)."
+                "Layouts to measure on N cores. small: N threads in total; divisors: N/2, N or 2N in total; "
+                "full: any number up to 2N (default: divisors)."
             ),
         ),
     ] = None,
@@ -91,7 +95,7 @@ def grid(
         typer.Option(
             metavar="NAME,NAME",
             rich_help_panel=_FIRST,
-            help="Variants of the service to measure, as prefork,threads.",
+            help="Variants of the service to measure, for example prefork,threads.",
         ),
     ] = None,
     python: Annotated[
@@ -101,8 +105,8 @@ def grid(
             metavar="PYTHON",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Interpreter that runs the service, as python3.14t or a path. Repeat the option to "
-                "compare interpreters."
+                "Interpreter that runs the service: a name, for example python3.14t, or a path. Repeat the "
+                "option to compare interpreters."
             ),
         ),
     ] = None,
@@ -113,8 +117,8 @@ def grid(
             metavar="omp=N,N",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Threads of numeric libraries to try in each layout, as omp=1,2,auto; auto is the cores "
-                "of each process (default: as the service sets them)."
+                "Thread counts of numeric libraries to try in each layout, for example omp=1,2,auto. auto is "
+                "the number of cores per process (default: the count that the service sets)."
             ),
         ),
     ] = None,
@@ -123,7 +127,10 @@ def grid(
         typer.Option(
             metavar="N",
             rich_help_panel=_LAYOUTS,
-            help="Skip layouts that would open more than N connections (to a database), one per thread.",
+            help=(
+                "Skip layouts that would open more than N connections (one per thread), for example to a "
+                "database."
+            ),
         ),
     ] = None,
     quick: Annotated[
@@ -132,19 +139,21 @@ def grid(
             "--quick",
             metavar="",
             rich_help_panel=_FIRST,
-            help="Take a first look: at most 5 layouts, about 3 minutes.",
+            help="Take a first look: measure at most 5 layouts, in about 3 minutes.",
         ),
     ] = False,
     window: Annotated[
         str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window (default: 10m)."),
+        typer.Option(
+            metavar="TIME", rich_help_panel=TIME, help="Length of the longest window (default: 10m)."
+        ),
     ] = None,
     min_window: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
             rich_help_panel=TIME,
-            help="Shortest window of a race (default: 1m, or --window if shorter).",
+            help="Length of the shortest window of a race (default: 1m, or --window if it is shorter).",
         ),
     ] = None,
     warmup: Annotated[
@@ -153,7 +162,7 @@ def grid(
             metavar="TIME",
             rich_help_panel=TIME,
             help=(
-                "Warm-up before windows: auto (until throughput is steady), or a time, as 30s "
+                "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s "
                 "(default: auto)."
             ),
         ),
@@ -172,7 +181,7 @@ def grid(
         typer.Option(
             metavar="TIME",
             rich_help_panel=_FIRST,
-            help="Stop within this time and print what is known by then, as 8h.",
+            help="Stop within this time, for example 8h, and print the result so far.",
         ),
     ] = None,
     strategy: Annotated[
@@ -182,8 +191,8 @@ def grid(
             autocompletion=one_of("race", "all"),
             rich_help_panel=ORDER,
             help=(
-                "Strategy: race drops layouts that cannot be the best and stops at the answer; all "
-                "measures every layout equally often (default: race)."
+                "Strategy. race: drop layouts that cannot be the best, and stop when the best is known; all: "
+                "measure every layout equally often (default: race)."
             ),
         ),
     ] = None,
@@ -208,8 +217,8 @@ def grid(
             autocompletion=one_of("strict", "calibrated"),
             rich_help_panel=ORDER,
             help=(
-                "Guarantee: strict holds for every service; calibrated on average over services, and is "
-                "reached sooner (default: strict)."
+                "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over "
+                "services, and is reached sooner (default: strict)."
             ),
         ),
     ] = None,
@@ -231,7 +240,9 @@ def grid(
     max_memory: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", rich_help_panel=_FIRST, help="Most memory that the best layout may use, as 8G."
+            metavar="SIZE",
+            rich_help_panel=_FIRST,
+            help="Most memory that the best layout may use, for example 8G.",
         ),
     ] = None,
     max_p95: Annotated[
@@ -239,7 +250,7 @@ def grid(
         typer.Option(
             metavar="TIME",
             rich_help_panel=ORDER,
-            help="Highest latency of the best layout, if the service reports latency, as 2s.",
+            help="Highest p95 latency of the best layout, for example 2s, if the service reports latency.",
         ),
     ] = None,
     rate: Annotated[
@@ -248,8 +259,8 @@ def grid(
             metavar="RATE",
             rich_help_panel=_FIRST,
             help=(
-                "Rate of requests: a number per second, a share of each layout's capacity (70%), or "
-                "the highest rate that keeps a latency (p95=200ms)."
+                "Rate of requests: a number per second, a share of each layout's capacity (70%), or the "
+                "highest rate at which a latency limit holds (p95=200ms)."
             ),
         ),
     ] = None,
@@ -258,7 +269,10 @@ def grid(
         typer.Option(
             metavar="N",
             rich_help_panel=ORDER,
-            help=("Number of clients that send requests (default: doubled until throughput stops rising)."),
+            help=(
+                "Number of clients that send requests (default: tuner doubles it until throughput stops "
+                "rising)."
+            ),
         ),
     ] = None,
     connections: Annotated[
@@ -267,8 +281,8 @@ def grid(
             metavar="HOW",
             rich_help_panel=ORDER,
             help=(
-                "Connections of the clients: even (kept, and spread over all worker processes), fresh "
-                "for each request, kept, or reuse:N (default: even)."
+                "Connections of the clients. even: kept, and spread over all worker processes; fresh: a new "
+                "one for each request; kept: not spread; reuse:N: N requests at most (default: even)."
             ),
         ),
     ] = None,
@@ -283,7 +297,7 @@ def grid(
         typer.Option(
             metavar="N",
             rich_help_panel=ORDER,
-            help="Number of attempts at a window that turns out invalid (default: 3).",
+            help="Most attempts to measure a valid window (default: 3).",
         ),
     ] = None,
     foreign_limit: ForeignLimit = None,
@@ -302,8 +316,10 @@ def grid(
         typer.Option(
             metavar="STUDY",
             rich_help_panel=FILE,
-            help="Begin a new study with the settings of this one, in a new file next to it. Other options"
-            " override them.",
+            help=(
+                "Begin a new study with the settings of STUDY, in a new file next to it. Other options "
+                "override these settings."
+            ),
         ),
     ] = None,
     fleet: Annotated[
@@ -311,7 +327,7 @@ def grid(
         typer.Option(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
-            help="Address of the scheduler of the hosts to measure on (see tuner fleet).",
+            help="Measure on the hosts of a fleet: address of its scheduler (see `tuner fleet`).",
         ),
     ] = None,
     certs: Certs = None,
@@ -324,7 +340,7 @@ def grid(
         typer.Option(
             metavar="DIR",
             rich_help_panel=FILE,
-            help="Spool folder of the built-in service (default: a temporary folder).",
+            help="Folder for the items of the built-in service (default: a temporary folder).",
         ),
     ] = None,
     service: Service = None,
@@ -334,13 +350,15 @@ def grid(
 ) -> int:
     """Measure layouts of a service until the best is known, and rank them.
 
-    Each layout is launched under supervisord, warms up, and is measured for a window. Layouts that may still
-    be the best are launched again, in random order, until one is known to be within 2 % of the best.
+    tuner launches each layout under supervisord, waits for its warm-up, and measures it for a window. It
+    launches layouts that may still be the best again, in random order. It stops when one is known to be
+    within 2 % of the best.
 
-    Before the first block, tuner adds layouts as long as twice the threads or processes give more (not with
-    --layouts).
+    Before the first block, tuner tries twice the threads or processes, and adds larger layouts as long as
+    throughput rises (not with --layouts).
 
-    Ctrl-C once finishes the window, saves and ranks; twice stops at once. --resume continues.
+    Press Ctrl-C once to finish the window, save, and print the ranking; press it twice to stop at once.
+    --resume continues the study.
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
 

@@ -23,7 +23,7 @@ def init(
             "--output",
             metavar="FILE",
             rich_help_panel=FILE,
-            help="File for the config, which must not exist yet (default: -, which is stdout).",
+            help="File for the config, which must not exist yet, or - for stdout (default: -).",
         ),
     ] = None,
     service: Service = None,
@@ -35,7 +35,7 @@ def init(
             "--from",
             metavar="FILE[:NAME]",
             rich_help_panel=SERVICE,
-            help="Take the command of a Procfile, compose file, unit, supervisord.conf or Dockerfile.",
+            help="Take the command from a Procfile, compose file, unit, supervisord.conf or Dockerfile.",
         ),
     ] = None,
 ) -> int:

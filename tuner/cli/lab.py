@@ -26,7 +26,7 @@ def lab(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Experiment to repeat. Without it, the experiments are listed."
+            metavar="[NAME]", help="Experiment to repeat. Without NAME, tuner lists the experiments."
         ),
     ] = None,
     every: Annotated[
@@ -44,7 +44,9 @@ def lab(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="File for the runs. Runs that it holds already are not repeated."),
+        typer.Option(
+            metavar="FILE", help="File for the runs. tuner does not repeat runs that the file already holds."
+        ),
     ] = None,
     python: Annotated[
         list[str] | None,
@@ -60,7 +62,7 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE.md",
-            help="Write a Markdown page to this file, and its picture and its figures (CSV) next to it.",
+            help="Write a Markdown page to this file, and a picture and the figures (CSV) next to it.",
         ),
     ] = None,
     format_: Format = None,
@@ -68,10 +70,10 @@ def lab(
 ) -> int:
     """Repeat a published experiment on this host.
 
-    It prints each published figure with the one measured here and that of the model, then each published
-    claim and whether it holds here. The runs are kept in a file (default: NAME-DATE-TIME.lab.json);
-    --results FILE continues an interrupted one, and repeats failed runs. --all skips experiments that cannot
-    run on this host, and prints why.
+    tuner prints each published figure with the measured and the modelled figure, then each published claim
+    and whether it holds here. It keeps the runs in a file (default: NAME-DATE-TIME.lab.json). `--results
+    FILE` continues an interrupted experiment, and repeats failed runs. --all skips experiments that cannot
+    run on this host, and prints the reason.
 
     Example: tuner lab nornir --quick
     """

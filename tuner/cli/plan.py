@@ -53,12 +53,16 @@ def plan(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="Config in YAML, to measure a pilot; or a study file, which is only read.",
+            help="Config in YAML, to measure a pilot, or a study file, which tuner only reads.",
         ),
     ] = None,
     cores: Annotated[
         str | None,
-        typer.Option(metavar="N", rich_help_panel=_LAYOUTS, help="Number of CPU cores, as for tuner grid."),
+        typer.Option(
+            metavar="N",
+            rich_help_panel=_LAYOUTS,
+            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
+        ),
     ] = None,
     layouts: Annotated[
         str | None,
@@ -85,10 +89,18 @@ def plan(
         ),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest window of the study.")
+        str | None,
+        typer.Option(
+            metavar="TIME", rich_help_panel=TIME, help="Length of the longest window (default: 10m)."
+        ),
     ] = None,
     min_window: Annotated[
-        str | None, typer.Option(metavar="TIME", rich_help_panel=TIME, help="Shortest window of the study.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            rich_help_panel=TIME,
+            help="Length of the shortest window of a race (default: 1m, or --window if it is shorter).",
+        ),
     ] = None,
     warmup: Warmup = None,
     warmup_cap: WarmupCap = None,
@@ -112,7 +124,10 @@ def plan(
             metavar="KIND",
             autocompletion=one_of("strict", "calibrated"),
             rich_help_panel=ORDER,
-            help="Guarantee of the answer: strict or calibrated.",
+            help=(
+                "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over "
+                "services, and is reached sooner (default: strict)."
+            ),
         ),
     ] = None,
     seed: Annotated[
@@ -141,10 +156,10 @@ def plan(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Estimate how long a study takes, for margins of 1 %, 2 % and 5 %, and what limits it.
+    """Estimate the time of a study for margins of 1 %, 2 % and 5 %, and print the cause that costs most time.
 
-    A pilot launches four layouts twice, in about ten minutes. tuner then simulates the race with the noise
-    and throughputs of the pilot, and again with each source of noise halved.
+    tuner first measures a pilot: it launches four layouts twice, in about ten minutes. It then simulates the
+    race with the pilot's noise and throughputs, and again with each source of noise halved.
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """

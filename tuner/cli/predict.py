@@ -54,7 +54,7 @@ def predict(
             metavar="N",
             min=1,
             rich_help_panel=_WHAT,
-            help="Number of physical cores among them, if some cores are SMT threads.",
+            help="Number of physical cores among these, if some are SMT threads.",
         ),
     ] = None,
     layouts: Annotated[
@@ -86,19 +86,29 @@ def predict(
             autocompletion=one_of("network", "simulation"),
             rich_help_panel=_WHAT,
             show_default=False,
-            help="Model: network, or simulation, which is more exact and predicts p95 (default: network).",
+            help=(
+                "Model: network, or simulation, which is more exact and predicts p95 latency (default: "
+                "network)."
+            ),
         ),
     ] = "network",
-    gil: Annotated[list[str] | None, _change("CPU time that holds the GIL.")] = None,
-    python: Annotated[list[str] | None, _change("CPU time of worker threads without the GIL.")] = None,
-    child_cpu: Annotated[list[str] | None, _change("CPU time of child processes.")] = None,
-    wait: Annotated[list[str] | None, _change("Time asleep: sockets, locks, sleeps.")] = None,
-    blocked: Annotated[list[str] | None, _change("Time blocked uninterruptibly: disks, NFS.")] = None,
-    spawn: Annotated[list[str] | None, _change("Time to start child processes.")] = None,
+    gil: Annotated[list[str] | None, _change("Change the CPU time that holds the GIL.")] = None,
+    python: Annotated[
+        list[str] | None, _change("Change the CPU time of worker threads without the GIL.")
+    ] = None,
+    child_cpu: Annotated[list[str] | None, _change("Change the CPU time of child processes.")] = None,
+    wait: Annotated[list[str] | None, _change("Change the time asleep: sockets, locks, sleeps.")] = None,
+    blocked: Annotated[
+        list[str] | None, _change("Change the time blocked uninterruptibly: disks, NFS.")
+    ] = None,
+    spawn: Annotated[list[str] | None, _change("Change the time to start child processes.")] = None,
     no_gil: Annotated[
         bool,
         typer.Option(
-            "--no-gil", metavar="", rich_help_panel=_WHAT_IF, help="Predict an interpreter without the GIL."
+            "--no-gil",
+            metavar="",
+            rich_help_panel=_WHAT_IF,
+            help="Predict results for an interpreter without the GIL.",
         ),
     ] = False,
     show_all: Annotated[
@@ -113,14 +123,14 @@ def predict(
 ) -> int:
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
-    A first table answers "processes or threads?": the best layout of each shape, for each variant. The
-    layouts of one variant (--variant) follow.
+    The first table compares processes with threads: it has the best layout of each shape, for each variant.
+    The layouts of one variant (--variant) follow.
 
-    Throughput and load have a 90 % interval (CPU has its own in --json, and memory where one is known).
-    Predictions beyond the measured range are marked, and the error on measured layouts is printed.
+    Throughput and load have a 90 % interval. With --json, CPU has one, too, and so has memory if it is known.
+    tuner marks predictions beyond the measured range, and prints the error on measured layouts.
 
-    A CHANGE applies to each item: x0.5 multiplies, +200ms adds, -50ms subtracts. Changes can be repeated and
-    combined.
+    A CHANGE alters a demand of each item: x0.5 multiplies it, +200ms adds to it, -50ms subtracts from it. You
+    can repeat and combine changes.
 
     Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
     """

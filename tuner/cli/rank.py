@@ -19,7 +19,7 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help="Layout in use. Each row shows its ratio to this layout.",
+        help="Layout in use. Each row shows the ratio to this layout.",
     ),
 ]
 
@@ -46,7 +46,7 @@ Confidence = Annotated[
     typer.Option(
         metavar="LEVEL",
         parser=confidence_level,
-        help="Confidence level of intervals and differences, as 80% (default: as in the study).",
+        help="Confidence level of intervals and differences, for example 80% (default: as in the study).",
     ),
 ]
 
@@ -66,7 +66,7 @@ MaxLoad = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose load average is shown to stay below this, as 20.",
+        help="Rank only layouts whose load average is shown to stay below this, for example 20.",
     ),
 ]
 MaxMemory = Annotated[
@@ -74,7 +74,7 @@ MaxMemory = Annotated[
     typer.Option(
         metavar="SIZE",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose memory is shown to stay below this, as 8G or 512M.",
+        help="Rank only layouts whose memory is shown to stay below this, for example 8G.",
     ),
 ]
 MaxP95 = Annotated[
@@ -82,7 +82,7 @@ MaxP95 = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help=("Rank only layouts whose 95th percentile of latency is shown to stay below this, as 2s."),
+        help="Rank only layouts whose p95 latency is shown to stay below this, for example 2s.",
     ),
 ]
 Pareto = Annotated[
@@ -99,7 +99,7 @@ Costs = Annotated[
     typer.Option(
         metavar="NAMES",
         rich_help_panel=_TRADE,
-        help="Print the Pareto front against these, as load,memory,cpu.",
+        help="Print the Pareto front of throughput against these costs, for example load,memory,cpu.",
     ),
 ]
 Within = Annotated[
@@ -152,13 +152,15 @@ def rank(
 ) -> int:
     """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 
-    Slower layouts differ significantly from a better one, at the confidence of all pairs at once. Differences
-    are paired by block, and their noise is pooled over all layouts, which assumes that layouts scatter alike.
-    A single launch rules no layout out. The command works while a study runs.
+    Slower layouts differ significantly from a better one; the confidence level holds for all pairs at once.
+    tuner computes differences within blocks and pools their noise, which assumes that all layouts scatter
+    equally. A single launch rules out no layout. The command also works while a study runs.
 
-    With limits, only layouts that are shown to keep them are ranked; the exit code is 5 if there is none.
+    With limits, tuner ranks only layouts that are shown to keep the limits. If there is none, the exit code
+    is 5.
 
-    The ranking of several hosts holds for hosts like these: the host-by-layout interaction counts as noise.
+    A ranking from several hosts holds for similar hosts, because the host-by-layout interaction counts as
+    noise.
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """

@@ -31,7 +31,7 @@ def replay(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="Strategy: race, or one to compare it with (default: race).",
+            help="Strategy to test: race, or one to compare with race (default: race).",
         ),
     ] = "race",
     kind: Annotated[
@@ -47,7 +47,7 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of surfaces (rows of the suite) to use, from the first (default: all).",
+            help="Use only the first N surfaces (rows of the suite; default: all).",
         ),
     ] = None,
     repeats: Annotated[
@@ -66,11 +66,13 @@ def replay(
     ] = None,
     within: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="Margin of a right answer, as 2% (default: that of the suite)."),
+        typer.Option(
+            metavar="SHARE", help="Margin of a right answer, for example 2% (default: that of the suite)."
+        ),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", help="Confidence level, as 95% (default: that of the suite)."),
+        typer.Option(metavar="LEVEL", help="Confidence level, for example 95% (default: that of the suite)."),
     ] = None,
     processes: Annotated[
         int | None,
@@ -80,11 +82,11 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Replay a strategy on a suite of simulated studies: how often it is right, and what that costs.
+    """Test a strategy on a suite of simulated studies: print the share of right answers and their cost.
 
-    Nothing is started: windows are drawn around true throughputs (a surface), with the noise of a suite or of
-    a measured study. The strategy gets only the windows. A study without an answer after 2000 windows counts
-    as wrong, and its windows count as cost.
+    tuner starts no service. It generates random windows from the true throughputs of the layouts (a surface),
+    with the noise of a suite or of a measured study. The strategy gets only the windows. A study without an
+    answer after 2000 windows counts as wrong, and its windows count as cost.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """

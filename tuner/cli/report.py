@@ -32,7 +32,7 @@ def report(
             "--output",
             "-o",
             metavar="FILE",
-            help="File for the page; - is stdout (default: the study's name with .html).",
+            help="File for the page, or - for stdout (default: the study's name with .html).",
         ),
     ] = None,
     small: Annotated[
@@ -54,7 +54,7 @@ def report(
     costs: Costs = None,
     within: Within = None,
 ) -> None:
-    """Write a study as one HTML page: answer, ranking, pictures, every window, method.
+    """Write a study as one HTML page with the answer, ranking, pictures, every window and the method.
 
     The page is self-contained: it opens offline, loads nothing, and can be mailed and printed. The same study
     gives the same bytes. The command works while a study runs.

@@ -22,7 +22,7 @@ def sample(
         typer.Option(
             metavar="URL",
             show_default=False,
-            help="URL of Redis, or of RabbitMQ as amqp://HOST (default: redis://127.0.0.1:6379/0).",
+            help="URL of Redis, or of RabbitMQ: amqp://HOST (default: redis://127.0.0.1:6379/0).",
         ),
     ] = "redis://127.0.0.1:6379/0",
     form: Annotated[
@@ -30,15 +30,15 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq or saq, or list or stream"
-                " for a worker without such a library (default: detected from the queue)."
+                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq or saq. For a worker without"
+                " such a library: list or stream (default: detected from the queue)."
             ),
         ),
     ] = None,
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Name of the queue (default: that of the library, as celery or default)."
+            metavar="NAME", help="Name of the queue (default: that of the library, for example celery)."
         ),
     ] = None,
     n: Annotated[
@@ -53,11 +53,11 @@ def sample(
         ),
     ] = 100,
 ) -> None:
-    """Record messages that wait in a queue. Nothing is removed from it.
+    """Record messages that wait in a queue. The messages stay in the queue.
 
-    The messages are taken evenly from the whole queue (from RabbitMQ the first 1000, which are put back and
-    marked as redelivered). A study feeds its service with copies of them (feeder: {kind: queue}). The file
-    holds whatever the messages hold, so only you can read it.
+    tuner takes the messages evenly from the whole queue. From RabbitMQ it takes the first 1000 and puts them
+    back, marked as redelivered. A study feeds its service with copies of the messages (`feeder: {kind:
+    queue}`). The file holds all data of the messages, so only you can read it.
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """

@@ -29,7 +29,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port to listen on; 0 takes a free one (default: {PORT}).",
+            help=f"Port to listen on, or 0 for a free one (default: {PORT}).",
         ),
     ] = PORT,
     host: Annotated[
@@ -46,8 +46,8 @@ def serve(
 ) -> int:
     """Serve studies as web pages that update while the studies run.
 
-    The page is that of `tuner report`, with the current state. Only this host can reach it unless you set
-    --host; the printed address then has a token, which is required. Ctrl-C ends it.
+    The pages are those of `tuner report`, with the current state. Only this host can reach them unless you
+    set --host. The printed address then has a token, which is required. Ctrl-C stops the server.
 
     Example: tuner serve crash-processor.tuner.db
     """

@@ -28,8 +28,9 @@ def services(
 ) -> int:
     """List the services that tuner knows, or describe one of them.
 
-    A known service is measured unmodified: tuner grid -- COMMAND. Any other command is a script with its
-    numbers filled in: tuner grid -- worker --threads {threads}
+    tuner measures a known service unmodified: `tuner grid -- COMMAND`. For any other command, write
+    {processes} and {threads} where its numbers belong; tuner fills them in:
+    `tuner grid -- worker --threads {threads}`. tuner calls such a service a script.
 
     Example: tuner services show gunicorn
     """

@@ -40,10 +40,11 @@ def watch(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show the state of a study: each layout with its interval, what was dropped, what runs, what is left.
+    """Show the state of a study: each layout with its interval, dropped layouts, current launch, time left.
 
-    It works from another terminal or user while the study runs, and for finished and interrupted studies. It
-    writes no file. It ends with the study, with q or with Ctrl-C; without a terminal, at once.
+    The command also works in another terminal or as another user, and for finished and interrupted studies.
+    It writes no file. It ends when the study ends, or when you press q or Ctrl-C. Without a terminal, it
+    prints the state once.
 
     Example: tuner watch crash-processor.tuner.db
     """

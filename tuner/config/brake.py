@@ -50,18 +50,18 @@ def _memory(text: str) -> str:
 
 
 class BrakeSettings(Section):
-    """Safety limits that stop a launch, after a limit was passed for *holds* (memory: at once)."""
+    """Safety limits. A launch stops when a limit is exceeded for the time `holds`; for memory, at once."""
 
     load: MaxLoad | None = None  #: Highest 1-minute load average
-    #: Most memory in use on the host: a share, or bytes
+    #: Most memory that may be in use on the host: a share or a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
-    #: Highest share of failed items, over half a minute
+    #: Highest share of failed items, measured over half a minute
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    command: Command | None = None  #: Check to run repeatedly; exit code 0 means continue
+    command: Command | None = None  #: Command to run repeatedly as a check; exit code 0 means continue
     every: LongerThanZero | None = None  #: Time between two runs of the check; None: 10 s
-    #: Time limit of each run, after which it is killed and counts as failed; None: 10 s
+    #: Time limit of each run; a slower run is killed and counts as failed; None: 10 s
     timeout: LongerThanZero | None = None
-    #: Time that a limit must be passed before the launch is stopped; for memory at once
+    #: Time for which a limit must be exceeded before the launch is stopped; not for memory
     holds: Duration = 10.0
     #: stop: end the study; leave-out: continue without that layout
     then: Literal["stop", "leave-out"] = "stop"

@@ -40,7 +40,7 @@ class CommandFeederSettings(Section):
     """A command that supplies items while a launch runs."""
 
     kind: Literal["command"]  #: Kind of feeder
-    command: Command  #: Command that is started with each launch and stopped with it
+    command: Command  #: Command that tuner starts and stops with each launch
 
 
 class NoFeederSettings(Section):
@@ -125,23 +125,25 @@ class HttpFeederSettings(Section):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
     kind: Literal["http"]  #: Kind of feeder
-    #: URL of the requests; `{process}` stands for 0, 1, ... if each process has its own address
+    #: URL of the requests. `{process}` stands for 0, 1, ... if each process has its own address
     url: Annotated[str, AfterValidator(_url)]
     method: Annotated[str, AfterValidator(_method)] = "GET"  #: Method of each request
     #: Headers of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
     body: str | None = None  #: Body of each request
     body_file: ConfigPath | None = None  #: File with the body of each request
-    #: File of requests as JSON lines, sent in turn; their URLs may be paths
+    #: File of requests as JSON lines, which are sent in turn. The URLs in it may be paths
     requests: ConfigPath | None = None
     clients: Count | None = None  #: Number of clients of the closed loop; None: found before the study
-    #: Connections of the clients: `even`, kept and spread over all worker processes; `fresh`, a new one for
-    #: each request; `kept`, held by the process that accepts it; `reuse: N`, for at most N requests
+    #: Connections of the clients. `even`: kept, and spread over all worker processes; `fresh`: a new one for
+    #: each request; `kept`: stays with the process that accepts it; `reuse: N`: closed after N requests
     connections: ConnectionsText = _EVEN
-    #: Requests per second, or the rule that sets them; None: closed loop
+    #: Requests per second, or the rule that sets this rate; None: closed loop
     rate: Rate | None = None
-    arrivals: Literal["poisson", "even"] | None = None  #: Distribution of arrivals at a rate; None: poisson
-    max_outstanding: Count | None = None  #: Most requests under way at a rate; None: 1000
+    #: Distribution of arrivals, if there is a rate; None: poisson
+    arrivals: Literal["poisson", "even"] | None = None
+    #: Most unanswered requests at a time, if there is a rate; None: 1000
+    max_outstanding: Count | None = None
     timeout: LongerThanZero = 30.0  #: Time limit of one answer
     wait: LongerThanZero = 60.0  #: Time limit of the first answer
     seed: WholeNumber = 1  #: Seed for Poisson arrivals
@@ -237,15 +239,15 @@ def check_form_at(name: str, url: str) -> None:
 
 
 class QueueFeederSettings(Section):
-    """Copies of recorded messages, so many that the queue never runs dry."""
+    """Copies of recorded messages, enough to keep the queue from becoming empty."""
 
     kind: Literal["queue"]  #: Kind of feeder
-    #: Library of the messages; `list`, `stream`: a list or stream of Redis without a library
+    #: Library of the messages. `list`, `stream`: a list or stream of Redis, without a library
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
     queue: Annotated[str, Field(min_length=1)]  #: Name of the queue
     sample: ConfigPath  #: File that `tuner sample` wrote
-    #: Number of waiting messages to keep; auto: enough for 20 s at the highest rate so far
+    #: Number of messages to keep in the queue; auto: enough for 20 s at the highest rate so far
     depth: Count | Literal["auto"] = "auto"
     timeout: LongerThanZero = 5.0  #: Time limit of one answer of the broker
 

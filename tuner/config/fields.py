@@ -89,7 +89,7 @@ def _positive(seconds: float) -> float:
     return seconds
 
 
-#: duration: a number with its unit, several in a row: `500ms`, `30s`, `10m`, `1h30m`
+#: duration: a number with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
 Duration = Annotated[
     float, BeforeValidator(_duration), PlainSerializer(kept_duration, return_type=str, when_used="always")
 ]
@@ -158,7 +158,7 @@ def _number(value: Any) -> Any:
 _LARGEST_INTEGER = 2**63 - 1  #: of a study's file, and of the kernel's limits
 #: count: a whole number from 1 on
 Count = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER), BeforeValidator(_number)]
-#: whole number: from 0 on
+#: whole number: a whole number from 0 on
 WholeNumber = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER), BeforeValidator(_number)]
 
 
@@ -193,8 +193,8 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
     return layouts
 
 
-#: layouts: a list, or one text: `4x6` is 4 processes of 6 threads each, `8x-` 8 processes without a choice
-#: of threads, `4x6@NAME` a variant
+#: layouts: a list, or one text. `4x6` is 4 processes with 6 threads each; `8x-` is 8 processes of a service
+#: without a number of threads; `4x6@NAME` is a layout of a variant
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
 ]
@@ -281,13 +281,12 @@ def _has_a_first_word(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Word = Annotated[str, BeforeValidator(_text)]  #: text
-#: text with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}`, `{cores_per_process}`
-#: are filled in
+#: text with fields: a text in which tuner fills in `{processes}`, `{threads}`, `{process}`, `{variant}`,
+#: `{cores}` and `{cores_per_process}`
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
-#: command: a list of words, or one text that is split as a shell would; no shell runs it
+#: command: a list of words, or one text, which tuner splits as a shell does; no shell runs the command
 Command = Annotated[tuple[Word, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)]
-#: command with fields: `{processes}`, `{threads}`, `{process}`, `{variant}`, `{cores}`, `{cores_per_process}`
-#: are filled in
+#: command with fields: a command in which tuner fills in the same fields as in a text with fields
 LayoutCommand = Annotated[
     tuple[FieldWord, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)
 ]
@@ -307,7 +306,7 @@ def _name(value: str) -> str:
     return value
 
 
-Name = Annotated[str, AfterValidator(_name)]  #: name: letters, digits and `. _ -`, 64 at most
+Name = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
 
 
 def check_variable(name: str) -> str:
@@ -327,9 +326,10 @@ def _pattern(text: str) -> str:
     return text
 
 
-Pattern = Annotated[str, AfterValidator(_pattern)]  #: regular expression: of Python, found anywhere in a line
+#: regular expression: in the syntax of Python; it may match anywhere in a line
+Pattern = Annotated[str, AfterValidator(_pattern)]
 Variable = Annotated[str, AfterValidator(check_variable)]
-#: variables: a mapping of names to texts, in which `{processes}`, `{threads}` and the like are filled in
+#: variables: a mapping of names to texts with fields
 Environment = Mapping[Variable, FieldWord]
 
 
@@ -340,7 +340,7 @@ def _signal(value: Any) -> Any:
     return name
 
 
-SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: name of a signal, as `TERM`
+SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: name of a signal, for example `TERM`
 
 
 def _limit(name: str) -> str:
@@ -350,7 +350,8 @@ def _limit(name: str) -> str:
     return name
 
 
-LimitName = Annotated[str, AfterValidator(_limit)]  #: resource: a resource limit: `nofile`, `nproc`, `as`
+#: resource: name of a resource limit, for example `nofile`, `nproc` or `as`
+LimitName = Annotated[str, AfterValidator(_limit)]
 
 
 def check_redis_url(url: str) -> str:
@@ -404,5 +405,5 @@ def _broker_url(url: str) -> str:
         raise said(error) from error
 
 
-#: url of a broker: one of Redis, or `amqp://USER:PASSWORD@HOST:PORT/VHOST`
+#: url of a broker: a URL of Redis, or `amqp://USER:PASSWORD@HOST:PORT/VHOST`
 BrokerUrl = Annotated[str, AfterValidator(_broker_url)]

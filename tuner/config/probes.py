@@ -22,7 +22,8 @@ class MmapCounterSettings(Section):
     """Workers count their items themselves, with tuner.probe."""
 
     kind: Literal["mmap-counter"] = "mmap-counter"  #: Kind of probe
-    module: Literal["celery"] | None = None  #: Module to put next to the counters, for the workers to import
+    #: Module that tuner puts next to the counters, so that workers can import it
+    module: Literal["celery"] | None = None
 
 
 class CommandProbeSettings(Section):
@@ -30,7 +31,7 @@ class CommandProbeSettings(Section):
 
     kind: Literal["command"]  #: Kind of probe
     command: Command  #: Command that prints one whole number
-    #: Time limit of each run, after which it is killed and the reading is missing
+    #: Time limit of each run; a slower run is killed, and its reading is missing
     timeout: LongerThanZero = 2.0
 
 
@@ -56,7 +57,7 @@ class StatsdProbeSettings(Section):
     kind: Literal["statsd"]  #: Kind of probe
     name: MetricName  #: Name of the counter of finished items
     failed: MetricName | None = None  #: Name of the counter of failed items
-    failed_included: FailedIncluded = False  #: Whether the first counter includes failed items
+    failed_included: FailedIncluded = False  #: Whether the counter `name` includes failed items
 
 
 PORT_FIELD = "{TUNER_PROBE_PORT}"  #: a port of each launch's own, which the service is told
@@ -86,9 +87,9 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """Samples of a metric, added up."""
+    """A metric, whose samples tuner adds up."""
 
-    metric: PrometheusMetric  #: Name of the metric as on the page, with _total
+    metric: PrometheusMetric  #: Name of the metric, as the page prints it, with _total
     labels: dict[str, str] = Field(default_factory=dict)  #: Labels that the samples must have
 
 
@@ -96,11 +97,11 @@ class PrometheusProbeSettings(MetricSettings):
     """The service has a page of metrics for Prometheus."""
 
     kind: Literal["prometheus"]  #: Kind of probe
-    #: URL of the page; `{TUNER_PROBE_PORT}` stands for a port that each launch gets
+    #: URL of the page. `{TUNER_PROBE_PORT}` stands for a free port, chosen for each launch
     url: Annotated[str, AfterValidator(_http)]
     failed: MetricSettings | None = None  #: Metric of failed items
     failed_included: FailedIncluded = False  #: Whether the metric includes failed items
-    timeout: LongerThanZero = 2.0  #: Time limit of the whole page
+    timeout: LongerThanZero = 2.0  #: Time limit to read the whole page
 
 
 def _stats_address(address: str) -> str:
@@ -118,7 +119,7 @@ class UwsgiProbeSettings(Section):
     """tuner reads the stats socket of uWSGI."""
 
     kind: Literal["uwsgi"]  #: Kind of probe
-    #: Address of the stats server, HOST:PORT or a path, as in --stats
+    #: Address of the stats server, HOST:PORT or a path: the value of uWSGI's --stats
     stats: Annotated[str, AfterValidator(_stats_address)]
     timeout: LongerThanZero = 2.0  #: Time limit of the whole answer
 
@@ -129,15 +130,15 @@ _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 
 
 class TermSettings(Section):
-    """One number in Redis: the result of a command on a key, or on a field of it."""
+    """One number in Redis: the result of a command on a key, or on a field of a hash."""
 
-    llen: RedisKey | None = None  #: List whose length counts
-    hlen: RedisKey | None = None  #: Hash whose number of fields counts
-    zcard: RedisKey | None = None  #: Sorted set whose number of members counts
-    scard: RedisKey | None = None  #: Set whose number of members counts
-    get: RedisKey | None = None  #: Key with a number
-    hget: tuple[RedisKey, RedisKey] | None = None  #: Hash and field with a number
-    #: Set of keys of hashes, and the field of them that counts
+    llen: RedisKey | None = None  #: Length of the list with this key
+    hlen: RedisKey | None = None  #: Number of fields of the hash with this key
+    zcard: RedisKey | None = None  #: Number of members of the sorted set with this key
+    scard: RedisKey | None = None  #: Number of members of the set with this key
+    get: RedisKey | None = None  #: Value of this key
+    hget: tuple[RedisKey, RedisKey] | None = None  #: Value of a field of a hash: key, field
+    #: Sum of a field over all hashes whose keys are in a set: key of the set, field
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
     sign: Literal["plus", "minus"] = "plus"  #: Whether the term is added or subtracted
 
@@ -166,10 +167,10 @@ class RedisProbeSettings(Section):
 
     kind: Literal["redis"]  #: Kind of probe
     url: RedisUrl  #: URL of the server
-    #: Terms that give the number of finished items
+    #: Terms whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
-    failed: tuple[TermSettings, ...] = ()  #: Terms that give the number of failed items
-    falls: bool = False  #: Whether the count is the remaining work, which decreases as items finish
+    failed: tuple[TermSettings, ...] = ()  #: Terms whose sum is the number of failed items
+    falls: bool = False  #: Whether the count is the number of remaining items, which decreases
     fed: TermSettings | None = None  #: Number of items fed so far; None: nothing is fed while a layout runs
     timeout: LongerThanZero = 2.0  #: Time limit of one answer
 
@@ -232,7 +233,7 @@ class LogProbeSettings(Section):
 
     kind: Literal["log"]  #: Kind of probe
     pattern: Pattern  #: Pattern of a line that reports a finished item
-    failed: Pattern | None = None  #: Pattern of a line that counts as failed only
+    failed: Pattern | None = None  #: Pattern of a line that reports a failed item, and no finished one
     #: Files with the lines; None: stdout and stderr of the programs
     files: (
         Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
@@ -257,21 +258,21 @@ def _broker(url: str) -> str:
 
 
 class CeleryProbeSettings(Section):
-    """A helper in the service's Python queries Celery's nodes, or listens to their events."""
+    """A helper, run by the service's Python, queries Celery's nodes or listens to their events."""
 
     kind: Literal["celery"]  #: Kind of probe
-    #: inspect: count tasks that began; events: count tasks that ended, at a cost
+    #: inspect: count tasks that began; events: count tasks that ended, which costs CPU time
     via: Literal["inspect", "events"] = "inspect"
     broker: Annotated[str, AfterValidator(_broker)] | None = None  #: URL of the broker; None: that of the app
     python: Annotated[ConfigPath, AfterValidator(check_file)] | None = (
-        None  #: Interpreter that has Celery; None: that of the command
+        None  #: Interpreter that can import Celery; None: that of the command
     )
     nodes: Count | None = None  #: Number of nodes that should answer; None: the number of programs
     timeout: LongerThanZero = 2.0  #: Time limit of the answers of all nodes
 
 
 class GeneratorProbeSettings(Section):
-    """The load generator counts its answers."""
+    """The load generator counts the answers that it gets."""
 
     kind: Literal["generator"]  #: Kind of probe
 

@@ -46,7 +46,7 @@ class LogReady(_Ready):
 
     kind: Literal["log"]  #: Kind of check
     pattern: Pattern  #: Pattern of the line
-    #: Number of matching lines; processes, threads: as many as the layout has; 1 if programs is one
+    #: Number of matching lines. processes, threads: as many as the layout has, but 1 if `programs` is `one`
     count: Count | Literal["processes", "threads"] = "processes"
 
 

@@ -61,17 +61,18 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    #: User that runs the service; tuner must be root; None: the user of tuner
+    #: User that runs the service; tuner itself must run as root; None: the user of tuner
     user: Annotated[str, AfterValidator(_user)] | None = None
     directory: ConfigPath | None = None  #: Working directory; None: the current folder
     environment: Environment = Field(default_factory=dict)  #: Variables to add to tuner's environment
-    environment_file: ConfigPath | None = None  #: File with lines NAME=VALUE, which are used literally
-    stop: StopSettings = StopSettings()  #: How a worker is stopped
-    #: Resource limits, in the units of setrlimit, as `{nofile: 4096}`
+    environment_file: ConfigPath | None = None  #: File with lines NAME=VALUE, whose values are used literally
+    stop: StopSettings = StopSettings()  #: Way to stop a worker
+    #: Resource limits, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
-    #: Most OS threads of a process beyond its layout's; None: the service's own, or any number
+    #: Most OS threads of a process in addition to its layout's; None: the known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
-    #: Number of connections that a process opens (to its database): threads, or the size of its pool
+    #: Number of connections that a process opens, for example to its database: the size of its pool, or
+    #: `threads` for one per thread
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -103,7 +104,7 @@ class RunSettings(Section):
 
 
 class CrashProcessorSettings(RunSettings):
-    """The built-in worker: a Socorro-like crash processor with a C stackwalker."""
+    """The built-in worker: like Mozilla's Socorro, it analyses crash dumps with a C program."""
 
     record: ClassVar[None] = None
     cautions: ClassVar[dict[str, str]] = {}
@@ -118,20 +119,21 @@ class CrashProcessorSettings(RunSettings):
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
     #: Name of the service, for the study file and the section in a runbook
     name: Name = "crash-processor"
-    spool: ConfigPath | None = None  #: Spool folder, which is kept afterwards; None: a temporary one
-    #: Number of items in the spool; None: four times as many as the largest layout works on at once
+    spool: ConfigPath | None = None  #: Folder for the items, which tuner keeps; None: a temporary one
+    #: Number of items in this folder; None: four times as many as the largest layout works on at once
     items: Count | None = None
     seed: WholeNumber = 1  #: Seed for the synthetic dumps
     symbols_bytes: Count | None = None  #: Size of each synthetic symbol file
     dumps: ConfigPath | None = None  #: Folder with real dumps, instead of synthetic ones
     symbols: ConfigPath | None = None  #: Folder with the symbols of these dumps
-    #: Further options of `crash-processor run`, by name; by default the shares of an item in 2014
+    #: Further options of `crash-processor run`, by name. The default profile has the demands of 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
-    prepend: Words = ()  #: Words to put before the command, as [numactl, --interleave=all]
-    #: Axes to combine, with what differs for each value; a variant is one value of each: `4x6@VALUE+VALUE`
+    prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
+    #: Axes to combine, with the differences of each value. A variant has a value of each axis:
+    #: `4x6@VALUE+VALUE`
     axes: CrashAxes = Field(default_factory=dict)
-    #: Variants that the axes make
+    #: Variants that tuner makes from the axes
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     def of(self, variant: str) -> Self:
@@ -163,34 +165,36 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """Any worker service: a command that is started once per process, or once."""
+    """Any worker service: tuner starts its command once per process, or once in all."""
 
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
-    threads: bool = True  #: Whether the service has threads to choose; no: only processes
-    #: each: start the command once per process; one: start it once, because it starts the processes itself
+    threads: bool = True  #: Whether the number of threads can be chosen; no: only that of processes
+    #: each: tuner starts the command once per process; one: tuner starts it once, and it starts the processes
     programs: Programs = "each"
-    #: What works on items: the `programs`; their `children`; `children-if-several`: the program itself if it
-    #: starts one process only; `pools`: children, for each program as many as the layout has threads;
-    #: `threads` of the one program; None: children of the one program, else programs
+    #: Processes or threads that work on items. `programs`: the started programs; `children`: their child
+    #: processes; `children-if-several`: the same, or the program if it starts one process only; `pools`:
+    #: child processes, as many per program as the layout has threads; `threads`: those of the one program;
+    #: None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
-    #: When a process starts its OS threads; None: numbers of threads are not compared between layouts
+    #: When a process starts its OS threads; None: tuner does not compare thread counts between layouts
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
     ready: ReadySettings | None = None  #: Check that a launch is ready; None: ready at once
     probe: ProbeSettings = MmapCounterSettings()  #: Probe that counts finished items
     cross_check: ProbeSettings | None = None  #: Second probe, which must agree with the first one
-    #: Largest difference between the two probes; None: 2 %
+    #: Largest difference between the counts of the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
     feeder: FeederSettings = NoFeederSettings()  #: Source of the items
-    #: Variants to compare (pool, interpreter, malloc), with what differs in each: `4x6@NAME`
+    #: Variants to compare (pool, interpreter, malloc), with their differences. `4x6@NAME` is a layout of one
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: Axes to combine, with what differs for each value; a variant is one value of each: `4x6@VALUE+VALUE`
+    #: Axes to combine, with the differences of each value. A variant has a value of each axis:
+    #: `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Known service that the section was made from; tuner sets it
-    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; tuner sets them
+    record: Name | None = None  #: Known service from which tuner made the section; set by tuner
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; set by tuner
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

@@ -20,12 +20,12 @@ from tuner.core.domain.service import Workers, connections_of
 
 
 class HookSettings(Section):
-    """Commands at certain moments, with TUNER_LAYOUT, TUNER_BLOCK and the like in their environment.
+    """Commands to run at certain moments. Their environment has TUNER_LAYOUT, TUNER_BLOCK and others.
 
     See the port ``Hooks``.
     """
 
-    #: Time limit of each command, after which it is killed and counts as failed
+    #: Time limit of each command; a slower one is killed and counts as failed
     timeout: LongerThanZero = 60.0
     before_study: Commands = ()  #: Commands to run once before the study; if one fails, the study stops
     after_study: Commands = ()  #: Commands to run once after the study, before the result is printed
@@ -33,7 +33,7 @@ class HookSettings(Section):
     after_launch: Commands = ()  #: Commands to run after each launch, even if it failed
     before_window: Commands = ()  #: Commands to run before each window; if one fails, the window is invalid
     after_window: Commands = ()  #: Commands to run after each window, even if it failed
-    finished: Commands = ()  #: Commands to run at the very end in any case, with `TUNER_EXIT_CODE` set
+    finished: Commands = ()  #: Commands to run at the very end, always, with `TUNER_EXIT_CODE` set
 
 
 class Settings(Section):
@@ -43,8 +43,8 @@ class Settings(Section):
     study: StudySettings = StudySettings()  #: Layouts, times and stopping rule
     brake: BrakeSettings | None = None  #: Safety limits that stop a launch; None: no limits
     hooks: HookSettings = HookSettings()  #: Commands to run at certain moments
-    #: Names of programs whose CPU counts as that of the service's backends, as redis-server; None: brokers
-    #: and databases that the config names and that listen on this host
+    #: Names of the service's backend programs, for example redis-server: their CPU is counted separately;
+    #: None: brokers and databases that the config names and that listen on this host
     backends: tuple[Name, ...] | None = None
 
     @field_validator("study")

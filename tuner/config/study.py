@@ -42,7 +42,7 @@ MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
 class StudySettings(Section):
-    """Layouts, times and stopping rule. A key of another strategy is refused.
+    """Layouts, times and stopping rule. A key that belongs to another strategy is an error.
 
     None is "as usual" for the strategy.
     """
@@ -51,8 +51,8 @@ class StudySettings(Section):
     strategy: Literal["race", "all"] = "race"
     #: Number of CPU cores to plan layouts for; None: the cores available to tuner
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = None
-    #: Layouts for N cores: small has N threads in total; divisors N/2, N and 2N; full everything up to 2N;
-    #: None: divisors
+    #: Layouts for N cores. small: N threads in total; divisors: N/2, N or 2N in total; full: any number up to
+    #: 2N; None: divisors
     grid: GridName | None = None
     layouts: Layouts | None = None  #: Layouts to measure, instead of a grid
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
@@ -61,32 +61,32 @@ class StudySettings(Section):
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
     kind: Literal["strict", "calibrated"] | None = None  #: race: guarantee of the answer; None: strict
     objective: ObjectiveName = "throughput"  #: Figure to maximise
-    #: Largest number of connections of a layout (see the service's `connections`)
+    #: Most connections that a layout may open (see `connections` of the service)
     max_connections: Count | None = None
-    max_load: MaxLoad | None = None  #: Highest load average of the best layout
-    #: Most memory (PSS) of the best layout, workers and their children together
+    max_load: MaxLoad | None = None  #: Highest load average that the best layout may cause
+    #: Most memory (PSS) that the best layout may use, workers and their child processes together
     max_memory: MaxMemory | None = None
-    max_p95: MaxP95 | None = None  #: Highest p95 of the best layout, for services that report latency
-    window: LongerThanZero = WINDOW_S  #: Length of a window; race: of the longest
-    #: race: length of the shortest window; None: 1 m, or the longest if that is less
+    max_p95: MaxP95 | None = None  #: Highest p95 latency of the best layout, if the service reports latency
+    window: LongerThanZero = WINDOW_S  #: Length of a window; race: length of the longest window
+    #: race: length of the shortest window; None: 1 m, or `window` if it is shorter
     min_window: LongerThanZero | None = None
     #: all: number of launches of each layout; None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: all: number of windows of each launch; None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Warm-up before windows; auto: until throughput and active tasks are steady
+    #: Warm-up before windows; auto: until throughput and the number of active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up of auto; a layout that is not steady by then is measured and marked
+    #: Longest warm-up with auto. tuner measures and marks a layout that is not steady by then
     warmup_cap: LongerThanZero = 300.0
     warm_cache: bool = True  #: Whether the first launch is discarded, because it fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
-    #: Number of attempts at a window that turns out invalid
+    #: Most attempts to measure a valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: CPU of other processes, in cores, above which a window is invalid; None: 0.15, or 1 % of the cores if
-    #: that is more
+    #: Most CPU, in cores, that other processes may use in a valid window; None: 1 % of the cores, at least
+    #: 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: Share of a window during which tasks may wait for memory
+    #: Largest share of a valid window in which tasks wait for memory
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

@@ -42,24 +42,24 @@ def _python(command: tuple[str, ...]) -> tuple[str, ...]:
     return command
 
 
-AxisName = Annotated[str, AfterValidator(_name)]  #: name: letters, digits and `. _ -`, 64 at most
-ValueName = Annotated[str, AfterValidator(_name)]  #: name: letters, digits and `. _ -`, 64 at most
-#: words: a list of words with fields, or one text that is split as a shell would
+AxisName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
+ValueName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
+#: words: a list of words with fields, or one text, which tuner splits as a shell does
 Words = Annotated[tuple[FieldWord, ...], BeforeValidator(split_words)]
-#: interpreter: a Python, and options of its own: `python3.13`, `[python3.13, -X, dev]`
+#: interpreter: a Python, with or without options: `python3.13`, `[python3.13, -X, dev]`
 Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
 
 
 class StopSettings(Section):
-    """How a worker process is stopped."""
+    """The way to stop a worker process."""
 
     signal: SignalName = "TERM"  #: Signal that stops the worker
-    wait: LongerThanZero = STOP_WAIT_S  #: Time until the worker is killed
+    wait: LongerThanZero = STOP_WAIT_S  #: Time from the signal until the worker is killed
     as_group: bool = False  #: Whether the whole process group gets the signal; for shell wrappers only
 
 
 class VariantSettings(Section):
-    """Differences of one variant of a service; missing keys are those of the service."""
+    """Differences of one variant from the service. A missing key has the value of the service."""
 
     command: LayoutCommand | None = None  #: None: the service's
     #: Variables to add to those of the service
@@ -75,7 +75,7 @@ class VariantSettings(Section):
 
 
 class ValueSettings(VariantSettings):
-    """Differences of one value of an axis; missing keys are those of the service.
+    """Differences of one value of an axis from the service. A missing key has the value of the service.
 
     The changes of a command are made in this order, those of the first axis first; what is put behind and
     before it comes after the other changes of all axes.
@@ -84,15 +84,16 @@ class ValueSettings(VariantSettings):
     #: Words of the command to replace, each with its replacement
     replace: dict[FieldWord, FieldWord] = Field(default_factory=dict)
     interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
-    append: Words = ()  #: Words to put after the command
-    prepend: Words = ()  #: Words to put before the command, as [numactl, --interleave=all]
+    append: Words = ()  #: Arguments to put after the command
+    prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
 
 
 class CrashVariantSettings(Section):
     """Differences of one variant of the built-in worker, or of one value of an axis."""
 
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of the service
-    prepend: Words | None = None  #: Words to put before those of the service; None: none
+    #: Arguments to put before the `prepend` arguments of the service; None: none
+    prepend: Words | None = None
     #: Options to add to those of the service
     options: dict[str, str] = Field(default_factory=dict)
     #: Variables to add to those of the service
@@ -123,7 +124,7 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # done first: the last one that is named
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping of axis to mapping of value to what differs; for `omp` a list of values is enough
+#: mapping of axis to a mapping of value to its differences; for `omp` a list of values is enough
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping of axis to mapping of value to what differs; for `omp` a list of values is enough
+#: mapping of axis to a mapping of value to its differences; for `omp` a list of values is enough
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

@@ -22,7 +22,10 @@ Warmup = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=TIME,
-        help="Warm-up before windows: auto, or a time, as 30s (default: auto).",
+        help=(
+            "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s "
+            "(default: auto)."
+        ),
     ),
 ]
 WarmupCap = Annotated[
@@ -31,7 +34,7 @@ WarmupCap = Annotated[
         "--warmup-cap",
         metavar="TIME",
         rich_help_panel=TIME,
-        help="Longest warm-up of auto; a layout that is not steady by then is marked (default: 5m).",
+        help="Longest warm-up with auto (default: 5m). tuner marks a layout that is not steady by then.",
     ),
 ]
 ShortWindow = Annotated[
@@ -39,7 +42,7 @@ ShortWindow = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=TIME,
-        help="Length of a window (default: 1m, or that of the config if shorter).",
+        help="Length of a window (default: 1m, or the window of the config if it is shorter).",
     ),
 ]
 ForeignLimit = Annotated[
@@ -48,7 +51,7 @@ ForeignLimit = Annotated[
         metavar="CORES",
         rich_help_panel=ORDER,
         help=(
-            "CPU of other processes, in cores, above which a window is invalid (default: 1 % of "
+            "Most CPU, in cores, that other processes may use in a valid window (default: 1 % of "
             "the cores, at least 0.15)."
         ),
     ),
@@ -58,7 +61,7 @@ Simulate = Annotated[
     typer.Option(
         metavar="PROFILE",
         rich_help_panel=PLACE,
-        help="Simulate a host with this profile instead of measuring: a day takes seconds.",
+        help="Simulate a host with this profile instead of measuring. A simulated day takes seconds.",
     ),
 ]
 
@@ -68,7 +71,7 @@ def variant_option(panel: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
         rich_help_panel=panel,
-        help="Variant of the service, as in 4x6@NAME (default: the service without a variant).",
+        help="Variant of the service: the NAME in 4x6@NAME (default: the service without a variant).",
     )
     return option
 
@@ -80,7 +83,10 @@ Service = Annotated[
         metavar="NAME",
         autocompletion=services,
         rich_help_panel=SERVICE,
-        help=("Known service that the command starts, see tuner services (default: recognised by its name)."),
+        help=(
+            "Known service that the command starts; `tuner services` lists them (default: recognised by the "
+            "command's name)."
+        ),
     ),
 ]
 ServiceSettings = Annotated[
@@ -89,7 +95,7 @@ ServiceSettings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
-        help="Setting of the service, see tuner services show NAME. May be repeated.",
+        help="Setting of the service; may be repeated. `tuner services show NAME` lists the settings.",
     ),
 ]
 ServiceCommand = Annotated[
@@ -98,7 +104,7 @@ ServiceCommand = Annotated[
         "--command",
         metavar="TEXT",
         rich_help_panel=SERVICE,
-        help="Command that starts the service, as one text; or write it at the end, after --.",
+        help="Command that starts the service, as one text. You can also write it at the end, after --.",
     ),
 ]
 Resume = Annotated[
@@ -107,7 +113,11 @@ Resume = Annotated[
 ]
 Spool = Annotated[
     str | None,
-    typer.Option(metavar="DIR", rich_help_panel=FILE, help="Spool folder of the built-in service."),
+    typer.Option(
+        metavar="DIR",
+        rich_help_panel=FILE,
+        help="Folder for the items of the built-in service (default: a temporary folder).",
+    ),
 ]
 MetricsAddress = Annotated[
     str | None,
@@ -115,7 +125,7 @@ MetricsAddress = Annotated[
         "--metrics",
         metavar="ADDRESS:PORT",
         rich_help_panel=TOLD,
-        help="Serve metrics for Prometheus during the study, as 127.0.0.1:9188.",
+        help="Serve metrics for Prometheus during the study, for example at 127.0.0.1:9188.",
     ),
 ]
 MetricsFile = Annotated[
@@ -124,7 +134,7 @@ MetricsFile = Annotated[
         "--metrics-file",
         metavar="FILE.prom",
         rich_help_panel=TOLD,
-        help="Write these metrics to a file that node_exporter reads.",
+        help="Write metrics for Prometheus to a file that node_exporter reads.",
     ),
 ]
 MetricsOpen = Annotated[
@@ -145,7 +155,7 @@ Certs = Annotated[
         "--certs",
         metavar="DIR",
         rich_help_panel=BOXES,
-        help="Folder with the keys of the fleet (see tuner fleet certs).",
+        help="Folder with the keys of the fleet, which `tuner fleet certs` creates.",
     ),
 ]
 Force = Annotated[

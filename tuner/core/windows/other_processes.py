@@ -1,9 +1,10 @@
 """What other processes took of the host while windows were measured, and whether that can change a result.
 
 Others that use F of C cores take at most F / C of the throughput of a layout that fills the cores, and
-nothing of one that waits. So two layouts may seem as much nearer to each other, or further apart: where F / C
-is more than the margin of the answer, a quiet host may give another answer. Where it is also more than what
-voids a window by default, only an override can have let it in, and the figures are no evidence.
+nothing of one that waits. So the ratio of two layouts may be in error by F / C, where F is that of the layout
+with the most. Where this is more than the margin of the answer, a quiet host may give another answer. Where it
+is also more than what makes a window invalid by default, only an override can have let it in, and the figures
+are no evidence.
 """
 
 from __future__ import annotations
@@ -33,19 +34,24 @@ class Others:
 
     @property
     def spread(self) -> float:
-        """By how much the share differs between layouts, at most: that is in their difference."""
+        """By how much the share differs between layouts, at most."""
         found = self.of_layout.values()
         return (max(found) - min(found)) / self.host_cores if found else 0.0
 
     @property
+    def most_lost(self) -> float:
+        """The largest share of its throughput that a layout may have lost: one that fills the cores."""
+        return max(self.of_layout.values(), default=self.cores) / self.host_cores
+
+    @property
     def can_change_a_result(self) -> bool:
         """Whether a quiet host may give another answer."""
-        return max(self.share, self.spread) > self.within
+        return self.most_lost > self.within
 
     @property
     def is_no_evidence(self) -> bool:
         """Whether it is more than what voids a window by default, too."""
-        most = max(self.cores, self.spread * self.host_cores)
+        most = self.most_lost * self.host_cores
         return self.can_change_a_result and most > foreign_limit_cores(self.host_cores)
 
 

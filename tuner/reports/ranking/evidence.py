@@ -95,7 +95,7 @@ def inner_threads_told(study: StudyRecord) -> list[str]:
 
 def _lost(others: Others) -> str:
     """The largest error that others can make of a result, in two digits."""
-    lost = max(others.share, others.spread)
+    lost = others.most_lost
     return f"{100 * lost:.2g} %" if lost < 0.995 else percent(lost)
 
 
