@@ -721,7 +721,7 @@ def test_people_read_samples_with_plain_sql(file: Path) -> None:
 
 
 def test_every_column_of_the_schema_has_a_comment() -> None:
-    schema = files("tuner.adapters").joinpath("schema.sql").read_text("utf-8")
+    schema = files("tuner.adapters.sqlite").joinpath("schema.sql").read_text("utf-8")
     columns = [line for line in schema.splitlines() if re.match(r"  [a-z]\w+ +(INTEGER|REAL|TEXT)", line)]
     alike = ("id ", "load5_x100", "load15_x100", "key ", "value")  # as the line or table above says
 

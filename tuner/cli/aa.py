@@ -115,7 +115,7 @@ def aa(
         typer.Option(
             metavar="N",
             rich_help_panel=ORDER,
-            help="Seed for the random labels of the launches in a pair (default: 1).",
+            help="Seed for the random labels within a pair (default: 1).",
         ),
     ] = None,
     foreign_limit: ForeignLimit = None,

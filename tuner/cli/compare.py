@@ -54,7 +54,7 @@ def compare(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Compare two studies, for example before and after a release, of two hosts, or with two settings.
+    """Compare two studies, for example before and after a release, of two hosts, or of two settings.
 
     tuner prints the differences between the conditions of the studies. It then prints the changes of the best
     layout, of all layouts together, and of each layout against the others. The intervals hold for all layouts

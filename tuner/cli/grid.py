@@ -139,7 +139,7 @@ def grid(
             "--quick",
             metavar="",
             rich_help_panel=_FIRST,
-            help="Take a first look: measure at most 5 layouts, in about 3 minutes.",
+            help="Take a first look: at most 5 layouts, in about 3 minutes.",
         ),
     ] = False,
     window: Annotated[

@@ -154,7 +154,7 @@ def rank(
 
     Slower layouts differ significantly from a better one; the confidence level holds for all pairs at once.
     tuner computes differences within blocks and pools their noise, which assumes that all layouts scatter
-    equally. A single launch rules out no layout. The command also works while a study runs.
+    equally. A single launch rules out no layout. The command works while a study runs.
 
     With limits, tuner ranks only layouts that are shown to keep the limits. If there is none, the exit code
     is 5.

@@ -64,7 +64,7 @@ class StudySettings(Section):
     #: Most connections that a layout may open (see `connections` of the service)
     max_connections: Count | None = None
     max_load: MaxLoad | None = None  #: Highest load average that the best layout may cause
-    #: Most memory (PSS) that the best layout may use, workers and their child processes together
+    #: Most memory (PSS) of the best layout: workers and their child processes together
     max_memory: MaxMemory | None = None
     max_p95: MaxP95 | None = None  #: Highest p95 latency of the best layout, if the service reports latency
     window: LongerThanZero = WINDOW_S  #: Length of a window; race: length of the longest window

@@ -52,7 +52,7 @@ class CeleryOnRabbitmq:
         properties = _properties(message)
         headers = entry(properties, HEADERS)
         if not isinstance(headers.get("id"), str):
-            raise UnclonableError("is of CeleryOnRabbitmq's first message protocol")
+            raise UnclonableError("is of Celery's first message protocol")
         if headers.get("eta"):
             raise UnclonableError("waits for its time (eta)")
         if _is_followed(message[BODY]):

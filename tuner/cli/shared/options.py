@@ -42,7 +42,7 @@ ShortWindow = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=TIME,
-        help="Length of a window (default: 1m, or the window of the config if it is shorter).",
+        help="Length of a window (default: 1m, or the config's window if it is shorter).",
     ),
 ]
 ForeignLimit = Annotated[
@@ -164,6 +164,8 @@ Force = Annotated[
         "--force",
         metavar="",
         rich_help_panel=BOXES,
-        help=("Accept an unencrypted scheduler, although anyone who can reach it can run code on this host."),
+        help=(
+            "Accept an unencrypted scheduler, although anyone with access to it can run code on this host."
+        ),
     ),
 ]

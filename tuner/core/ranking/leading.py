@@ -55,7 +55,7 @@ def leading_told(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts
     for layout in others[: MOST_NAMED - 1]:
         change = means[layout] / best - 1 if best else 0.0
         parts.append(f"{layout} ({'+' if change > 0 else '-'}{percent(abs(change))})")
-    told = f"LeaderSource: {answer.layout} leads"
+    told = f"Standing: {answer.layout} leads"
     if parts:
         told += f", then {', '.join(parts)}"
     open_ = [x for x in answer.ties if x not in answer.tied]

@@ -80,7 +80,7 @@ class ReplaySummary:
 
 
 def replay(job: ReplayJob, surface: int, repeat: int, look: Look | None = None) -> ReplayedStudy:
-    """ReplayedStudy one study of *job*: row *surface* of its suite, for the *repeat*-th time."""
+    """Replay one study of *job*: row *surface* of its suite, for the *repeat*-th time."""
     stream = f"{job.seed}/{surface}/{repeat}"
     goal = job.suite.goal(job.kind)
     strategy = make_strategy(job.strategy, goal, Random(f"{stream}/strategy").getrandbits(32), job.n_windows)
