@@ -1,4 +1,4 @@
-"""What commands need of this host: its cores, processes of their own, signals, and files that people edit.
+"""Services of this host for commands: cores, processes, signals, and files that people edit.
 
 Each adapter is imported where it is used, because a command pays for its own only.
 """

@@ -1,1 +1,1 @@
-"""What the kernel shows of the host and of processes: CPU, memory, threads, cgroups."""
+"""The host and its processes as the kernel shows them: CPU, memory, threads, cgroups."""

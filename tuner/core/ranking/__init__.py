@@ -1,1 +1,1 @@
-"""From launches to groups of layouts, and what follows: ties, limits, costs, the next step."""
+"""From launches to groups of layouts: ties, limits, costs, the next step."""

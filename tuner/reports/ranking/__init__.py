@@ -1,1 +1,1 @@
-"""The ranking and what stands beside it: answer, groups, limits, latency, next step."""
+"""The ranking: answer, groups, limits, latency, next step."""

@@ -1,1 +1,1 @@
-"""What follows from a service record: a config, a rollout, a description."""
+"""Configs, rollouts and descriptions, made from a service record."""
