@@ -13,21 +13,21 @@ from tuner.cli import COMMANDS, Command
 _INTRO = """\
 # Commands
 
-`tuner --help` lists the commands, `tuner COMMAND --help` the options of one. An option overrides
-the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
+`tuner --help` lists the commands; `tuner COMMAND --help` lists the options of a command. An option
+overrides the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
 
 | value | examples |
 |---|---|
 | TIME | `30s`, `10m`, `1h30m` |
 | SHARE | `2%`, `0.02` |
 | SIZE | `512M`, `8G` |
-| PxT | `4x6` (4 processes of 6 threads), `8x-` (8 without threads to choose), `4x6@NAME` (a variant) |
+| PxT | `4x6` (4 processes of 6 threads), `8x-` (8 processes), `4x6@NAME` (a variant) |
 
 `tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish;
 `tuner --show-completion bash` prints the script.
 
-A terminal too narrow for a table gets its columns in parts, one below the other. Pipes and files
-get the whole table.
+A terminal that is too narrow for a table shows parts of it below each other. Pipes and files get
+the whole table.
 """
 
 

@@ -26,12 +26,12 @@ _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"
 _INTRO = """\
 # Every key of a config
 
-A config is YAML with five sections, all optional. `tuner init -- COMMAND` writes one for your
+A config is YAML with five optional sections. `tuner init -- COMMAND` writes one for your
 service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
 [your service](../your-service.md) is a guide. Options of the command line override the config.
 
 - **needed** in the column *default* means that the key is required.
-- A section with several kinds has a key `kind`, whose values are below. `service` without `kind` is
+- A section with several kinds has a key `kind`; its values are listed below. `service` without `kind` is
   a `script` if it has a `command`, else the `crash-processor`.
 - A known service (`kind: gunicorn`, `celery` ...) has its command, its own settings
   (`tuner services show NAME`), and every key of `kind: script`.

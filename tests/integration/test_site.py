@@ -128,4 +128,4 @@ def llms_txt_lists_every_page_with_its_first_sentence(site: Path) -> None:
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == groups
     assert text.count("\n- [") == len(listed)  # each with a sentence
     assert sorted(page for _, page, _ in listed) == sorted(pages_as_markdown(site))
-    assert described["install.md"] == "tuner runs on Linux with Python 3.11 or newer."
+    assert described["install.md"] == "tuner runs on Linux with Python 3.11 to 3.15."

@@ -31,7 +31,7 @@ SnippetKind = Annotated[
         is_eager=True,
         callback=_names_kinds,
         rich_help_panel="Apply it",
-        help="Print settings to apply, as systemd, env or kubernetes. `--snippet list` prints all.",
+        help="Print settings to apply, for example for systemd or kubernetes. `--snippet list` prints all.",
     ),
 ]
 SnippetLayout = Annotated[

@@ -2,9 +2,9 @@
 
 Others that use F of C cores take at most F / C of the throughput of a layout that fills the cores, and
 nothing of one that waits. So the ratio of two layouts may be in error by F / C, where F is that of the layout
-with the most. Where this is more than the margin of the answer, a quiet host may give another answer. Where it
-is also more than what makes a window invalid by default, only an override can have let it in, and the figures
-are no evidence.
+with the most. Where this is more than the margin of the answer, a quiet host may give another answer. Where
+it is also more than what makes a window invalid by default, only an override can have let it in, and the
+figures are no evidence.
 """
 
 from __future__ import annotations
