@@ -35,7 +35,7 @@ service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented 
   a `script` if it has a `command`, else the `crash-processor`.
 - A known service (`kind: gunicorn`, `celery` ...) has its command, its own settings
   (`tuner services show NAME`), and every key of `kind: script`.
-- `race:` and `all:` mark keys of one strategy.
+- A key with the note *only with `strategy: ...`* is an error in a study with the other strategy.
 """
 
 

@@ -53,7 +53,7 @@ class BrakeSettings(Section):
     """Safety limits. A launch stops when a limit is exceeded for the time `holds`; for memory, at once."""
 
     load: MaxLoad | None = None  #: Highest 1-minute load average
-    #: Most memory that may be in use on the host: a share or a size
+    #: Highest memory use of the host: a share or a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
     #: Highest share of failed items, measured over half a minute
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
@@ -63,7 +63,7 @@ class BrakeSettings(Section):
     timeout: LongerThanZero | None = None
     #: Time for which a limit must be exceeded before the launch is stopped; not for memory
     holds: Duration = 10.0
-    #: stop: end the study; leave-out: continue without that layout
+    #: Action after the launch is stopped. stop: end the study; leave-out: continue without that layout
     then: Literal["stop", "leave-out"] = "stop"
 
     @field_validator("then", mode="before")

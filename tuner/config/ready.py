@@ -42,7 +42,7 @@ class _Ready(Section):
 
 
 class LogReady(_Ready):
-    """A number of lines in the programs' logs match a pattern."""
+    """The service is ready when ``count`` lines in the logs of its programs match a pattern."""
 
     kind: Literal["log"]  #: Kind of check
     pattern: Pattern  #: Pattern of the line

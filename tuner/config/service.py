@@ -69,7 +69,8 @@ class RunSettings(Section):
     stop: StopSettings = StopSettings()  #: Way to stop a worker
     #: Resource limits, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
-    #: Most OS threads of a process in addition to its layout's; None: the known service's limit, or no limit
+    #: Largest number of OS threads that a process may have in addition to those of its layout; None: the
+    #: known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
     #: Number of connections that a process opens, for example to its database: the size of its pool, or
     #: `threads` for one per thread
@@ -171,7 +172,8 @@ class ScriptSettings(RunSettings):
     name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
     threads: bool = True  #: Whether the number of threads can be chosen; no: only that of processes
-    #: each: tuner starts the command once per process; one: tuner starts it once, and it starts the processes
+    #: What starts the processes. each: tuner starts the command once per process; one: tuner starts the
+    #: command once, and the command starts the processes
     programs: Programs = "each"
     #: Processes or threads that work on items. `programs`: the started programs; `children`: their child
     #: processes; `children-if-several`: the same, or the program if it starts one process only; `pools`:

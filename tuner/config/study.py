@@ -47,7 +47,7 @@ class StudySettings(Section):
     None is "as usual" for the strategy.
     """
 
-    #: race: measure until the best is known; all: measure every layout equally often
+    #: Strategy. race: measure until the best is known; all: measure every layout equally often
     strategy: Literal["race", "all"] = "race"
     #: Number of CPU cores to plan layouts for; None: the cores available to tuner
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = None
@@ -56,35 +56,38 @@ class StudySettings(Section):
     grid: GridName | None = None
     layouts: Layouts | None = None  #: Layouts to measure, instead of a grid
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
-    within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None  #: race: margin of the answer; None: 2 %
+    #: Margin of the answer (only with `strategy: race`); None: 2 %
+    within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
     #: Confidence level of the answer and of every interval
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
-    kind: Literal["strict", "calibrated"] | None = None  #: race: guarantee of the answer; None: strict
+    #: Guarantee of the answer (only with `strategy: race`); None: strict
+    kind: Literal["strict", "calibrated"] | None = None
     objective: ObjectiveName = "throughput"  #: Figure to maximise
-    #: Most connections that a layout may open (see `connections` of the service)
+    #: Largest number of connections that a layout may open (see `connections` of the service)
     max_connections: Count | None = None
     max_load: MaxLoad | None = None  #: Highest load average that the best layout may cause
-    #: Most memory (PSS) of the best layout: workers and their child processes together
+    #: Highest memory (PSS) that the best layout may use, counted for workers and their child processes
+    #: together
     max_memory: MaxMemory | None = None
     max_p95: MaxP95 | None = None  #: Highest p95 latency of the best layout, if the service reports latency
-    window: LongerThanZero = WINDOW_S  #: Length of a window; race: length of the longest window
-    #: race: length of the shortest window; None: 1 m, or `window` if it is shorter
+    #: Length of a window. With `strategy: race`, this is the length of the longest window
+    window: LongerThanZero = WINDOW_S
+    #: Length of the shortest window (only with `strategy: race`); None: 1 m, or `window` if it is shorter
     min_window: LongerThanZero | None = None
-    #: all: number of launches of each layout; None: 3
+    #: Number of launches of each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: all: number of windows of each launch; None: 1
+    #: Number of windows of each launch (only with `strategy: all`); None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Warm-up before windows; auto: until throughput and the number of active tasks are steady
+    #: Length of the warm-up before windows. auto: until throughput and the number of active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up with auto. tuner measures and marks a layout that is not steady by then
+    #: Longest warm-up with `warmup: auto`. tuner measures and marks a layout that is not steady by then
     warmup_cap: LongerThanZero = 300.0
     warm_cache: bool = True  #: Whether the first launch is discarded, because it fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
-    #: Most attempts to measure a valid window
+    #: Largest number of attempts to measure a valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: Most CPU, in cores, that other processes may use in a valid window; None: 1 % of the cores, at least
-    #: 0.15
+    #: Highest CPU use of other processes in a valid window, in cores; None: 1 % of the cores, at least 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
     #: Largest share of a valid window in which tasks wait for memory
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05

@@ -93,8 +93,8 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "Printed above 1 %. `closed`: the connection broke; `garbage`: no HTTP; `overdue`: not sent, because"
-    " `max_outstanding` were open.",
+    "tuner prints this if more than 1 % of requests failed. `closed`: the connection broke; `garbage`: the"
+    " answer was not HTTP; `overdue`: not sent, because `max_outstanding` other requests were still open.",
     "Correct the URL or the service, or lower `rate` ([http.md](http.md)). A failing layout may look fast.",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
