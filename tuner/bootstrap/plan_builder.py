@@ -294,7 +294,7 @@ def _simulated_config(settings: Settings, profile: Profile) -> str:
     from tuner.config.load import canonical_json
     from tuner.config.profile import profile_texts
 
-    asked = json.loads(canonical_json(settings))
+    asked = stored_config(canonical_json(settings))
     kept = {"study": asked["study"], "simulate": profile_texts(profile)}
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 

@@ -11,6 +11,7 @@ from pydantic_core import to_jsonable_python
 
 from tuner.config.feeders import HttpFeederSettings, with_clients
 from tuner.config.settings import Settings
+from tuner.core.text.stored_config import stored_config
 
 
 def filled(canonical: str) -> str:
@@ -18,8 +19,8 @@ def filled(canonical: str) -> str:
 
     Nothing is checked: a file that is not here any more, or a secret that was left out, does no harm.
     """
-    kept = json.loads(canonical)
-    return json.dumps(_filled(Settings, kept), sort_keys=True) if isinstance(kept, dict) else canonical
+    kept = stored_config(canonical)
+    return json.dumps(_filled(Settings, kept), sort_keys=True) if kept else canonical
 
 
 def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:

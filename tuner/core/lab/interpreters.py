@@ -9,6 +9,7 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
 
+from tuner.core.defaults import CONFIDENCE
 from tuner.core.lab.experiment import (
     GO,
     At,
@@ -24,7 +25,6 @@ from tuner.core.stats.quantiles import student_t_quantile
 
 PARAMETER = "python"
 NONE = "none"  #: its value where a program is of Go: such a point is run once, by no interpreter
-CONFIDENCE = 0.95  #: of the intervals of all changes together
 _CPU = LabFigure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
 

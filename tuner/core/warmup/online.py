@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import sqrt
 from statistics import fmean, variance
 
+from tuner.core.defaults import WINDOW_S
 from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
 from tuner.core.warmup.transient import remaining_ratio
 from tuner.core.warmup.verdict import first_item
@@ -22,7 +23,7 @@ STANDARD_ERRORS = 1.5  #: a difference within these is noise
 
 
 def has_settled(
-    items_per_s: Sequence[float], n_active: Sequence[float | None], window_s: float = 600.0
+    items_per_s: Sequence[float], n_active: Sequence[float | None], window_s: float = WINDOW_S
 ) -> bool:
     """Whether a window of *window_s* may begin now.
 
