@@ -15,6 +15,8 @@ from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.settings.pace import Pace
 from tuner.core.windows.launch_sums import Sums
 
+Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+
 
 class Clock(Protocol):
     """Time. ``monotonic_s`` orders and measures; ``wall_s`` labels."""

@@ -21,14 +21,12 @@ from tuner.bootstrap.plan_builder import SIMULATED_HOST, STREAM, profile_kept
 from tuner.core.domain.records import StudyRecord
 from tuner.core.search.growth import layouts_asked_of
 from tuner.core.settings.clients import found_in
-from tuner.ports import Box, Feeder, Hooks, Store, WhileStarting
+from tuner.ports import Box, Feeder, Hooks, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:
     from tuner.adapters.virtual.clock import VirtualClock
     from tuner.config.settings import Settings
     from tuner.core.model.profile import Profile
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,12 +24,12 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.host import unfit
 from tuner.core.windows.validity import foreign_limit_cores
+from tuner.ports import Warn
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings
 
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 _COUNTERS_BYTES_PER_PROCESS = 65_536
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.records import StudyRecord
 from tuner.core.text.stored_config import stored_config
+from tuner.ports import Warn
 
 if TYPE_CHECKING:
     from tuner.ports import Box
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 def with_clients_found(

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tuner.adapters.probes.helper import Helper, HelperStart
-from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.supervisord.job import Job
 from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.adapters.worker_interpreter import interpreter_of
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.redaction import hidden_in
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 _PROGRAM = Path(__file__).parent / "helpers" / "celery_counts.py"
 _SLACK_S = 5.0  #: that the helper has beyond the nodes' time: it may have to connect again

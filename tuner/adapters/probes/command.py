@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.probes.short_run import Printed, run
 from tuner.adapters.processes.exit_codes import ending_in_words
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.redaction import hidden_in
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 _NUMBER = re.compile(rb"\s*([0-9]{1,18})\s*")
 _MOST_BYTES = 4096  #: of its output; a number and a newline are meant

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tuner.adapters.probes.lines import FollowedLog
-from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import log_cut, log_lines_long
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 Follow = Callable[[], Sequence[FollowedLog]]
 

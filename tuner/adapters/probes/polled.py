@@ -14,9 +14,8 @@ from tuner.core.messages.probes import count_restarted
 from tuner.core.text.counter_segments import Segments, joined
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import counted
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 PATIENCE_S = 0.2  #: that a look waits for the answer; the study looks once a second
 MOST_FAILURES = 5  #: in a row
 MOST_FAILURES_AT_FIRST = 30  #: before the first answer: a service that just started may not answer yet

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.queues.brokers import open_queue
 from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 _FALL_PER_THREAD = 8  #: messages that may all come back at once to be retried: as many as are in hand
 _FALL = 100

@@ -10,11 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, Warn, one_line, polling
+from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, one_line, polling
 from tuner.adapters.queues.queue import hint_for
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 Row = tuple[object, ...]
 _NUMBER = re.compile(r"([0-9]{1,18})(\.0*)?")  #: a sum may come as 12.0

@@ -9,12 +9,12 @@ from typing import Any
 
 from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket, TooMuchError
 from tuner.adapters.probes.own_port import own_port
-from tuner.adapters.probes.polled import Counts, PolledCounting, Warn, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.text.durations import render_duration
 from tuner.core.text.json_text import parse_json
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 LARGEST_BYTES = 8 << 20
 _AT_A_TIME_BYTES = 65536

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.messages.host import backend_found
 from tuner.core.text.backend_address import BackendAddress
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
+from tuner.ports import Warn
 
 _PEER = struct.Struct("3i")  #: pid, uid and gid, as SO_PEERCRED gives them
 _PATIENCE_S = 1.0

@@ -23,14 +23,12 @@ from tuner.core.domain.load import LoadAverage
 from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import ConfigError
 from tuner.core.messages.host import memory_missed, no_backend, no_memory_figures
-from tuner.ports import Clock, Launch
+from tuner.ports import Clock, Launch, Warn
 
 PSS_SHARE_RATIO = 0.001  #: of one core: what reading PSS may cost within a window
 MISSED_RATIO = 0.05  #: of the processes whose memory was to be read: where more ended before, it is reported
 MISSED_AMONG = 100  #: processes; among fewer chance decides
 FOLLOW_EVERY_S = 5.0  #: how often new threads of the workers are looked for
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md, and what is the matter
 
 
 def _warn_on_stderr(slug: str, text: str) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.service import ServiceSpec
+from tuner.ports import Warn
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 def backends_found(settings: Settings, spec: ServiceSpec, warn: Warn) -> Callable[[], frozenset[int]]:

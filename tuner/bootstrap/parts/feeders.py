@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.messages.feeders import latency_at_saturation
-from tuner.ports import Feeder
+from tuner.ports import Feeder, Warn
 
 if TYPE_CHECKING:
     from tuner.adapters.queues.queue import Claim
     from tuner.config.feeders import HttpFeederSettings, QueueFeederSettings
     from tuner.config.service import ScriptSettings
     from tuner.config.settings import Settings
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 @dataclass(frozen=True, slots=True)

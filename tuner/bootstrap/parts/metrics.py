@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.errors import ConfigError
-from tuner.ports import Progress
+from tuner.ports import Progress, Warn
 
 if TYPE_CHECKING:
     from tuner.core.domain.strategy import Strategy
     from tuner.core.text.address import Address
-
-Warn = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tuner.bootstrap.parts.services import owner
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
-from tuner.ports import Clock, CrossCheck, Probe
+from tuner.ports import Clock, CrossCheck, Probe, Warn
 
 if TYPE_CHECKING:
     from tuner.config.probes import (
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
         TermSettings,
     )
     from tuner.config.settings import Settings
-
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.ports import Clock
+from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:
     from tuner.adapters.safety_limits import LimitsBrake
     from tuner.config.brake import BrakeSettings
 
-Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text
 EVERY_S = TIMEOUT_S = 10.0  #: of its command, when nobody says otherwise
 
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.parts.feeders import StudyName, Warn, feeder_of
+from tuner.bootstrap.parts.feeders import StudyName, feeder_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
-from tuner.ports import Feeder
+from tuner.ports import Feeder, Warn
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings, ScriptSettings

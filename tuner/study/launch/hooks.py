@@ -7,10 +7,8 @@ from contextlib import contextmanager
 
 from tuner.core.errors import MeasurementError, TunerError
 from tuner.core.messages.host import hook_failed
-from tuner.ports import Hooks
+from tuner.ports import Hooks, Warn
 from tuner.study.launch.outcome import INTERRUPTED, StudyOutcome
-
-Warn = Callable[[str, str], None]
 
 
 @contextmanager
