@@ -65,7 +65,7 @@ def finish():
         digest = hashlib.sha256(digest).digest()
     finished_s = time.monotonic()
     os.write(_finished, struct.pack("d", finished_s))
-    os.write(_held, struct.pack("dd", _begun_s.get(), finished_s))
+    os.write(_held, struct.pack("dd", _begun_s.get(finished_s), finished_s))
 
 
 def item():
