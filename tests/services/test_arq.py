@@ -62,9 +62,9 @@ def test_counts_are_the_truth(jobs: Jobs, client: redis.Redis) -> None:
 
     said = jobs.counts_are_the_truth("1x1,2x2,1x8", "sample=sample.json")
 
-    assert (
-        "wrong-layout" not in said
-    )  # on a full host arq's workers rarely miss a SIGTERM; stops are tested below
+    assert "wrong-layout" not in said
+    # On a full host one worker of arq may miss its SIGTERM. With tuner's settings module not all may.
+    assert said.count("[stopped-by-kill]") <= 1
     assert client.zcard("arq:queue") == 0
 
 

@@ -62,6 +62,14 @@ def test_what_differs_between_layouts_counts_though_the_mean_is_small() -> None:
     assert found.is_no_evidence
 
 
+def test_the_most_lost_is_that_of_the_layout_that_met_the_most() -> None:
+    found = others_of([launch(A, 4.0), launch(B, 9.0)], 2.0, 0.02)
+
+    assert found is not None
+    assert found.share == pytest.approx(0.0325)
+    assert found.most_lost == pytest.approx(0.045)
+
+
 def busy(used_s: float, **asked: object) -> tuple[StudyRecord, list[WindowRecord]]:
     """60 s windows on a host of 24 cores."""
     return study(**asked), taken(WHOLE, foreign_cpu_s=used_s)

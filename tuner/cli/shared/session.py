@@ -62,7 +62,7 @@ class Shown:
     """What shows how a study goes."""
 
     say: Callable[[str], None]  #: a line among the others
-    know_layouts: Sequence[KnowsLayouts]  #: are told when there are more of them
+    know_layouts: Sequence[KnowsLayouts]  #: get the new layouts when the grid grows
 
 
 def planned(
