@@ -7,7 +7,8 @@ SERVICE: a name of `truth_services.py` or its beginning, as gunicorn; all of the
 runs an application whose item waits, computes in Python, computes in a child, or does all three, under
 `tuner grid` in five layouts or more. The table has, per layout: throughput / ideal, the bottleneck and the
 largest error of a share that `tuner explain` prints, and memory / that of a sampler that reads
-`smaps_rollup` of the service's processes in the same window. `--neighbour` keeps one core busy meanwhile.
+`smaps_rollup` of the service's processes in the same window, and the CPU of the service and of all else,
+from which follows why a ratio is low. `--neighbour` keeps one core busy meanwhile.
 Waits do not depend on the cores: so many of those studies run at once as `--at-once` says. Each
 service and kind takes 2 to 3 minutes; it needs `make services`, redis-server and a C compiler.
 """
@@ -33,10 +34,11 @@ from typing import Any
 from truth_ideal import Ideal, Start, ideal, of_event_loop
 from truth_memory import MemorySampler
 from truth_services import CHILD, ITEM, KINDS, SERVICES, Service
-from truth_table import Row, print_csv, print_ranges, print_table, read_csv
+from truth_table import Row, Uses, print_csv, print_ranges, print_table, read_csv
 
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.window import Window
 
 ROOT = Path(__file__).resolve().parents[1]
 TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
@@ -192,23 +194,38 @@ def measure(name: str, kind: str, child: Path, start: Start, options: argparse.N
             with MemorySampler("TRUTH", place.mark) as memory:
                 ranked = place.tuner("grid", "study.yaml", "--study", "s.tuner.db")
             explained = place.tuner("explain", "s.tuner.db")
-            true_bytes = _memory_by_layout(folder / "s.tuner.db", memory)
-    return _rows(name, kind, start, ranked, explained, true_bytes)
+            windows = _windows(folder / "s.tuner.db")
+            true_bytes = {
+                layout: memory.mean_bytes(*(reading.at_s for reading in window.readings))
+                for layout, window in windows.items()
+            }
+    return _rows(name, kind, start, ranked, explained, true_bytes, windows)
 
 
-def _memory_by_layout(study: Path, memory: MemorySampler) -> dict[str, float | None]:
-    """What the sampler found in each layout's last window."""
+def _windows(study: Path) -> dict[str, Window]:
+    """The last valid window of each layout."""
     with SqliteStore.open(study, read_only=True) as store:
         windows = [store.window(one.launch_id, one.index, one.attempt) for one in store.windows()]
-    return {
-        str(window.layout): memory.mean_bytes(*(reading.at_s for reading in window.readings))
-        for window in windows
-        if not window.void
-    }
+    return {str(window.layout): window for window in windows if not window.void}
+
+
+def _uses(window: Window) -> Uses:
+    """The CPU that the service and all else used during the window."""
+    first, last = window.usage[0], window.usage[-1]
+    length_s = last.at_s - first.at_s
+    service_s = last.service_cpu_s_total - first.service_cpu_s_total
+    box_s = last.box_cpu_s_total - first.box_cpu_s_total + last.steal_s_total - first.steal_s_total
+    return Uses(service_s / length_s, (box_s - service_s) / length_s, service_s / max(1, window.n_done))
 
 
 def _rows(
-    name: str, kind: str, start: Start, ranked: Any, explained: Any, true_bytes: dict[str, float | None]
+    name: str,
+    kind: str,
+    start: Start,
+    ranked: Any,
+    explained: Any,
+    true_bytes: dict[str, float | None],
+    windows: dict[str, Window],
 ) -> list[Row]:
     of_explain = {one["layout"]: one for one in explained["layouts"]}
     rows = []
@@ -227,6 +244,7 @@ def _rows(
                 true_bottleneck=sorted(ideal_there.bottleneck),
                 share_error=_largest_error(found["shares"], ideal_there) if found else None,
                 memory_ratio=one["pss_bytes"] / memory if one["pss_bytes"] and memory else None,
+                uses=_uses(windows[one["layout"]]) if one["layout"] in windows else None,
             )
         )
     return sorted(rows, key=lambda row: (parse_layout(row.layout).processes, row.layout))
@@ -319,7 +337,10 @@ def _measure_all(options: argparse.Namespace) -> list[Row]:
 
 def _kept(file: Path) -> list[Row]:
     text = file.read_text()
-    return read_csv(text.splitlines()) if file.suffix == ".csv" else [Row(**one) for one in json.loads(text)]
+    if file.suffix == ".csv":
+        return read_csv(text.splitlines())
+    rows = [Row(**one) for one in json.loads(text)]
+    return [replace(row, uses=Uses(**row.uses)) if isinstance(row.uses, dict) else row for row in rows]
 
 
 def main() -> None:

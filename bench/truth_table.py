@@ -25,7 +25,19 @@ _HEAD = (
     "it is",
     "worst share",
     "memory",
+    "service cores",
+    "other cores",
+    "CPU per item, ms",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """CPU during a window: why a layout that fills the cores misses its ideal."""
+
+    service_cores: float
+    other_cores: float  #: of all else: tuner, load generator, broker, other programs, the hypervisor
+    item_cpu_s: float  #: CPU of the service per item, that of its framework included
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +53,7 @@ class Row:
     true_bottleneck: Sequence[str]
     share_error: tuple[str, float] | None  #: the share that is most in error, and by how much
     memory_ratio: float | None  #: what tuner has / what the independent sampler found
+    uses: Uses | None = None  #: None: not kept
 
 
 def print_table(rows: Sequence[Row], to: TextIO = sys.stdout) -> None:
@@ -120,7 +133,14 @@ def _cells(row: Row) -> tuple[str, ...]:
         "+".join(row.true_bottleneck),
         _NONE if row.share_error is None else f"{row.share_error[0]} {100 * row.share_error[1]:+.0f}",
         _NONE if row.memory_ratio is None else f"{row.memory_ratio:.2f}",
+        *_uses_cells(row.uses),
     )
+
+
+def _uses_cells(uses: Uses | None) -> tuple[str, str, str]:
+    if uses is None:
+        return _NONE, _NONE, _NONE
+    return f"{uses.service_cores:.2f}", f"{uses.other_cores:.2f}", f"{1000 * uses.item_cpu_s:.1f}"
 
 
 def _row(cells: dict[str, str]) -> Row:
@@ -135,4 +155,13 @@ def _row(cells: dict[str, str]) -> Row:
         cells["it is"].split("+"),
         None if cells["worst share"] == _NONE else (name, float(points) / 100),
         None if cells["memory"] == _NONE else float(cells["memory"]),
+        _uses(cells),
+    )
+
+
+def _uses(cells: dict[str, str]) -> Uses | None:
+    if cells.get("service cores", _NONE) == _NONE:
+        return None
+    return Uses(
+        float(cells["service cores"]), float(cells["other cores"]), float(cells["CPU per item, ms"]) / 1000
     )
