@@ -1,4 +1,5 @@
-"""Writes pages from the code: commands.md, config.md, exit-codes.md, public.md, and tables of ../messages.md.
+"""Writes pages from the code: commands.md, config.md, exit-codes.md, public.md, tables of ../messages.md, and
+../pictures/architecture.svg.
 
 python docs/reference/make.py           # write them
 python docs/reference/make.py --check   # write nothing; exit code 1 when one is not what the code says
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from architecture import render_architecture
 from commands import render_commands
 from config_keys import render_config
 from messages import with_tables
@@ -52,6 +54,7 @@ def main() -> int:
     stale, messages = [], HERE.parent / "messages.md"
     pages = {HERE / name: AGAIN + render() for name, render in PAGES.items()}
     pages[messages] = with_tables(messages.read_text(encoding="utf-8"))
+    pages[HERE.parent / "pictures" / "architecture.svg"] = render_architecture()
     for file, page in pages.items():
         if file.exists() and file.read_text(encoding="utf-8") == page:
             continue
