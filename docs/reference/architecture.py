@@ -12,7 +12,8 @@ import grimp
 from tuner.reports.charts.svg import element, line, rectangle, words
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYERS, CORE_ROOMS = "imports go down only", "rooms of the core import down only"  #: contracts in pyproject.toml
+#: contracts in pyproject.toml
+LAYERS, CORE_ROOMS = "imports go down only", "rooms of the core import down only"
 WIDTH, MARGIN, GAP, ROW_GAP, HEAD, LINE = 1000.0, 20.0, 20.0, 44.0, 30.0, 16.0  #: px
 STYLE = """
 text { font: 12px sans-serif; fill: #1d2733 }
@@ -39,10 +40,10 @@ def render_architecture() -> str:
         for column, room in enumerate(row):
             left = MARGIN + column * (width + GAP)
             places[room] = (left, top, width, height)
-            shapes += [rectangle(left, top, width, height, rx=6), words(_path(room), left + 10, top + 20, class_="room")]
-            shapes += [
-                element("text", text, x=left + 10, y=top + HEAD + 8 + LINE * index) for index, text in enumerate(texts[room])
-            ]
+            shapes.append(rectangle(left, top, width, height, rx=6))
+            shapes.append(words(_path(room), left + 10, top + 20, class_="room"))
+            for index, text in enumerate(texts[room]):
+                shapes.append(element("text", text, x=left + 10, y=top + HEAD + 8 + LINE * index))
         top += height + ROW_GAP
     lines = _lines(places, arrows)
     picture = element(
