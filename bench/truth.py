@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -344,6 +345,7 @@ def _kept(file: Path) -> list[Row]:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the broker and the study end, too
     parser = argparse.ArgumentParser(description="Whether figures are true.")
     parser.add_argument("names", nargs="*", metavar="SERVICE", help=", ".join(SERVICES))
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS))
