@@ -71,6 +71,12 @@ def rules(found: Explanation) -> list[Rule]:
     return sizing_rules(found.references[""].demands, MACHINE, found.known_of(""))
 
 
+def test_a_rule_for_one_thread_is_in_the_singular(found: Explanation) -> None:
+    computes = Demands(gil_s=0.02)
+    rule = next(one for one in sizing_rules(computes, Machine(1), found.known_of("")) if one.kind == "threads")
+    assert (rule.count, rule.what) == (1, "thread that fills one process")
+
+
 def test_the_explanation_looks_as_it_should(found: Explanation, rules: list[Rule]) -> None:
     rendered = render_explanation(STUDY, found, rules)
 

@@ -99,7 +99,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> l
     kinds: list[tuple[Kind, int]] = [("single-threads", 1)]
     if has_threads:
         threads = _fewest(lambda n: gives(Layout(1, n)) >= ENOUGH * min(gil_per_s, box_per_s), MOST)
-        what = f"{'thread' if threads == 1 else 'threads'} that fill one process"
+        what = "thread that fills one process" if threads == 1 else "threads that fill one process"
         reason = _gil_reason(demands) if gil_per_s <= box_per_s else _cores_reason(demands, machine)
         rules.append(
             Rule("threads", what, threads, reason, beyond(Layout(1, threads or MOST)), machine.cores)
@@ -114,7 +114,8 @@ def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> l
         )
         of = f" of {counted(each, 'thread')}" if has_threads else ""
         outside = beyond(Layout(processes or most, each, has_threads=has_threads))
-        what = f"{'process' if processes == 1 else 'processes'}{of} that fill the host"
+        noun, verb = ("process", "fills") if processes == 1 else ("processes", "fill")
+        what = f"{noun}{of} that {verb} the host"
         reason = _cores_reason(demands, machine)
         rules.append(Rule(kind, what, processes, reason, outside, machine.cores, most))
     rules.append(_by_utilization(demands, machine, seen, "threads" if has_threads else "processes"))
