@@ -73,7 +73,8 @@ def rules(found: Explanation) -> list[Rule]:
 
 def test_a_rule_for_one_thread_is_in_the_singular(found: Explanation) -> None:
     computes = Demands(gil_s=0.02)
-    rule = next(one for one in sizing_rules(computes, Machine(1), found.known_of("")) if one.kind == "threads")
+    rules = sizing_rules(computes, Machine(1), found.known_of(""))
+    rule = next(one for one in rules if one.kind == "threads")
     assert (rule.count, rule.what) == (1, "thread that fills one process")
 
 
