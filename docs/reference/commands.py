@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from typer.main import get_command
@@ -16,18 +16,12 @@ _INTRO = """\
 `tuner --help` lists the commands; `tuner COMMAND --help` lists the options of a command. An option
 overrides the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
 
-| value | examples |
-|---|---|
-| TIME | `30s`, `10m`, `1h30m` |
-| SHARE | `2%`, `0.02` |
-| SIZE | `512M`, `8G` |
-| PxT | `4x6` (4 processes of 6 threads), `8x-` (8 processes), `4x6@NAME` (a variant) |
+- A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
+- A layout PxT is `4x6` (4 processes of 6 threads), `8x-` (8 processes) or `4x6@NAME` (of a variant).
 
-`tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish;
-`tuner --show-completion bash` prints the script.
-
-A terminal that is too narrow for a table shows parts of it below each other. Pipes and files get
-the whole table.
+`tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish.
+`tuner --show-completion bash` prints the script. A terminal that is too narrow for a table shows parts
+of it below each other; pipes and files get the whole table.
 """
 
 
@@ -36,9 +30,7 @@ _FIRST = ("grid", "rank")  #: their sections have every option; others link to t
 
 def render_commands() -> str:
     """Every command: its purpose, an example, its arguments and options."""
-    index = "| command | |\n|---|---|\n" + "".join(
-        f"| [{one.name}](#tuner-{one.name}) | {_cell(one.summary)} |\n" for one in COMMANDS
-    )
+    index = f"On this page: {', '.join(f'[{one.name}](#tuner-{one.name})' for one in COMMANDS)}.\n"
     runners: dict[str, Any] = {one.name: get_command(one.load()) for one in COMMANDS}
     homes: dict[_Meaning, str] = {}
     for name in dict.fromkeys([*_FIRST, *runners]):
@@ -73,14 +65,16 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     parts.append("```text\n" + "\n".join([" ".join(words), *examples]) + "\n```\n")
     own = [one for one in options if homes[_meaning(one)] == command.name]
     if arguments or own:
-        parts.append(_table([("", arguments), *_panels(own)]))
+        parts += _lists([("", arguments), *_panels(own)])
     elsewhere: dict[str, list[str]] = {}
     for one in options:
         if one not in own:
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
-    parts += [
-        f"{', '.join(names)}: as for [tuner {home}](#tuner-{home}).\n" for home, names in elsewhere.items()
+    shared = [
+        f"{', '.join(names)}, described under [{home}](#tuner-{home})" for home, names in elsewhere.items()
     ]
+    if shared:
+        parts.append(f"{'More options' if own else 'Options'}: {'; '.join(shared)}.\n")
     return "\n".join(parts)
 
 
@@ -97,19 +91,22 @@ def _panels(options: list[Any]) -> list[tuple[str, list[Any]]]:
     return list(found.items())
 
 
-def _table(groups: list[tuple[str, list[Any]]]) -> str:
-    rows = []
+def _lists(groups: list[tuple[str, list[Any]]]) -> Iterator[str]:
+    """Yield one list for each panel, its title in front of it."""
     for panel, members in groups:
         if members and panel:
-            rows.append(f"| **{_cell(panel)}** | |\n")
-        for one in members:
-            names = (
-                f"`{one.metavar or one.name.upper()}`"
-                if one.param_type_name == "argument"
-                else ", ".join(f"`{name}{_value(one)}`" for name in one.opts)
-            )
-            rows.append(f"| {names.replace('|', chr(92) + '|')} | {_cell(one.help or '')}{_default(one)} |\n")
-    return "| | |\n|---|---|\n" + "".join(rows)
+            yield f"**{_prose(panel)}**\n"
+        if members:
+            yield "".join(_entry(one) for one in members)
+
+
+def _entry(one: Any) -> str:
+    names = (
+        f"`{one.metavar or one.name.upper()}`"
+        if one.param_type_name == "argument"
+        else ", ".join(f"`{name}{_value(one)}`" for name in one.opts)
+    )
+    return f"- {names}: {_prose(one.help or '')}{_default(one)}\n"
 
 
 def _value(option: Any) -> str:
@@ -122,10 +119,6 @@ def _default(one: Any) -> str:
     if not isinstance(value, int | float | str) or isinstance(value, bool) or "default" in (one.help or ""):
         return ""
     return f" Default: `{value}`." if str(value) else ""
-
-
-def _cell(text: str) -> str:
-    return _prose(text).replace("|", "\\|")
 
 
 def _prose(text: str) -> str:

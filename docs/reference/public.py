@@ -51,10 +51,10 @@ def render_public() -> str:
 
 
 def _commands() -> str:
-    names = ", ".join(f"[{one.name}](commands.md#tuner-{one.name})" for one in COMMANDS)
+    names = ", ".join(one.name for one in COMMANDS)
     return (
         "The programs are `tuner`, `proctuner` (the same program) and `crash-processor`.\n"
-        f"Commands of `tuner`, with all their options: {names}.\n"
+        f"The commands of `tuner`, with all [options](commands.md): {names}.\n"
     )
 
 
@@ -68,9 +68,9 @@ def _json() -> str:
         schema = json.loads(path.read_text(encoding="utf-8"))
         version = schema["properties"]["schema_version"]["const"]
         rows.append(
-            f"| [{path.name.partition('.')[0]}](../schema/{path.name}) | {version} | {schema['title']} |\n"
+            f"- [{path.name.partition('.')[0]}](../schema/{path.name}), version {version}: {schema['title']}\n"
         )
-    return "| schema | version | printed by |\n|---|---|---|\n" + "".join(rows)
+    return "The schemas of the JSON that tuner prints:\n\n" + "".join(rows)
 
 
 def _study_file() -> str:
@@ -150,11 +150,7 @@ def _record() -> str:
 
 def _elsewhere() -> str:
     return (
-        "| interface | page |\n|---|---|\n"
-        "| keys of a config | [config](config.md) |\n"
-        "| slugs of warnings and invalid windows | [messages](../messages.md) |\n"
-        "| names and labels of metrics | [metrics](../metrics.md) |\n"
-        "| fields of the JSON | [json](../json.md) |\n"
-        "| marks in a runbook | [runbook](../runbook.md) |\n"
-        "| profiles | [simulate](../simulate.md) |\n"
+        "Keys of a [config](config.md), slugs of [messages](../messages.md), names and labels of\n"
+        "[metrics](../metrics.md), fields of the [JSON](../json.md), marks in a [runbook](../runbook.md), and\n"
+        "[profiles](../simulate.md) are public too.\n"
     )
