@@ -8,6 +8,9 @@ where nothing nearer holds:
     <!-- measured by hand: WHAT WAS DONE | MACHINE | DAY to DAY -->  nothing here repeats it
     <!-- not measured: WHY -->                                       a setting, an example, somebody else's
 
+MACHINE begins with the number of cores. VM is a virtual machine; *busy* says that other processes worked on
+its cores meanwhile, *quiet* that none did.
+
 A block of what was printed (``` alone, or ```text) is a figure as well. Code and lines that link to a source
 need no stamp.
 
