@@ -25,6 +25,25 @@ of it below each other; pipes and files get the whole table.
 """
 
 
+#: command -> its guide, which has the paragraphs of the help after the first
+_GUIDES = {
+    "plan": "plan.md#tuner-plan-how-long-will-it-take",
+    "aa": "plan.md#tuner-aa-what-is-only-noise",
+    "check": "plan.md#tuner-check-is-it-still-right",
+    "watch": "watch.md",
+    "rank": "ranking.md",
+    "export": "runbook.md",
+    "report": "report.md",
+    "serve": "serve.md",
+    "explain": "explain.md",
+    "compare": "compare.md",
+    "calibrate": "predict.md#measure-the-demands",
+    "replay": "method/replay.md",
+    "lab": "lab/README.md",
+    "sample": "queues.md",
+    "doctor": "doctor.md",
+    "fleet": "fleet.md",
+}
 _FIRST = ("grid", "rank")  #: their sections have every option; others link to theirs
 
 
@@ -56,6 +75,8 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     paragraphs = [text for text in (runner.help or "").split("\n\n") if text.strip()]
     examples = [text.removeprefix("Example: ") for text in paragraphs if text.startswith("Example: ")]
     told = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
+    if guide := _GUIDES.get(command.name):
+        told = [f"{told[0]} See the [guide](../{guide})."]
     arguments = [one for one in runner.params if one.param_type_name == "argument"]
     options = _options(runner)
     words = ["tuner", command.name, *(_usage(one) for one in arguments), "[OPTIONS]"]

@@ -68,9 +68,9 @@ def _json() -> str:
         schema = json.loads(path.read_text(encoding="utf-8"))
         version = schema["properties"]["schema_version"]["const"]
         rows.append(
-            f"- [{path.name.partition('.')[0]}](../schema/{path.name}), version {version}: {schema['title']}\n"
+            f"[{path.name.partition('.')[0]}](../schema/{path.name}) {version}"
         )
-    return "The schemas of the JSON that tuner prints:\n\n" + "".join(rows)
+    return f"The [schemas](../json.md) with their versions: {', '.join(rows)}.\n"
 
 
 def _study_file() -> str:
