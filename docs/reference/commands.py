@@ -15,6 +15,7 @@ _INTRO = """\
 
 `tuner --help` lists the commands; `tuner COMMAND --help` lists the options of a command. An option
 overrides the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
+Arguments in brackets may be left out. `--json`, which most commands have, prints [JSON](../json.md).
 
 - A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
 - A layout PxT is `4x6` (4 processes of 6 threads), `8x-` (8 processes) or `4x6@NAME` (of a variant).
@@ -40,6 +41,7 @@ _GUIDES = {
     "calibrate": "predict.md#measure-the-demands",
     "replay": "method/replay.md",
     "lab": "lab/README.md",
+    "predict": "predict.md",
     "sample": "queues.md",
     "doctor": "doctor.md",
     "fleet": "fleet.md",
@@ -49,14 +51,13 @@ _FIRST = ("grid", "rank")  #: their sections have every option; others link to t
 
 def render_commands() -> str:
     """Every command: its purpose, an example, its arguments and options."""
-    index = f"On this page: {', '.join(f'[{one.name}](#tuner-{one.name})' for one in COMMANDS)}.\n"
     runners: dict[str, Any] = {one.name: get_command(one.load()) for one in COMMANDS}
     homes: dict[_Meaning, str] = {}
     for name in dict.fromkeys([*_FIRST, *runners]):
         for option in _options(runners[name]):
             homes.setdefault(_meaning(option), name)
     sections = [_command(one, runners[one.name], homes) for one in COMMANDS]
-    return "\n".join([_INTRO, index, *sections])
+    return "\n".join([_INTRO, *sections])
 
 
 _Meaning = tuple[tuple[str, ...], str, str]
@@ -76,20 +77,17 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     examples = [text.removeprefix("Example: ") for text in paragraphs if text.startswith("Example: ")]
     told = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
     if guide := _GUIDES.get(command.name):
-        told = [f"{told[0]} See the [guide](../{guide})."]
+        told = [f"{told[0]} See the [guide](../{guide}).", *(one for one in told[1:] if "A CHANGE" in one)]
     arguments = [one for one in runner.params if one.param_type_name == "argument"]
     options = _options(runner)
-    words = ["tuner", command.name, *(_usage(one) for one in arguments), "[OPTIONS]"]
-    if any("--command" in one.opts for one in options):
-        words.append("[-- COMMAND ...]")
     parts = [f"## tuner {command.name}\n", *(f"{text}\n" for text in told)]
-    parts.append("```text\n" + "\n".join([" ".join(words), *examples]) + "\n```\n")
+    parts.append("```text\n" + "\n".join(examples) + "\n```\n")
     own = [one for one in options if homes[_meaning(one)] == command.name]
     if arguments or own:
         parts += _lists([("", arguments), *_panels(own)])
     elsewhere: dict[str, list[str]] = {}
     for one in options:
-        if one not in own:
+        if one not in own and one.opts[0] != "--json":
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
     shared = [
         f"{', '.join(names)}, described under [{home}](#tuner-{home})" for home, names in elsewhere.items()
@@ -97,11 +95,6 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     if shared:
         parts.append(f"{'More options' if own else 'Options'}: {'; '.join(shared)}.\n")
     return "\n".join(parts)
-
-
-def _usage(argument: Any) -> str:
-    name = argument.metavar or argument.name.upper()
-    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _panels(options: list[Any]) -> list[tuple[str, list[Any]]]:
@@ -123,11 +116,17 @@ def _lists(groups: list[tuple[str, list[Any]]]) -> Iterator[str]:
 
 def _entry(one: Any) -> str:
     names = (
-        f"`{one.metavar or one.name.upper()}`"
+        f"`{_argument(one)}`"
         if one.param_type_name == "argument"
         else ", ".join(f"`{name}{_value(one)}`" for name in one.opts)
     )
     return f"- {names}: {_prose(one.help or '')}{_default(one)}\n"
+
+
+def _argument(one: Any) -> str:
+    """Return the name of an argument, in brackets if it may be left out."""
+    name = str(one.metavar or one.name.upper())
+    return name if one.required or name.startswith("[") else f"[{name}]"
 
 
 def _value(option: Any) -> str:

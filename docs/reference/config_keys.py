@@ -100,17 +100,20 @@ def render_config() -> str:
         if len(models) == 1:
             parts.append(_section(heading, models[0], used))
             continue
-        kinds = "\n".join(_of_kind(model, used) for model in models)
-        parts.append(f"## {heading}\n\n{kinds}")
+        rows = {model: _rows(model, used) for model in models}
+        shared = [row for row in rows[models[0]] if all(row in of for of in rows.values())]
+        kinds = [_of_kind(model, [row for row in rows[model] if row not in shared]) for model in models]
+        if shared:
+            kinds.append(f"Every kind has this key too:\n\n{''.join(shared)}")
+        parts.append(f"## {heading}\n\n" + "\n".join(kinds))
     values = "".join(f"- **{words}**: {told}\n" for words, told in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n{values}")
     return "\n".join(parts)
 
 
-def _of_kind(model: type[Section], used: dict[str, str]) -> str:
-    """One kind of a section that has several."""
-    rows = "".join(_rows(model, used))
-    return f"**`kind: {_kind_of(model)}`**: {_told(model)}\n" + (f"\n{rows}" if rows else "")
+def _of_kind(model: type[Section], rows: list[str]) -> str:
+    """One kind of a section that has several, with its *rows*."""
+    return f"**`kind: {_kind_of(model)}`**: {_told(model)}\n" + (f"\n{''.join(rows)}" if rows else "")
 
 
 def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:

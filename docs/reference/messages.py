@@ -13,7 +13,7 @@ from tuner.core.messages.catalogue import Entry, Kind, Message, entries
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"
 END = "<!-- end -->\n"
-MOST_WORDS = 14  #: of an example; the rest is on the reader's screen
+MOST_WORDS = 10  #: of an example; the rest is on the reader's screen
 TABLES: dict[str, Kind] = {"reasons": "invalid", "warnings": "warning"}
 
 REASONS = (
@@ -138,10 +138,10 @@ def _row(entry: Entry, example: str) -> str:
 
 
 def _beginning(example: str) -> str:
-    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else its first one."""
-    if len(example.split()) <= MOST_WORDS:
+    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else its first words."""
+    words = example.split()
+    if len(words) <= MOST_WORDS:
         return example
     clauses = [example[: end.start()] for end in re.finditer(r"[,;:.] (?![^(]*\))", example)]
-    clauses = [clause for clause in clauses if len(clause.split()) >= 6] or [example]
-    short = [clause for clause in clauses if len(clause.split()) <= MOST_WORDS]
-    return f"{short[-1] if short else clauses[0]} …"
+    short = [clause for clause in clauses if MOST_WORDS // 2 <= len(clause.split()) <= MOST_WORDS]
+    return f"{short[-1] if short else ' '.join(words[:MOST_WORDS])} …"

@@ -16,7 +16,7 @@ from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
-MOST_WORDS = 25  #: of the reason of a claim on a page, beyond its first sentence
+MOST_WORDS = 25  #: of the reason of a claim on a page
 _OWN = "Not published: "  #: a claim of tuner's own
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
@@ -70,7 +70,7 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
         Picture(picture, alt),
         Paragraph(
             f"The file {figures} has every row: published, measured and modelled. "
-            "`--json` prints all figures behind a claim."
+            "With --json tuner prints all figures behind a claim."
         ),
         Heading("Published claims", 2),
         Bullets(tuple(finding_told(_short(one)) for one in outcome.findings)),
@@ -225,10 +225,14 @@ def finding_told(finding: LabClaim) -> str:
 
 
 def _short(finding: LabClaim) -> LabClaim:
-    """Return *finding* with the first sentences of its reason: the figures of every row are in the CSV file."""
-    sentences = re.split(r"(?<=[\w%)]\.) (?=[A-Z0-9])", finding.why)
-    kept = [sentences[0]]
-    for sentence in sentences[1:]:
+    """Return *finding* with the beginning of its reason: the figures of every row are in the CSV file."""
+    first, *sentences = re.split(r"(?<=[\w%)]\.) (?=[A-Z0-9])", finding.why)
+    if len(first.split()) > MOST_WORDS:
+        clauses = [first[: end.start()] for end in re.finditer(r"[,;] (?![^(]*\))", first)]
+        short = [clause for clause in clauses if len(clause.split()) <= MOST_WORDS]
+        return replace(finding, why=f"{short[-1]} ..." if short else first)
+    kept = [first]
+    for sentence in sentences:
         if sum(len(one.split()) for one in (*kept, sentence)) > MOST_WORDS:
             break
         kept.append(sentence)

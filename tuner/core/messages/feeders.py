@@ -43,8 +43,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 @warning(
     "connections-uneven",
     "The throughput of this layout is too low.",
-    "Use `--connections even` (the default). If the server closes connections itself, or the kernel spreads"
-    " them unevenly, use more `--clients` ([HTTP](http.md)).",
+    "Use `--connections even` (the default), or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
     """Word it; *window* counts from 1."""
@@ -93,8 +92,8 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "tuner prints this if more than 1 % of requests failed. `closed`: the connection broke; `garbage`: the"
-    " answer was not HTTP; `overdue`: not sent, because `max_outstanding` other requests were still open.",
+    "More than 1 % of requests failed. `closed`: the connection broke; `garbage`: the answer was not HTTP;"
+    " `overdue`: not sent, because `max_outstanding` other requests were open.",
     "Correct the URL or the service, or lower `rate` ([HTTP](http.md)). A failing layout may look fast.",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
