@@ -67,9 +67,7 @@ def _json() -> str:
     for path in sorted(SCHEMAS.glob("*.schema.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
         version = schema["properties"]["schema_version"]["const"]
-        rows.append(
-            f"[{path.name.partition('.')[0]}](../schema/{path.name}) {version}"
-        )
+        rows.append(f"[{path.name.partition('.')[0]}](../schema/{path.name}) {version}")
     return f"The [schemas](../json.md) with their versions: {', '.join(rows)}.\n"
 
 
@@ -151,6 +149,6 @@ def _record() -> str:
 def _elsewhere() -> str:
     return (
         "Keys of a [config](config.md), slugs of [messages](../messages.md), names and labels of\n"
-        "[metrics](../metrics.md), fields of the [JSON](../json.md), marks in a [runbook](../runbook.md), and\n"
-        "[profiles](../simulate.md) are public too.\n"
+        "[metrics](../metrics.md), fields of the [JSON](../json.md), marks in a [runbook](../runbook.md),\n"
+        "and [profiles](../simulate.md) are public too.\n"
     )

@@ -233,9 +233,7 @@ def grid(
     ] = None,
     max_load: Annotated[
         str | None,
-        typer.Option(
-            metavar="N", rich_help_panel=_FIRST, help="Highest load average of the best layout."
-        ),
+        typer.Option(metavar="N", rich_help_panel=_FIRST, help="Highest load average of the best layout."),
     ] = None,
     max_memory: Annotated[
         str | None,

@@ -28,7 +28,7 @@ _HEAD = """\
 
 _OF_SECTION = {
     "demands": "Mean demands of one item, each for all visits of the item together.",
-    "machine": "Host on which the demands were measured. A simulated host is the same, but without other processes.",
+    "machine": "Host of the measurement. A simulated host is the same, but without other processes.",
     "terms": "Additional demands of larger layouts. All are 0 unless the data require them.",
     "noise": "Noise of throughput: standard deviations, as shares of the throughput.",
     "memory": "Proportional set size (PSS). A missing key is unknown, or included in the other keys.",
@@ -48,7 +48,7 @@ _MEANING = {
     "demands.gil_visits": "number of times that an item acquires the GIL",
     "demands.spread": "standard deviation of each demand / its mean, up to 100%",
     "machine.cores": "logical cores that the service may use",
-    "machine.physical_cores": "physical cores; if fewer, the other cores are second threads (SMT); default: as many",
+    "machine.physical_cores": "physical cores; if fewer, the rest are second threads (SMT); default: all",
     "machine.smt_gain": "speed that a second thread adds to a physical core",
     "machine.foreign_cores": "CPU that other processes used during the measurement",
     "machine.busy_cores": "most cores that a layout kept busy; default: unknown; only for tuner predict",

@@ -94,7 +94,8 @@ def metrics_file(path: object, error: str | None) -> str:
 @warning(
     "no-backend",
     "",
-    "Start this backend, correct its name under `backends`, or run tuner as a user who may read it (`hidepid`).",
+    "Start this backend, correct its name under `backends`, or run tuner as a user who may read it"
+    " (`hidepid`).",
 )
 def no_backend(name: str) -> str:
     return f"no process is called {name}; until one is, its CPU counts as that of other processes"

@@ -69,8 +69,8 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
     "statsd-lines",
     "",
     "If lines are unreadable, correct the messages of the service. If they have another type, set"
-    " `probe.name` to a counter (`|c`); a timer or gauge of the same name does no harm. If they are no metrics,"
-    " find the other program that sends to `TUNER_STATSD`.",
+    " `probe.name` to a counter (`|c`); a timer or gauge of the same name does no harm. If they are no"
+    " metrics, find the other program that sends to `TUNER_STATSD`.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = counted(n_lines, "line")
