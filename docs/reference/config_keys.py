@@ -104,7 +104,7 @@ def render_config() -> str:
         shared = [row for row in rows[models[0]] if all(row in of for of in rows.values())]
         kinds = [_of_kind(model, [row for row in rows[model] if row not in shared]) for model in models]
         if shared:
-            kinds.append(f"Every kind has this key too:\n\n{''.join(shared)}")
+            kinds.append(f"Every kind of this section also has:\n\n{''.join(shared)}")
         parts.append(f"## {heading}\n\n" + "\n".join(kinds))
     values = "".join(f"- **{words}**: {told}\n" for words, told in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n{values}")
