@@ -81,8 +81,8 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "The command, a start script, a configuration file or the application fixes the number. The exit code"
-    " becomes 2.",
+    "The command, a start script, a configuration file or the application fixes the number of processes or"
+    " threads. The exit code becomes 2.",
     "Remove this number ([how this is detected](services/README.md#what-runs-is-compared)).",
 )
 
