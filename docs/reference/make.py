@@ -1,4 +1,4 @@
-"""Writes pages from the code: commands.md, config.md, exit-codes.md, public.md, and lists of ../messages.md.
+"""Writes pages from the code: commands.md, config.md, exit-codes.md, public.md, and tables of ../messages.md.
 
 python docs/reference/make.py           # write them
 python docs/reference/make.py --check   # write nothing; exit code 1 when one is not what the code says

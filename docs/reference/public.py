@@ -86,9 +86,8 @@ def _counter_file() -> str:
         f"Version {version}: files `*{suffix}` in the folder of `{variable}`.\nA file has a header of"
         f" {counter._HEADER_BYTES} bytes, then slots of {counter._SLOT_BYTES} bytes, all in unsigned 64-bit"
         " words of the\nmachine's byte order.\n\n"
-        "| of | byte | word |\n|---|---|---|\n"
-        + "".join(f"| header | {byte} | {text} |\n" for byte, text in header)
-        + "".join(f"| slot | {byte} | {text} |\n" for byte, text in slot)
+        + "".join(f"- header, byte {byte}: {text}\n" for byte, text in header)
+        + "".join(f"- slot, byte {byte}: {text}\n" for byte, text in slot)
     )
 
 

@@ -87,8 +87,8 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
         told.append(f"{counted(not_run, 'published row')} not run, not shown.")
     if n_disturbed:
         told.append(
-            f"Other processes used more CPU than a study allows during {counted(n_disturbed, 'run')}: "
-            "no claim uses these, and a row without other runs is marked !."
+            f"Other processes disturbed {counted(n_disturbed, 'run')}: no claim uses these; ! marks a row "
+            "without other runs."
         )
     return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(told)]
 
