@@ -13,8 +13,8 @@ from tuner.core.text.figures import block_told, counted
 @warning(
     "box-not-quiet",
     "",
-    "When the host is quiet, continue with `tuner grid --resume FILE`. If it is never quiet, such as a"
-    " desktop, begin a new study with `--foreign-limit 64` (no limit).",
+    "When the host is quiet, continue with `tuner grid --resume FILE`. On a host that is never quiet, such as"
+    " a desktop, begin a new study with `--foreign-limit 64` (no limit).",
 )
 def box_not_quiet(n_launches: int) -> str:
     return (
