@@ -8,10 +8,13 @@ where nothing nearer holds:
     <!-- measured by hand: WHAT WAS DONE | MACHINE | DAY to DAY -->  nothing here repeats it
     <!-- not measured: WHY -->                                       a setting, an example, somebody else's
 
+MACHINE begins with the number of cores. VM is a virtual machine, and vm-2 is one with 2 cores and Python
+3.11.7. *Busy* says that other processes worked on its cores meanwhile, *quiet* that none did.
+
 A block of what was printed (``` alone, or ```text) is a figure as well. Code and lines that link to a source
 need no stamp.
 
-README.md has no comments: the table of docs/readme-figures.md has its stamps, each with the beginning of the
+README.md has no comments: the table of docs/readme-figures.txt has its stamps, each with the beginning of the
 line of README.md that it stands before.
 """
 
@@ -23,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-README, README_FIGURES = ROOT / "README.md", ROOT / "docs" / "readme-figures.md"
+README, README_FIGURES = ROOT / "README.md", ROOT / "docs" / "readme-figures.txt"
 _UNIT = (
     r"%|s|ms|us|µs|ns|min|minutes?|hours?|h|seconds?|MB|kB|GB|KB|MiB|GiB|bytes|times|x(?!-)|points?|million"
     r"|(?:items|jobs|events|requests|windows|launches)(?:/s| a second)?"
@@ -69,7 +72,7 @@ _OF_README = re.compile(r"^\| `(?P<line>[^`]+)` \| (?P<stamp>.+) \|$", re.MULTIL
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a page, README.md with the stamps that stand in docs/readme-figures.md."""
+    """Return the text of a page, README.md with the stamps that stand in docs/readme-figures.txt."""
     text = path.read_text(encoding="utf-8")
     if path != README:
         return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from typer.main import get_command
@@ -15,37 +15,49 @@ _INTRO = """\
 
 `tuner --help` lists the commands; `tuner COMMAND --help` lists the options of a command. An option
 overrides the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
+Arguments in brackets may be left out. `--json`, which most commands have, prints [JSON](../json.md).
 
-| value | examples |
-|---|---|
-| TIME | `30s`, `10m`, `1h30m` |
-| SHARE | `2%`, `0.02` |
-| SIZE | `512M`, `8G` |
-| PxT | `4x6` (4 processes of 6 threads), `8x-` (8 processes), `4x6@NAME` (a variant) |
+- A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
+- A layout PxT is `4x6` (4 processes of 6 threads), `8x-` (8 processes) or `4x6@NAME` (of a variant).
 
-`tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish;
-`tuner --show-completion bash` prints the script.
-
-A terminal that is too narrow for a table shows parts of it below each other. Pipes and files get
-the whole table.
+`tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish.
+`tuner --show-completion bash` prints the script. A terminal that is too narrow for a table shows parts
+of it below each other; pipes and files get the whole table.
 """
 
 
+#: command -> its guide, which has the paragraphs of the help after the first
+_GUIDES = {
+    "plan": "plan.md#tuner-plan-how-long-will-it-take",
+    "aa": "plan.md#tuner-aa-what-is-only-noise",
+    "check": "plan.md#tuner-check-is-it-still-right",
+    "watch": "watch.md",
+    "rank": "ranking.md",
+    "export": "runbook.md",
+    "report": "report.md",
+    "serve": "serve.md",
+    "explain": "explain.md",
+    "compare": "compare.md",
+    "calibrate": "predict.md#measure-the-demands",
+    "replay": "method/replay.md",
+    "lab": "lab/README.md",
+    "predict": "predict.md",
+    "sample": "queues.md",
+    "doctor": "doctor.md",
+    "fleet": "fleet.md",
+}
 _FIRST = ("grid", "rank")  #: their sections have every option; others link to theirs
 
 
 def render_commands() -> str:
     """Every command: its purpose, an example, its arguments and options."""
-    index = "| command | |\n|---|---|\n" + "".join(
-        f"| [{one.name}](#tuner-{one.name}) | {_cell(one.summary)} |\n" for one in COMMANDS
-    )
     runners: dict[str, Any] = {one.name: get_command(one.load()) for one in COMMANDS}
     homes: dict[_Meaning, str] = {}
     for name in dict.fromkeys([*_FIRST, *runners]):
         for option in _options(runners[name]):
             homes.setdefault(_meaning(option), name)
     sections = [_command(one, runners[one.name], homes) for one in COMMANDS]
-    return "\n".join([_INTRO, index, *sections])
+    return "\n".join([_INTRO, *sections])
 
 
 _Meaning = tuple[tuple[str, ...], str, str]
@@ -64,29 +76,25 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     paragraphs = [text for text in (runner.help or "").split("\n\n") if text.strip()]
     examples = [text.removeprefix("Example: ") for text in paragraphs if text.startswith("Example: ")]
     told = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
+    if guide := _GUIDES.get(command.name):
+        told = [f"{told[0]} See the [guide](../{guide}).", *(one for one in told[1:] if "A CHANGE" in one)]
     arguments = [one for one in runner.params if one.param_type_name == "argument"]
     options = _options(runner)
-    words = ["tuner", command.name, *(_usage(one) for one in arguments), "[OPTIONS]"]
-    if any("--command" in one.opts for one in options):
-        words.append("[-- COMMAND ...]")
     parts = [f"## tuner {command.name}\n", *(f"{text}\n" for text in told)]
-    parts.append("```text\n" + "\n".join([" ".join(words), *examples]) + "\n```\n")
+    parts.append("```text\n" + "\n".join(examples) + "\n```\n")
     own = [one for one in options if homes[_meaning(one)] == command.name]
     if arguments or own:
-        parts.append(_table([("", arguments), *_panels(own)]))
+        parts += _lists([("", arguments), *_panels(own)])
     elsewhere: dict[str, list[str]] = {}
     for one in options:
-        if one not in own:
+        if one not in own and one.opts[0] != "--json":
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
-    parts += [
-        f"{', '.join(names)}: as for [tuner {home}](#tuner-{home}).\n" for home, names in elsewhere.items()
+    shared = [
+        f"{', '.join(names)}, described under [{home}](#tuner-{home})" for home, names in elsewhere.items()
     ]
+    if shared:
+        parts.append(f"{'More options' if own else 'Options'}: {'; '.join(shared)}.\n")
     return "\n".join(parts)
-
-
-def _usage(argument: Any) -> str:
-    name = argument.metavar or argument.name.upper()
-    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _panels(options: list[Any]) -> list[tuple[str, list[Any]]]:
@@ -97,19 +105,28 @@ def _panels(options: list[Any]) -> list[tuple[str, list[Any]]]:
     return list(found.items())
 
 
-def _table(groups: list[tuple[str, list[Any]]]) -> str:
-    rows = []
+def _lists(groups: list[tuple[str, list[Any]]]) -> Iterator[str]:
+    """Yield one list for each panel, its title in front of it."""
     for panel, members in groups:
         if members and panel:
-            rows.append(f"| **{_cell(panel)}** | |\n")
-        for one in members:
-            names = (
-                f"`{one.metavar or one.name.upper()}`"
-                if one.param_type_name == "argument"
-                else ", ".join(f"`{name}{_value(one)}`" for name in one.opts)
-            )
-            rows.append(f"| {names.replace('|', chr(92) + '|')} | {_cell(one.help or '')}{_default(one)} |\n")
-    return "| | |\n|---|---|\n" + "".join(rows)
+            yield f"**{_prose(panel)}**\n"
+        if members:
+            yield "".join(_entry(one) for one in members)
+
+
+def _entry(one: Any) -> str:
+    names = (
+        f"`{_argument(one)}`"
+        if one.param_type_name == "argument"
+        else ", ".join(f"`{name}{_value(one)}`" for name in one.opts)
+    )
+    return f"- {names}: {_prose(one.help or '')}{_default(one)}\n"
+
+
+def _argument(one: Any) -> str:
+    """Return the name of an argument, in brackets if it may be left out."""
+    name = str(one.metavar or one.name.upper())
+    return name if one.required or name.startswith("[") else f"[{name}]"
 
 
 def _value(option: Any) -> str:
@@ -124,10 +141,6 @@ def _default(one: Any) -> str:
     return f" Default: `{value}`." if str(value) else ""
 
 
-def _cell(text: str) -> str:
-    return _prose(text).replace("|", "\\|")
-
-
 def _prose(text: str) -> str:
     """*text* as Markdown that says just that."""
     parts = [part if n % 2 else _bare(part) for n, part in enumerate(text.split("`"))]
@@ -136,4 +149,4 @@ def _prose(text: str) -> str:
 
 def _bare(text: str) -> str:
     """Text outside of backticks: nothing of it is markup, and options are set as code."""
-    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*)", r"`\1`", text.replace("<", "&lt;"))
+    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*(?: (?:all|list|json)\b)?)", r"`\1`", text.replace("<", "&lt;"))

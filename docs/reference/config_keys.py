@@ -30,12 +30,14 @@ A config is YAML with five optional sections. `tuner init -- COMMAND` writes one
 service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
 [your service](../your-service.md) is a guide. Options of the command line override the config.
 
-- **needed** in the column *default* means that the key is required.
-- A section with several kinds has a key `kind`; its values are listed below. `service` without `kind` is
-  a `script` if it has a `command`, else the `crash-processor`.
+Each entry has the key, the form of its value and its default in parentheses, and its meaning. A key
+without a default may be absent, unless it is marked **required**.
+
+- A section with several kinds has a key `kind`. `service` without `kind` is a `script` if it has a
+  `command`, otherwise the `crash-processor`.
 - A known service (`kind: gunicorn`, `celery` ...) has its command, its own settings
   (`tuner services show NAME`), and every key of `kind: script`.
-- A key with the note *only with `strategy: ...`* is an error in a study with the other strategy.
+- A key marked *only with `strategy: ...`* is an error in a study with the other strategy.
 """
 
 
@@ -87,6 +89,7 @@ def _aliases() -> Iterator[tuple[str, tuple[Source, ast.expr, str]]]:
 
 ALIASES = dict(_aliases())
 _KIND = re.compile(r"([^:`]+): (.*)")
+_REQUIRED = "**required**"
 
 
 def render_config() -> str:
@@ -97,30 +100,33 @@ def render_config() -> str:
         if len(models) == 1:
             parts.append(_section(heading, models[0], used))
             continue
-        rows = [
-            row
-            for model in models
-            for row in (f"| **kind: {_kind_of(model)}** | {_told(model)} | | |\n", *_rows(model, used))
-        ]
-        parts.append(f"## {heading}\n\n{_HEAD}{''.join(rows)}")
-    kinds = "".join(f"| {words} | {told} |\n" for words, told in sorted(used.items()))
-    parts.append(f"## Kinds of value\n\n| value | |\n|---|---|\n{kinds}")
+        rows = {model: _rows(model, used) for model in models}
+        shared = [row for row in rows[models[0]] if all(row in of for of in rows.values())]
+        kinds = [_of_kind(model, [row for row in rows[model] if row not in shared]) for model in models]
+        if shared:
+            kinds.append(f"Every kind of this section also has:\n\n{''.join(shared)}")
+        parts.append(f"## {heading}\n\n" + "\n".join(kinds))
+    values = "".join(f"- **{words}**: {told}\n" for words, told in sorted(used.items()))
+    parts.append(f"## Kinds of value\n\n{values}")
     return "\n".join(parts)
 
 
-_HEAD = "| key | what it is | value | default |\n|---|---|---|---|\n"
+def _of_kind(model: type[Section], rows: list[str]) -> str:
+    """One kind of a section that has several, with its *rows*."""
+    return f"**`kind: {_kind_of(model)}`**: {_told(model)}\n" + (f"\n{''.join(rows)}" if rows else "")
 
 
 def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
-    parts = [f"## {heading}\n", f"{_told(model)}\n", _HEAD + "".join(_rows(model, used))]
+    parts = [f"## {heading}\n", f"{_told(model)}\n", "".join(_rows(model, used))]
     home = HEADINGS[_home(model)]
-    link = f"as for [{home}](#{_anchor(home)})"
+    link = f"described under [{home}](#{_anchor(home)})"
     if same := _elsewhere(model):
-        parts.append(f"{_listed(same)}: {link}.\n")
+        parts.append(f"More keys, {link}: {_listed(same)}.\n")
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"{_listed(same)}: as for [{home}](#{_anchor(home)}) (default: the value of the service).\n"
+            f"More keys, described under [{home}](#{_anchor(home)}) (default: the value of the service):"
+            f" {_listed(same)}.\n"
         )
     return "\n".join(parts)
 
@@ -247,8 +253,12 @@ def _row(model: type[Section], name: str, used: dict[str, str]) -> str:
     meaning, unset = (match[1] or "", match[2]) if match else (told, "")
     kind = _kind(source, node.annotation, used)
     default = unset or _default(model, name, kind)
-    cells = (f"`{name}`", meaning, kind, default)
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    notes = [kind]
+    if default == _REQUIRED:
+        notes.append(default)
+    elif default != "none":
+        notes.append(f"default: {default}")
+    return f"- `{name}` ({'; '.join(notes)})" + (f": {meaning}.\n" if meaning else "\n")
 
 
 def _definition(model: type[Section], name: str) -> tuple[Source, ast.AnnAssign]:
@@ -322,13 +332,13 @@ def _bounds(source: Source, node: ast.expr) -> str:
 def _default(model: type[Section], name: str, kind: str) -> str:
     field = model.model_fields[name]
     if field.is_required():
-        return "**needed**"
+        return _REQUIRED
     value = field.get_default(call_default_factory=True)
     if value is None or value is PydanticUndefined:
         return "none"
     if isinstance(value, Section):
         which = getattr(value, "kind", None)
-        return f"`{{kind: {which}}}`" if which else "its defaults"
+        return f"`{{kind: {which}}}`" if which else "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict | tuple):

@@ -23,12 +23,13 @@ AGAIN = "<!-- Made from the code by docs/reference/make.py (make reference): cha
 
 
 def render_exit_codes() -> str:
-    """One table of what `tuner` ends with."""
-    rows = [f"| {one.code} | {one.meaning} | {_linked(one.then)} |\n" for one in EXIT_CODES]
+    """Each code with its meaning and what to do."""
+    rows = [f"- **{one.code}**: {one.meaning}. {_linked(one.then)}\n" for one in EXIT_CODES]
     return (
         "# Exit codes\n\n"
         "Every command ends with one of these codes. Scripts can rely on them: a code keeps its meaning.\n\n"
-        "| code | meaning | what to do |\n|---|---|---|\n" + "".join(rows) + "\n"
+        + "".join(rows)
+        + "\n"
         "Errors (2, and 3 if nothing was ever started) are one or two lines on stderr: the problem and its\n"
         "place, then what to do. Results go to stdout, progress and warnings to stderr. Each warning ends\n"
         "with a slug that [messages](../messages.md) explains.\n"

@@ -1,4 +1,4 @@
-"""The tables of messages.md: each slug of `tuner.core.messages`, with an example and what to do."""
+"""The lists of messages.md: each slug of `tuner.core.messages`, with an example and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.core.messages.catalogue import Entry, Kind, Message, entries
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"
 END = "<!-- end -->\n"
-MOST_WORDS = 16  #: of an example; the rest is on the reader's screen
+MOST_WORDS = 9  #: of an example; the rest is on the reader's screen
 TABLES: dict[str, Kind] = {"reasons": "invalid", "warnings": "warning"}
 
 REASONS = (
@@ -103,7 +103,7 @@ WARNINGS = (
 
 
 def with_tables(page: str) -> str:
-    """Return *page* with the tables of the catalogue between its marks.
+    """Return *page* with the lists of the catalogue between its marks.
 
     Raises:
         ValueError: a mark is missing, or a slug has no example.
@@ -114,18 +114,17 @@ def with_tables(page: str) -> str:
         _, ends, tail = rest.partition(END)
         if not (found and ends):
             raise ValueError(f"messages.md has no marks for {name}")
-        page = f"{head}{begin}\n{render_table(kind)}\n{END}{tail}"
+        page = f"{head}{begin}\n{render_list(kind)}\n{END}{tail}"
     return page
 
 
-def render_table(kind: Kind) -> str:
-    """Render one table, by slug."""
+def render_list(kind: Kind) -> str:
+    """Render one list, by slug."""
     examples = texts(REASONS if kind == "invalid" else WARNINGS)
     found = entries(kind)
     if {one.slug for one in found} != set(examples):
         raise ValueError(f"not one example for each: {sorted({one.slug for one in found} ^ set(examples))}")
-    head = "| slug | example, meaning | what to do |\n|---|---|---|\n"
-    return head + "".join(_row(one, examples[one.slug]) for one in found)
+    return "".join(_row(one, examples[one.slug]) for one in found)
 
 
 def texts(of: Iterable[Message | VoidReason]) -> dict[str, str]:
@@ -134,16 +133,15 @@ def texts(of: Iterable[Message | VoidReason]) -> dict[str, str]:
 
 
 def _row(entry: Entry, example: str) -> str:
-    shown = re.sub(r"(?<!\\)\|", r"\\|", _beginning(example))
-    meaning = f"<br>{entry.happened}" if entry.happened else ""
-    return f"| `{entry.slug}` | *{shown}*{meaning} | {entry.to_do} |\n"
+    meaning = f" {entry.happened}" if entry.happened else ""
+    return f"- `{entry.slug}`: *{_beginning(example)}*.{meaning} {entry.to_do}\n"
 
 
 def _beginning(example: str) -> str:
-    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else its first one."""
-    if len(example.split()) <= MOST_WORDS:
+    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else its first words."""
+    words = example.split()
+    if len(words) <= MOST_WORDS:
         return example
     clauses = [example[: end.start()] for end in re.finditer(r"[,;:.] (?![^(]*\))", example)]
-    clauses = [clause for clause in clauses if len(clause.split()) >= 6] or [example]
-    short = [clause for clause in clauses if len(clause.split()) <= MOST_WORDS]
-    return f"{short[-1] if short else clauses[0]} …"
+    short = [clause for clause in clauses if MOST_WORDS // 2 <= len(clause.split()) <= MOST_WORDS]
+    return f"{short[-1] if short else ' '.join(words[:MOST_WORDS])} …"

@@ -51,10 +51,10 @@ def render_public() -> str:
 
 
 def _commands() -> str:
-    names = ", ".join(f"[{one.name}](commands.md#tuner-{one.name})" for one in COMMANDS)
+    names = ", ".join(one.name for one in COMMANDS)
     return (
         "The programs are `tuner`, `proctuner` (the same program) and `crash-processor`.\n"
-        f"Commands of `tuner`, with all their options: {names}.\n"
+        f"The commands of `tuner`, with all [options](commands.md): {names}.\n"
     )
 
 
@@ -67,10 +67,8 @@ def _json() -> str:
     for path in sorted(SCHEMAS.glob("*.schema.json")):
         schema = json.loads(path.read_text(encoding="utf-8"))
         version = schema["properties"]["schema_version"]["const"]
-        rows.append(
-            f"| [{path.name.partition('.')[0]}](../schema/{path.name}) | {version} | {schema['title']} |\n"
-        )
-    return "| schema | version | printed by |\n|---|---|---|\n" + "".join(rows)
+        rows.append(f"[{path.name.partition('.')[0]}](../schema/{path.name}) {version}")
+    return f"The [schemas](../json.md) with their versions: {', '.join(rows)}.\n"
 
 
 def _study_file() -> str:
@@ -88,9 +86,8 @@ def _counter_file() -> str:
         f"Version {version}: files `*{suffix}` in the folder of `{variable}`.\nA file has a header of"
         f" {counter._HEADER_BYTES} bytes, then slots of {counter._SLOT_BYTES} bytes, all in unsigned 64-bit"
         " words of the\nmachine's byte order.\n\n"
-        "| of | byte | word |\n|---|---|---|\n"
-        + "".join(f"| header | {byte} | {text} |\n" for byte, text in header)
-        + "".join(f"| slot | {byte} | {text} |\n" for byte, text in slot)
+        + "".join(f"- header, byte {byte}: {text}\n" for byte, text in header)
+        + "".join(f"- slot, byte {byte}: {text}\n" for byte, text in slot)
     )
 
 
@@ -150,11 +147,7 @@ def _record() -> str:
 
 def _elsewhere() -> str:
     return (
-        "| interface | page |\n|---|---|\n"
-        "| keys of a config | [config](config.md) |\n"
-        "| slugs of warnings and invalid windows | [messages](../messages.md) |\n"
-        "| names and labels of metrics | [metrics](../metrics.md) |\n"
-        "| fields of the JSON | [json](../json.md) |\n"
-        "| marks in a runbook | [runbook](../runbook.md) |\n"
-        "| profiles | [simulate](../simulate.md) |\n"
+        "Keys of a [config](config.md), slugs of [messages](../messages.md), names and labels of\n"
+        "[metrics](../metrics.md), fields of the [JSON](../json.md), marks in a [runbook](../runbook.md),\n"
+        "and [profiles](../simulate.md) are public too.\n"
     )

@@ -56,14 +56,14 @@ def test_no_page_and_no_message_has_pip_fetch_the_other_program_of_that_name() -
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_command_that_a_page_types_exists(page: Path) -> None:
-    text = re.sub(r"^\| `[^`]*…[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)  # errors
+    text = re.sub(r"^- `[^`]*…[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)  # errors
     typed = re.findall(r"(?:^    |^\$ |`|/bin/)tuner ([a-z]+)", text, re.MULTILINE)
 
     assert set(typed) <= {command.name for command in COMMANDS}
 
 
 HOW_TO = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
-WISHES = re.findall(r"^\|[^|]+\| `(tuner [^`]+)` \|", HOW_TO, re.MULTILINE)
+WISHES = re.findall(r"^- To [^`]+, type\s+`(tuner [^`]+)`", HOW_TO, re.MULTILINE)
 
 
 def test_the_how_to_has_a_command_for_twenty_wishes() -> None:

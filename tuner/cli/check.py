@@ -75,7 +75,7 @@ def check(
         typer.Option(
             metavar="CORES",
             rich_help_panel=_WHAT,
-            help="Most CPU, in cores, that other processes may use in a valid window.",
+            help="Largest CPU use of other processes in a valid window, in cores.",
         ),
     ] = None,
     budget: Annotated[

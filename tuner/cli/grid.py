@@ -233,16 +233,14 @@ def grid(
     ] = None,
     max_load: Annotated[
         str | None,
-        typer.Option(
-            metavar="N", rich_help_panel=_FIRST, help="Highest load average that the best layout may cause."
-        ),
+        typer.Option(metavar="N", rich_help_panel=_FIRST, help="Highest load average of the best layout."),
     ] = None,
     max_memory: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
             rich_help_panel=_FIRST,
-            help="Most memory that the best layout may use, for example 8G.",
+            help="Highest memory use of the best layout, for example 8G.",
         ),
     ] = None,
     max_p95: Annotated[
@@ -297,7 +295,7 @@ def grid(
         typer.Option(
             metavar="N",
             rich_help_panel=ORDER,
-            help="Most attempts to measure a valid window (default: 3).",
+            help="Largest number of attempts to measure a valid window (default: 3).",
         ),
     ] = None,
     foreign_limit: ForeignLimit = None,

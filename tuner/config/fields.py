@@ -89,11 +89,12 @@ def _positive(seconds: float) -> float:
     return seconds
 
 
-#: duration: a number with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
+#: duration or 0: a duration, or `0s`
 Duration = Annotated[
     float, BeforeValidator(_duration), PlainSerializer(kept_duration, return_type=str, when_used="always")
 ]
-LongerThanZero = Annotated[Duration, AfterValidator(_positive)]  #: duration above 0s
+#: duration: above 0; a number with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
+LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
 
 
 _PERCENT = re.compile(r"(?P<number>[0-9]*\.?[0-9]+)\s*(?P<percent>%?)")
@@ -136,7 +137,7 @@ LARGEST_FIGURE = 10**15  #: that a study's file may hold; one with a larger figu
 MaxLoad = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("load")]
 #: size: bytes with a unit, decimal or binary: `512M`, `8G`, `1.5GiB`
 MaxMemory = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("memory_bytes")]
-MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]  #: duration above 0s
+MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]  #: duration
 
 
 def _objective(value: Any) -> Any:

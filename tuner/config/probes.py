@@ -233,7 +233,7 @@ class LogProbeSettings(Section):
 
     kind: Literal["log"]  #: Kind of probe
     pattern: Pattern  #: Pattern of a line that reports a finished item
-    failed: Pattern | None = None  #: Pattern of a line that reports a failed item, and no finished one
+    failed: Pattern | None = None  #: Pattern of a line that reports a failed item instead of a finished one
     #: Files with the lines; None: stdout and stderr of the programs
     files: (
         Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None

@@ -19,68 +19,68 @@ _LIST_WIDTH = 60  #: what it means stands behind its last line
 _KEY_WIDTH = 32  #: of a key with its value; what it means stands behind
 
 _HEAD = """\
-# A service as tuner's model knows it: what one item asks for, on which box, and how its windows scatter.
+# A service as tuner's model describes it: the demands of one item, the host, and the noise of its windows.
 #
-#   tuner grid --simulate THIS-FILE     a study on a simulated box, in seconds
+#   tuner grid --simulate THIS-FILE     a study on a simulated host, in seconds
 #
-# Durations have units (586ms, 3.3s, 1m), memory too (60MB, 1.5GiB); shares are 5% or 0.05.
+# Durations and memory have units (586ms, 3.3s, 1m; 60MB, 1.5GiB). Shares are 5% or 0.05.
 """
 
 _OF_SECTION = {
-    "demands": "What one item asks for, on average over items, and for all its visits together.",
-    "machine": "Where the demands were measured. A simulated box is of this kind, without the strangers.",
-    "terms": "What items ask for more as the layout grows. All nothing, unless data need them.",
-    "noise": "How throughput scatters: standard deviations, as shares of it.",
-    "memory": "Proportional set size. What is left out is not known, or is in the others.",
-    "launch": "How a launch begins and ends.",
-    "failures": "Probability of what may go wrong, of a launch (the first three) or a window (the others).",
-    "intervals": "What the demands lie between, where somebody measured them.",
+    "demands": "Mean demands of one item, each for all visits of the item together.",
+    "machine": "Host of the measurement. A simulated host is the same, but without other processes.",
+    "terms": "Additional demands of larger layouts. All are 0 unless the data require them.",
+    "noise": "Noise of throughput: standard deviations, as shares of the throughput.",
+    "memory": "Proportional set size (PSS). A missing key is unknown, or included in the other keys.",
+    "launch": "Times of a launch.",
+    "failures": "Probabilities of faults, per launch (the first three) or per window (the others).",
+    "intervals": "Intervals of the measured demands.",
 }
 
 _MEANING = {
     "demands.gil": "CPU of the worker's own threads that holds the GIL",
-    "demands.python": "CPU of these threads without it: C code that lets go of it",
+    "demands.python": "CPU of these threads without the GIL: C code that releases it",
     "demands.child": "CPU of the children that an item starts",
-    "demands.asleep": "waiting, interruptible: sockets, locks, sleeps",
-    "demands.blocked": "waiting, uninterruptible (in the load average): disks, NFS",
-    "demands.spawn": "from fork until the child runs its program, CPU apart",
-    "demands.others": "tasks of others are active for it: the kernel's threads; in the load, no CPU",
-    "demands.gil_visits": "how often an item takes the GIL anew",
-    "demands.spread": "standard deviation of each of these over its mean, up to 100%",
-    "machine.cores": "logical cores the service may use",
-    "machine.physical_cores": "left out: as many; fewer: the others are second threads (SMT)",
-    "machine.smt_gain": "what a second thread on a physical core adds",
-    "machine.foreign_cores": "CPU that others used meanwhile",
-    "machine.busy_cores": "most that a layout kept busy; left out: not known; for tuner predict alone",
-    "machine.gil": "no: a free-threaded interpreter, or workers that are no Python",
+    "demands.asleep": "interruptible waits: sockets, locks, sleeps",
+    "demands.blocked": "uninterruptible waits, which count as load: disks, NFS",
+    "demands.spawn": "time from fork until the child runs its program, without CPU",
+    "demands.others": "active time of other tasks, such as kernel threads: counts as load, not as CPU",
+    "demands.gil_visits": "number of times that an item acquires the GIL",
+    "demands.spread": "standard deviation of each demand / its mean, up to 100%",
+    "machine.cores": "logical cores that the service may use",
+    "machine.physical_cores": "physical cores; if fewer, the rest are second threads (SMT); default: all",
+    "machine.smt_gain": "speed that a second thread adds to a physical core",
+    "machine.foreign_cores": "CPU that other processes used during the measurement",
+    "machine.busy_cores": "most cores that a layout kept busy; default: unknown; only for tuner predict",
+    "machine.gil": "no: a free-threaded interpreter, or workers that are not Python",
     "machine.switch_interval": "sys.getswitchinterval()",
-    "machine.handover": "CPU of handing the GIL to a thread that waits",
-    "machine.wake": "how long a thread that wakes up to ask for the GIL waits for a busy core",
-    "terms.process_cores": "cores that each process uses, items or not",
-    "terms.cpu_per_process": "every CPU demand grows by this share per process beyond one",
-    "terms.blocked_per_process": "blocked grows by this share per process beyond one",
-    "terms.threaded_asleep": "asleep is so much longer where a process has several threads",
-    "terms.convoy": "gil grows by this share times 1 - 1/T",
-    "noise.window": "of each window, however long",
-    "noise.launch": "from one launch to the next, shared by its windows",
-    "noise.drift": "of the box over hours, alike for all layouts",
+    "machine.handover": "CPU for handing the GIL to a waiting thread",
+    "machine.wake": "time that a woken thread waits for a busy core before it requests the GIL",
+    "terms.process_cores": "cores that each process uses even without items",
+    "terms.cpu_per_process": "growth of every CPU demand per process beyond the first",
+    "terms.blocked_per_process": "growth of `blocked` per process beyond the first",
+    "terms.threaded_asleep": "additional `asleep` if a process has several threads",
+    "terms.convoy": "`gil` grows by this share x (1 - 1/threads)",
+    "noise.window": "noise of each window, of any length",
+    "noise.launch": "noise from launch to launch, shared by the windows of a launch",
+    "noise.drift": "drift of the host over hours, equal for all layouts",
     "noise.drift_ar1": "correlation of the drift from one launch to the next",
-    "noise.second": "of one second; left out: as items of such different sizes end by chance",
-    "noise.model": "of layouts around the model; left out: not known; for tuner predict alone",
-    "memory.process": "of a worker process with its first thread",
-    "memory.thread": "of each thread more",
-    "memory.child": "of a child while it runs",
-    "launch.start": "until every process is RUNNING",
-    "launch.settle": "throughput rises for so long after that",
-    "launch.stop": "until every process is gone",
+    "noise.second": "noise of one second; default: the random variation of single items",
+    "noise.model": "noise of layouts around the model; default: unknown; only for tuner predict",
+    "memory.process": "memory of a worker process with its first thread",
+    "memory.thread": "memory of each further thread",
+    "memory.child": "memory of a running child",
+    "launch.start": "time until every process is RUNNING",
+    "launch.settle": "time after that during which throughput rises",
+    "launch.stop": "time until every process has ended",
     "failures.dies-at-start": "a worker ends before all are RUNNING",
-    "failures.dies-warming": "a worker ends while the launch warms up",
-    "failures.late-threads": "a process has its threads later than the others",
+    "failures.dies-warming": "a worker ends during the warm-up",
+    "failures.late-threads": "a process starts its threads later than the others",
     "failures.dies": "a worker ends during a window",
-    "failures.wrong-threads": "a process has other threads than the layout says",
-    "failures.foreign-cpu": "strangers use the box",
-    "failures.dry": "the source runs dry",
-    "failures.clock-jump": "somebody sets the clock",
+    "failures.wrong-threads": "a process has another number of threads than the layout",
+    "failures.foreign-cpu": "other processes use the host",
+    "failures.dry": "the source runs out of items",
+    "failures.clock-jump": "the clock is set",
 }
 #: of keys that may be left out
 _EXAMPLES = {
@@ -94,8 +94,8 @@ _EXAMPLES = {
 }
 #: of the whole file, likewise
 _MEANING_OF_HEAD = {
-    "simulated": ("gil-bound", "the profile that was simulated; left out: none was"),
-    "measured": ("[1x1, 2x4]", "layouts that the figures rest on; left out: not known"),
+    "simulated": ("gil-bound", "simulated profile; default: none"),
+    "measured": ("[1x1, 2x4]", "layouts on which the figures are based; default: unknown"),
 }
 
 

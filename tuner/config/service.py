@@ -171,14 +171,15 @@ class ScriptSettings(RunSettings):
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
-    threads: bool = True  #: Whether the number of threads can be chosen; no: only that of processes
+    #: Whether layouts vary the number of threads; no: layouts vary only the number of processes
+    threads: bool = True
     #: What starts the processes. each: tuner starts the command once per process; one: tuner starts the
     #: command once, and the command starts the processes
     programs: Programs = "each"
     #: Processes or threads that work on items. `programs`: the started programs; `children`: their child
-    #: processes; `children-if-several`: the same, or the program if it starts one process only; `pools`:
-    #: child processes, as many per program as the layout has threads; `threads`: those of the one program;
-    #: None: `children` if `programs` is `one`, else `programs`
+    #: processes; `children-if-several`: their child processes, or the program if it starts no children for a
+    #: single process; `pools`: child processes, as many per program as the layout has threads; `threads`: the
+    #: threads of the only program; None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
     #: When a process starts its OS threads; None: tuner does not compare thread counts between layouts
     os_threads: OsThreads | None = None
@@ -190,7 +191,8 @@ class ScriptSettings(RunSettings):
     #: Largest difference between the counts of the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
     feeder: FeederSettings = NoFeederSettings()  #: Source of the items
-    #: Variants to compare (pool, interpreter, malloc), with their differences. `4x6@NAME` is a layout of one
+    #: Variants to compare (pool, interpreter, malloc), with their differences. `4x6@NAME` is a layout of a
+    #: variant
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
     #: Axes to combine, with the differences of each value. A variant has a value of each axis:
     #: `4x6@VALUE+VALUE`

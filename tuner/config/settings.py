@@ -25,7 +25,7 @@ class HookSettings(Section):
     See the port ``Hooks``.
     """
 
-    #: Time limit of each command; a slower one is killed and counts as failed
+    #: Time limit of each command; a slower command is killed and counts as failed
     timeout: LongerThanZero = 60.0
     before_study: Commands = ()  #: Commands to run once before the study; if one fails, the study stops
     after_study: Commands = ()  #: Commands to run once after the study, before the result is printed

@@ -59,7 +59,7 @@ class StopSettings(Section):
 
 
 class VariantSettings(Section):
-    """Differences of one variant from the service. A missing key has the value of the service."""
+    """Differences of a variant from the service. A missing key has the value of the service."""
 
     command: LayoutCommand | None = None  #: None: the service's
     #: Variables to add to those of the service

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -14,6 +16,7 @@ from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
+MOST_WORDS = 25  #: of the reason of a claim on a page
 _OWN = "Not published: "  #: a claim of tuner's own
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
@@ -65,9 +68,12 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Paragraph(f"The file {figures} has every row: published, measured and modelled."),
+        Paragraph(
+            f"The file {figures} has every row: published, measured and modelled. "
+            "With --json tuner prints all figures behind a claim."
+        ),
         Heading("Published claims", 2),
-        Bullets(tuple(map(finding_told, outcome.findings))),
+        Bullets(tuple(finding_told(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
         *map(Paragraph, _model_told(outcome)),
     ]
@@ -81,8 +87,8 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
         told.append(f"{counted(not_run, 'published row')} not run, not shown.")
     if n_disturbed:
         told.append(
-            f"Other processes used more CPU than a study allows during {counted(n_disturbed, 'run')}: "
-            "no claim uses these, and a row without other runs is marked !."
+            f"Other processes disturbed {counted(n_disturbed, 'run')}: no claim uses these; ! marks a row "
+            "without other runs."
         )
     return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(told)]
 
@@ -216,6 +222,21 @@ def finding_told(finding: LabClaim) -> str:
         claim = claim.removeprefix(_OWN)
         verdict, claim = f"{verdict} (not published)", claim[0].upper() + claim[1:]
     return f"{verdict}: {claim} {finding.why}"
+
+
+def _short(finding: LabClaim) -> LabClaim:
+    """Return *finding* with the beginning of its reason: the figures of every row are in the CSV file."""
+    first, *sentences = re.split(r"(?<=[\w%)]\.) (?=[A-Z0-9])", finding.why)
+    if len(first.split()) > MOST_WORDS:
+        clauses = [first[: end.start()] for end in re.finditer(r"[,;] (?![^(]*\))", first)]
+        short = [clause for clause in clauses if len(clause.split()) <= MOST_WORDS]
+        return replace(finding, why=f"{short[-1]} ..." if short else first)
+    kept = [first]
+    for sentence in sentences:
+        if sum(len(one.split()) for one in (*kept, sentence)) > MOST_WORDS:
+            break
+        kept.append(sentence)
+    return replace(finding, why=" ".join(kept))
 
 
 def errors_told(outcome: Outcome) -> str:

@@ -25,22 +25,22 @@ class ExitCode:
 
 
 EXIT_CODES = (
-    ExitCode(EXIT_DONE, "success", "Nothing."),
+    ExitCode(EXIT_DONE, "success", "No action is needed."),
     ExitCode(
         EXIT_BUG,
         "a bug in tuner",
-        "Report it with the traceback. Windows that were measured before it are kept.",
+        "Report it with the traceback. tuner keeps the windows measured so far.",
     ),
     ExitCode(
         EXIT_INPUT,
         "invalid input or environment: an option, a config, a file, or a disk that is full or read-only."
-        " Windows that were measured before are kept",
+        " tuner keeps the windows measured so far",
         "Read the error: its first line names the problem and the place, its second line what to do.",
     ),
     ExitCode(
         EXIT_NOTHING,
         "nothing was measured: no layout has a valid window, or there is none to rank",
-        "Read the warnings; messages.md explains them.",
+        "Read the warnings, which messages.md explains.",
     ),
     ExitCode(
         EXIT_STALE,
@@ -51,8 +51,8 @@ EXIT_CODES = (
         EXIT_WEAKER,
         "weaker than required: the budget ended before the answer was known, a layout has no valid window, no"
         " layout keeps the limits, a check is undecided, or runs of the lab failed",
-        "The result so far is printed and kept. `--resume` continues (in the lab `--results`);"
-        " first-study.md explains what helps.",
+        "tuner prints and keeps the result so far. `--resume` continues (in the lab `--results`);"
+        " first-study.md lists remedies.",
     ),
     ExitCode(
         EXIT_BRAKED,

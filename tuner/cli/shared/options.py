@@ -51,8 +51,8 @@ ForeignLimit = Annotated[
         metavar="CORES",
         rich_help_panel=ORDER,
         help=(
-            "Most CPU, in cores, that other processes may use in a valid window (default: 1 % of "
-            "the cores, at least 0.15)."
+            "Largest CPU use of other processes in a valid window, in cores (default: 1 % of the "
+            "cores, at least 0.15)."
         ),
     ),
 ]

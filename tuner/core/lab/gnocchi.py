@@ -48,13 +48,12 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch of eight series that are each read, worked on for 6.75 us and written: in a plain loop, or "
-        "on a pool of threads that is created for the batch, as in Gnocchi. The series are in files (seven "
-        "calls each, in memory if the host has /dev/shm) or in Redis (two redis-py commands). For a remote "
-        "file each call goes to a file server of the experiment. Remote stores answer this many us later; "
-        "the round trip is measured, as the median of 300. A batch's time is the median over three seconds. "
-        "Batches in the loop and in the pool alternate, and the gain is the loop's time over the pool's in "
-        "the same run."
+        "A batch of eight series is read, worked on for 6.75 us each, and written: in a plain loop, or on "
+        "a pool of threads that is created for the batch, as in Gnocchi. The series are in files (seven "
+        "calls each, in memory if the host has /dev/shm) or in Redis (two redis-py commands). Remote "
+        "stores answer this many us later; a file server of the experiment serves remote files. The round "
+        "trip is the median of 300. The time of a batch is the median over three seconds. The gain is the "
+        "loop's time / the pool's time in the same run."
     )
     parameters = ("target", "away us", "threads")
     figures = (

@@ -43,14 +43,12 @@ class Gornir:
     title = "threads, coroutines or goroutines?"
     publication = "gornir_2020"
     what = (
-        "A batch of 10 000 tasks that each sleep for a round trip: as goroutines, all at once, with "
-        "GOMAXPROCS 1, as many as cores, and 100 (Go 1, Go cores, Go 100); as asyncio coroutines, all at "
-        "once; and on nornir's threaded runner with at most this many workers. Total and CPU time are of "
-        "the whole process, including its start and Python's imports. Threads are those at the end for Go, "
-        "and those that the pool started for nornir. The published goroutines were gornir's, which has no "
-        "released version. A small program of tuner replaces it and follows the description of gornir's "
-        "parallel runner: one goroutine for each host, no limit, a buffered channel for the results, a wait "
-        "group for the end."
+        "A batch of 10 000 tasks that each sleep for a round trip: as goroutines with GOMAXPROCS 1, as "
+        "many as cores, and 100 (Go 1, Go cores, Go 100); as asyncio coroutines; or on nornir's threaded "
+        "runner with at most this many workers. Total and CPU time are of the whole process, with its "
+        "start and imports. Threads are those at the end (Go), or those that the pool started (nornir). "
+        "gornir has no released version, so a small program of tuner replaces its parallel runner: one "
+        "goroutine for each host, no limit, a buffered channel for the results, a wait group for the end."
     )
     parameters = ("wait s", "pool")
     figures = (

@@ -64,15 +64,15 @@ class PiPools:
     title = "how many threads may there be?"
     publication = "pi_pools_2023"
     what = (
-        "A batch of jobs that all begin at once. A job computes for 54 ms in 18 steps. One that sleeps does "
-        "so after each step and takes 990 ms in all if it runs alone (published: 3 s and 55 s). Steps are "
-        "work in C without the GIL, or in Python with it. Jitter makes the sleeps unequal by up to half, but "
-        "not their sum. fixed: as many threads as cores, one job at a time; own threads: one per job; "
-        "semaphore: the same with as many permits to compute as cores, released for each sleep; scheduled: "
-        "an event loop gives single steps to as many threads as cores. The work of a step is calibrated once "
-        "for all runs. Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 "
-        "ms. A step's wait is the time from the end of its sleep to the end of its computing, less the "
-        "computing."
+        "A batch of jobs that all begin at once. A job computes for 54 ms in 18 steps. A job that sleeps "
+        "does so after each step, and takes 990 ms if it runs alone (published: 3 s and 55 s). Steps are "
+        "work in C without the GIL, or in Python with it. Jitter makes the sleeps unequal by up to half, "
+        "but not their sum. The pools are fixed (as many threads as cores, one job at a time), own "
+        "threads (one per job), semaphore (one per job, with as many permits to compute as cores, "
+        "released for each sleep) and scheduled (an event loop gives single steps to as many threads as "
+        "cores). Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 ms. "
+        "The wait of a step is the time from the end of its sleep to the end of its computing, without "
+        "the computing."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (

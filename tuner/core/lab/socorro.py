@@ -53,10 +53,10 @@ class Socorro:
     publication = "socorro_2014"
     what = (
         "The built-in crash processor on synthetic dumps, with the demands of 2014, in ordinary studies: "
-        "each layout once per block, with one window. Load is the mean number of active tasks. Python CPU is "
-        "that of each worker process without its children. The rows of 24 cores are simulated event by event "
-        "from the demands of 1x1 here. The model next to them is the analytic one: both compute the same "
-        "network, and neither was measured on such a host."
+        "each layout once per block, with one window. Load is the mean number of active tasks. Python CPU "
+        "is that of each worker process without its children. The rows of 24 cores are simulated from the "
+        "demands of 1x1 here, and the model next to them computes the same network, so neither was "
+        "measured on such a host."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (

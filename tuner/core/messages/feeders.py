@@ -12,7 +12,7 @@ from tuner.core.text.figures import counted
 @warning(
     "address-found",
     "",
-    "Nothing, if it is right; otherwise `--set url=...`.",
+    "If this address is wrong, set another one: `--set url=...`.",
 )
 def address_found(found: str, configured: str) -> str:
     unchecked = "; its certificate is not checked" if found.startswith("https:") else ""
@@ -22,7 +22,7 @@ def address_found(found: str, configured: str) -> str:
 @warning(
     "certificate-unchecked",
     "Requests stay on this host.",
-    "Nothing.",
+    "No action is needed.",
 )
 def certificate_unchecked(address: str) -> str:
     return f"requests to {address} accept any certificate"
@@ -42,9 +42,8 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 
 @warning(
     "connections-uneven",
-    "Its throughput is too low.",
-    "Use `--connections even` (the default). If the server closes connections itself, or the kernel spreads"
-    " them unevenly, use more `--clients` ([http.md](http.md)).",
+    "The throughput of this layout is too low.",
+    "Use `--connections even` (the default), or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
     """Word it; *window* counts from 1."""
@@ -63,7 +62,7 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
 @warning(
     "latency-at-saturation",
     "",
-    "Set `--rate` ([http.md](http.md)).",
+    "Set `--rate` ([HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
@@ -75,7 +74,7 @@ def latency_at_saturation() -> str:
 @warning(
     "queue-left",
     "",
-    "When the broker answers again, `tuner grid --resume FILE` removes them ([queues.md](queues.md)).",
+    "When the broker answers again, `tuner grid --resume FILE` removes these messages ([queues](queues.md)).",
 )
 def queue_left(layout: Layout, problem: str) -> str:
     return f"{layout}: cannot remove the messages that tuner fed: {problem}"
@@ -93,9 +92,9 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "tuner prints this if more than 1 % of requests failed. `closed`: the connection broke; `garbage`: the"
-    " answer was not HTTP; `overdue`: not sent, because `max_outstanding` other requests were still open.",
-    "Correct the URL or the service, or lower `rate` ([http.md](http.md)). A failing layout may look fast.",
+    "More than 1 % of requests failed. `closed`: the connection broke; `garbage`: the answer was not HTTP;"
+    " `overdue`: not sent, because `max_outstanding` other requests were open.",
+    "Correct the URL or the service, or lower `rate` ([HTTP](http.md)). A failing layout may look fast.",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)

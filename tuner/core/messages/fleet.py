@@ -9,8 +9,8 @@ from tuner.core.text.figures import counted
 
 @warning(
     "box-gone",
-    "Its launch is repeated elsewhere.",
-    "Find the reason and start it again: it then gets work ([fleet.md](fleet.md)).",
+    "Another host repeats the launch.",
+    "Find the reason, and start `tuner box` again ([fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
     return f"{host} is gone: {why}"
@@ -37,7 +37,7 @@ def box_twice(other: str) -> str:
 @warning(
     "launch-lost",
     "The launch is repeated.",
-    "Nothing, if it happens once; else read that host's log.",
+    "If it happens again, read the log of that host.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
     return f"{host}: {layout}: {why}"
@@ -47,7 +47,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
     "needs-boxes",
     "The exit code becomes 5.",
     "`tuner grid --resume FILE` with more hosts, a larger `--within`, or a single host."
-    " [boxes.md](method/boxes.md) shows which layouts differ.",
+    " [Several hosts](method/boxes.md) explains the difference.",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

@@ -16,7 +16,7 @@ _MOST_LEFTOVERS = 8
 @warning(
     "backend-found",
     "",
-    "Nothing. If it only forwards (`docker-proxy`, `ssh`), list both: `backends: [docker-proxy,"
+    "If this program only forwards (`docker-proxy`, `ssh`), list both: `backends: [docker-proxy,"
     " redis-server]`. `backends: []` names none.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
@@ -32,8 +32,8 @@ def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> st
 @warning(
     "container-load",
     "",
-    "Nothing. If windows are invalid, reserve CPUs for the container, or raise `--foreign-limit`"
-    " ([containers.md](containers.md)).",
+    "If windows are invalid, reserve CPUs for the container, or raise `--foreign-limit`"
+    " ([containers](containers.md)).",
 )
 def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
     """Word it; *hidden* is why other processes cannot be detected, empty: they can."""
@@ -61,7 +61,7 @@ def hook_failed(problem: str) -> str:
 @warning(
     "leftover-processes",
     "",
-    "Some worker leaves its process group; make it stop with its parent.",
+    "A worker leaves its process group: make it stop with its parent.",
 )
 def leftover_processes(when: Literal["before", "after"], processes: Sequence[str], *, ended: bool) -> str:
     named, n_more = ", ".join(processes[:_MOST_LEFTOVERS]), len(processes) - _MOST_LEFTOVERS
@@ -73,7 +73,7 @@ def leftover_processes(when: Literal["before", "after"], processes: Sequence[str
 @warning(
     "memory-missed",
     "",
-    "Nothing. Processes that live less than about 20 ms cannot be read better.",
+    "No action is needed: processes that live less than about 20 ms cannot be read better.",
 )
 def memory_missed(missed_ratio: float) -> str:
     return (
@@ -85,7 +85,7 @@ def memory_missed(missed_ratio: float) -> str:
 @warning(
     "metrics-file",
     "",
-    "Free some space, or check the folder ([metrics.md](metrics.md)).",
+    "Free some space, or check the folder ([metrics](metrics.md)).",
 )
 def metrics_file(path: object, error: str | None) -> str:
     return f"cannot write {path}: {error}; the study continues without it"
@@ -94,7 +94,8 @@ def metrics_file(path: object, error: str | None) -> str:
 @warning(
     "no-backend",
     "",
-    "Start it, correct the name under `backends`, or run tuner as a user who may read it (`hidepid`).",
+    "Start this backend, correct its name under `backends`, or run tuner as a user who may read it"
+    " (`hidepid`).",
 )
 def no_backend(name: str) -> str:
     return f"no process is called {name}; until one is, its CPU counts as that of other processes"
@@ -103,7 +104,7 @@ def no_backend(name: str) -> str:
 @warning(
     "no-launch-cgroup",
     "",
-    "Nothing: tuner finds leftovers by environment and parent instead.",
+    "No action is needed: tuner finds leftover processes by environment and parent.",
 )
 def no_launch_cgroup(layout: Layout, why: str) -> str:
     return f"{layout} runs without a separate cgroup: {why}"
@@ -139,7 +140,7 @@ def still_over(over: str, longest_s: float) -> str:
 @warning(
     "unfit",
     "",
-    "Follow the line; `tuner doctor CONFIG` checks more ([doctor.md](doctor.md)).",
+    "Follow the printed advice. `tuner doctor CONFIG` checks more ([doctor](doctor.md)).",
 )
 def unfit(check: str, found: str, effect: str, cure: str) -> str:
     return f"{check}: {found}: {effect}; {cure}"
@@ -147,8 +148,8 @@ def unfit(check: str, found: str, effect: str, cure: str) -> str:
 
 @warning(
     "view-failed",
-    "A bug in tuner. The measurement is not affected.",
-    "Report the line.",
+    "This is a bug in tuner. The measurement is not affected.",
+    "Report the printed line.",
 )
 def view_failed(error: Exception) -> str:
     return f"the live view failed, so tuner prints windows as lines: {error!r}"

@@ -22,7 +22,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "Nothing, if it happens once.",
+    "Ignore a single case.",
 )
 
 
@@ -51,7 +51,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 @invalid_window(
     "counts-unreadable",
     "`statsd-lines` shows an example.",
-    "Send `NAME:1\\|c`, or with a sample rate of at most 1 `NAME:1\\|c\\|@0.1`"
+    "Send `NAME:1|c`, or with a sample rate of at most 1 `NAME:1|c|@0.1`"
     " ([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
@@ -62,7 +62,7 @@ def counts_unreadable(n_lines: int) -> str:
 @invalid_window(
     "disturbed",
     "",
-    "Stop them (`top` shows them), list the service's own backends under `backends`, or raise"
+    "Stop these processes (`top` shows them), list the service's own backends under `backends`, or raise"
     " `--foreign-limit`.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
@@ -73,7 +73,7 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "launcher-died",
     "",
-    "Somebody killed it, or the host ran out of memory: read the kernel's log.",
+    "Read the kernel's log: somebody killed supervisord, or the host ran out of memory.",
 )
 def launcher_died(which: str) -> str:
     return f"{which} ended while the layout ran"
@@ -81,9 +81,9 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "The command, a start script, a configuration file or the application fixes the number. The exit code"
-    " becomes 2.",
-    "Remove the number there ([how this is detected](services/README.md#what-runs-is-compared)).",
+    "The command, a start script, a configuration file or the application fixes the number of processes or"
+    " threads. The exit code becomes 2.",
+    "Remove this number ([how this is detected](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -138,7 +138,7 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "Its source was slow or silent: query it by hand and time it ([probes.md](probes.md)).",
+    "The source of the probe was slow or silent: query it by hand ([probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -148,8 +148,8 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 @invalid_window(
     "probes-disagree",
     "",
-    "Count by hand for a minute: is the probe right, or the `cross_check`? Often one of them counts retries,"
-    " failures or other queues, or loses lines or packets ([probes.md](probes.md)).",
+    "Count by hand for a minute to find the wrong probe. Often one probe counts retries, failures or other"
+    " queues, or loses lines or packets ([probes](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
@@ -164,7 +164,7 @@ def probes_disagree(
 @invalid_window(
     "source-dry",
     "",
-    "Feed faster, or more beforehand; for the built-in service raise `service.items`.",
+    "Feed items faster, or more of them beforehand. For the built-in service raise `service.items`.",
 )
 def source_dry(problem: str) -> str:
     return with_reasons("the source ran out of items during the window", problem)
@@ -173,7 +173,7 @@ def source_dry(problem: str) -> str:
 @invalid_window(
     "stalled",
     "",
-    "The host was suspended or overloaded; see `disturbed`.",
+    "The host was suspended or overloaded: see `disturbed`.",
 )
 def stalled(gap_s: float, interval_s: float) -> str:
     return f"tuner took no sample for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -181,7 +181,7 @@ def stalled(gap_s: float, interval_s: float) -> str:
 
 @invalid_window(
     "stolen",
-    "Other guests of the hypervisor used it.",
+    "Other guests of the hypervisor used this CPU time.",
     "Measure on another host, or at another hour.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
@@ -191,7 +191,7 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "worker-died",
     "",
-    "Read its log. If memory or files ran out, later launches of the layout will fail, too.",
+    "Read the worker's log. If memory or files ran out, later launches of the layout will fail, too.",
 )
 def worker_died(worker: str, how: str) -> str:
     return f"{worker} ended: {how}"
@@ -201,7 +201,7 @@ _wrong_layout = invalid_window(
     "wrong-layout",
     "",
     "Check that the command uses `{threads}`. A service with further threads needs `max_extra_threads`."
-    " Threads of numeric libraries do not count ([inner-threads.md](inner-threads.md)).",
+    " Threads of numeric libraries do not count ([inner threads](inner-threads.md)).",
 )
 
 

@@ -52,7 +52,7 @@ def gil_came_back(module: str | None, variant: str) -> str:
 @warning(
     "inner-threads",
     "A library starts its own threads.",
-    "Measure their number, too: `--axis omp=1,auto` ([inner-threads.md](inner-threads.md)).",
+    "Measure the number of these threads, too: `--axis omp=1,auto` ([inner threads](inner-threads.md)).",
 )
 def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
     return f"{layout} runs {counted(n_threads, 'computing thread')} on {counted(cores, 'core')}: {cause}"
@@ -61,7 +61,7 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "",
-    "Read the reason in the line ([list](#a-launch-that-fails)).",
+    "Read the printed reason ([list](#a-launch-that-fails)).",
 )
 
 
@@ -92,8 +92,8 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 @warning(
     "mixed-items",
     "",
-    "Send them in the mix and order of production, with long windows; or study the two kinds separately, each"
-    " with its own workers.",
+    "Send items in the mix and order of production, with long windows. Or study the two kinds separately,"
+    " with separate workers.",
 )
 def mixed_items(
     layout: Layout, median_s: float, long_ratio: float, n_times: float, long_time_ratio: float
@@ -109,7 +109,7 @@ def mixed_items(
 _never_settled = warning(
     "never-settled",
     "More launches reached no steady state than chance explains.",
-    "[warmup.md](warmup.md) explains the reason in parentheses. A slow start needs a longer `--warmup-cap`.",
+    "[Warm-up](warmup.md) explains the reason in parentheses. A slow start needs a longer `--warmup-cap`.",
 )
 
 
@@ -129,7 +129,7 @@ def never_settled(layout: Layout, why: str | None, by_chance: str = "", *, of_la
 @warning(
     "nothing-counted",
     "",
-    "As for `no-items`. Ctrl-C twice skips the rest of the window.",
+    "Follow the advice for `no-items`. Press Ctrl-C twice to skip the rest of the window.",
 )
 def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) -> str:
     """Word it; *clue* is a sentence on what the service may be."""
@@ -140,7 +140,7 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 @warning(
     "over-limit",
     "The layout is not ranked. The exit code becomes 5.",
-    "Nothing, if the limit is right. Otherwise measure it in another study ([safety limits](brake.md)).",
+    "If the limit is wrong, measure the layout in another study ([safety limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:
     return f"a safety limit stopped {layout} {passed}; it is left out from now on"

@@ -15,8 +15,8 @@ _MOST_NAMES = 5
 @warning(
     "count-restarted",
     "Counts between the last read and the restart are lost.",
-    "Nothing if workers replace themselves (`max-requests`) or Celery's broker was away. Otherwise find out"
-    " why: more than three decreases in a launch fail it.",
+    "Find the reason, unless workers replace themselves (`max-requests`) or Celery's broker was away. More"
+    " than three decreases in a launch fail it.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -25,8 +25,8 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The window counts unchecked.",
-    "As for `probe-gap`.",
+    "The window counts without this check.",
+    "Follow the advice for `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
     gap = with_reasons(f"{probe} had no new count for {gap_s:.1f} s", problem)
@@ -35,7 +35,7 @@ def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> s
 
 @warning(
     "log-cut",
-    "Lines not read before are not counted. tuner frees long logs, too (`log-long`).",
+    "tuner frees long logs, too (`log-long`).",
     "Rotate the log by renaming (`create`), not by `copytruncate`, or not during a study. Log less.",
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:
@@ -58,7 +58,7 @@ def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
 @warning(
     "packets-lost",
     "",
-    "As for the invalid windows above.",
+    "Follow the advice for the invalid window `packets-lost`.",
 )
 def packets_lost(layout: Layout, n_packets: int) -> str:
     dropped = f"the kernel dropped {counted(n_packets, 'packet')} to statsd"
@@ -68,8 +68,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "Invalid: correct what the service sends. Another type: name a counter (`\\|c`) in `probe.name`; a timer"
-    " or gauge of the same name does no harm. No metric: find out what else sends to `TUNER_STATSD`.",
+    "If lines are unreadable, correct the messages of the service. If they have another type, set"
+    " `probe.name` to a counter (`|c`); a timer or gauge of the same name does no harm. If they are no"
+    " metrics, find the other program that sends to `TUNER_STATSD`.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = counted(n_lines, "line")

@@ -20,7 +20,7 @@ def failures_counted(service: str, probe: str, counts_too: str) -> str:
 @warning(
     "loses-at-stop",
     "",
-    "Feed items that may be lost: it cannot be avoided.",
+    "Feed items that may be lost, because this loss cannot be avoided.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
     """Word it by the name of each form, and what it loses."""
@@ -31,7 +31,7 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 @warning(
     "nothing-feeds",
     "",
-    "Follow the warning; a feeder is `feeder: {kind: command, ...}`.",
+    "Follow the warning. A feeder is, for example, `feeder: {kind: command, ...}`.",
 )
 def nothing_feeds(advice: str) -> str:
     return advice
@@ -50,7 +50,7 @@ def probe_costs(cost: str) -> str:
 @warning(
     "queue-told",
     "",
-    "Nothing.",
+    "No action is needed.",
 )
 def queue_told(service: str, added: str) -> str:
     return (
@@ -61,14 +61,14 @@ def queue_told(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "A script is not fed, and its layout is not set.",
+    "tuner does not feed a script, and does not set its layout.",
     "Follow the warning.",
 )
 def service_behind(program: str, service: str) -> str:
     return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"
 
 
-@warning("workers-are-threads", "", "Nothing ([granian](services/granian.md)).")
+@warning("workers-are-threads", "", "No action is needed ([granian](services/granian.md)).")
 def workers_are_threads(service: str) -> str:
     return (
         f"{service} starts threads instead of worker processes, because its Python runs without a GIL: a"

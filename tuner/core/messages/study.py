@@ -13,8 +13,8 @@ from tuner.core.text.figures import block_told, counted
 @warning(
     "box-not-quiet",
     "",
-    "When the host is quiet, continue with `tuner grid --resume FILE`. If it never is, as a desktop, begin a"
-    " new study with `--foreign-limit 64` (no limit).",
+    "When the host is quiet, continue with `tuner grid --resume FILE`. On a host that is never quiet, such as"
+    " a desktop, begin a new study with `--foreign-limit 64` (no limit).",
 )
 def box_not_quiet(n_launches: int) -> str:
     return (
@@ -66,7 +66,7 @@ def budget_over_in_fleet(n_windows: int) -> str:
 _budget_short = warning(
     "budget-short",
     "",
-    "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time.md](time.md)).",
+    "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time](time.md)).",
 )
 
 
@@ -94,7 +94,7 @@ def block_ends_after_budget(block: int, host: str) -> str:
 _cell_void = warning(
     "cell-void",
     "With `--strategy all` the exit code becomes 5.",
-    "Nothing: a race adds a launch if it needs one.",
+    "No action is needed: a race adds a launch if necessary.",
 )
 
 
@@ -110,8 +110,8 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "The claim is that of this version.",
-    "Nothing.",
+    "The claim is that of this version of tuner.",
+    "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
     return (
@@ -135,7 +135,7 @@ def fails_alike(n_launches: int, smallest: Layout) -> str:
 @warning(
     "grid-grows",
     "",
-    "Nothing. To keep the grid, use `--layouts` or `--max-connections` ([growth.md](method/growth.md)).",
+    "To keep the grid, use `--layouts` or `--max-connections` ([growth](method/growth.md)).",
 )
 def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     return (
@@ -147,7 +147,7 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
 @warning(
     "left-out",
     "The exit code becomes 5.",
-    "Read the warnings before it.",
+    "Read the earlier warnings.",
 )
 def left_out(layout: Layout) -> str:
     return f"{layout} gave no valid window at any attempt; it is left out"
@@ -156,7 +156,7 @@ def left_out(layout: Layout) -> str:
 @warning(
     "never-started",
     "The exit code becomes 3.",
-    "Fix the reason in the warnings before it, then `tuner grid --resume FILE`.",
+    "Fix the reason in the earlier warnings, then `tuner grid --resume FILE`.",
 )
 def never_started(service: str, smallest: Layout, *, failed_in: Literal["start", "warm-up"]) -> str:
     does_not = "start" if failed_in == "start" else "finish its warm-up"
