@@ -183,6 +183,20 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
         "go-on",
         "tuner grid --resume s.db",
     ),
+    "limits that a finished race leaves open": (
+        study(limits={"load": 5.0}, strategy="race"),
+        ranking(*kept_out("open"), limits=(Limit("load", 5.0),)),
+        {"ending": "over"},
+        "limits",
+        "tuner grid --like s.db",
+    ),
+    "limits that a race did not have": (
+        study(strategy="race"),
+        ranking(*kept_out("open"), limits=(Limit("memory_bytes", 8 * 2.0**30),)),
+        {"ending": "cut-off"},
+        "limits",
+        "tuner grid --like s.db --max-memory 8388608KiB",
+    ),
     "the edge of the grid": (
         study(),
         ranking(wider=EDGE),

@@ -275,11 +275,19 @@ def _limits(case: _Case) -> NextStep | None:
         return None
     judged = [row.verdict for row in kept_out if row.verdict is not None]
     is_open = any(verdict.state == "open" for verdict in judged)
-    if is_open and case.study.strategy == "race" and case.facts.ending != "over":
+    if is_open and case.study.strategy == "race":
+        is_of_race = case.ranking.limits == limits_from(case.study.limits)
+        if is_of_race and case.facts.ending != "over":
+            return NextStep(
+                "go-on",
+                "It is not decided yet whether some layouts keep the limits; this measures more of them:",
+                case.going_on(),
+            )
+        why = "The race is over" if is_of_race else "The race had other limits"
         return NextStep(
-            "go-on",
-            "It is not decided yet whether some layouts keep the limits; this measures more of them:",
-            case.going_on(),
+            "limits",
+            f"{why}, and it is not decided whether some layouts keep these limits. A new race decides it:",
+            case.anew(),
         )
     if is_open and case.study.strategy == "all":
         return NextStep(
