@@ -114,7 +114,8 @@ class Streaq:
         for keys in scanned(client, f"{_kept(queue, '*')}{tag.decode()}*"):
             client.unlink(*keys)
         for locks in scanned(client, f"{_kept(queue, 'lock')}*"):
-            held = zip(locks, client.mget(locks), strict=True)
+            task_ids: Any = client.mget(locks)
+            held = zip(locks, task_ids, strict=True)
             if ours := [lock for lock, task_id in held if task_id is not None and task_id.startswith(tag)]:
                 client.unlink(*ours)
 
