@@ -38,7 +38,7 @@ def simulated_time(clock: Clock) -> Callable[[], str]:
 class FleetLines:
     """A FleetProgress: one line for each launch, window and warning, and for each box that comes or goes.
 
-    `beat` is called from another thread: it says what goes on where nothing was said for a while.
+    `beat` is called from another thread: it prints the state of the hosts after a while without a line.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class FleetLines:
         self._line(f"Warning: {text} [{slug}]")
 
     def beat(self) -> None:
-        """Say what goes on, if nothing was said for a while."""
+        """Print the state of the hosts after a while without a line."""
         with self._lock:
             now_s = self._now_s()
             if now_s - self._told_at_s < UNTOLD_S:

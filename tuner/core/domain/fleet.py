@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """What the budget leaves to a launch, from its order on, as its box has another clock."""
+    """The time that the budget leaves to a launch, from its order on, as its host has another clock."""
 
     budget_s: float  #: until it ends
     share_s: float  #: until this launch's share of it ends; the launches after it need the rest

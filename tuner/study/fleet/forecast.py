@@ -53,7 +53,7 @@ class Ahead:
         return self._timetable.has_room(launch)
 
     def time_left(self, launch: Proposal, after: Sequence[Proposal]) -> TimeLeft | None:
-        """What the budget leaves to *launch*, which the same box makes before those *after* it; None: all."""
+        """The time left to *launch*, made before those *after* it; None: no budget."""
         if self._timetable.left_s is None:
             return None
         deadline = self._timetable.deadline(launch, after, 0.0)

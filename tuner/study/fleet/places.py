@@ -75,7 +75,7 @@ class Places:
         return [one for (_, _, where), one in self._cells.items() if where != box]
 
     def after(self, place: Place, n_hosts: int) -> list[Proposal]:
-        """What its host is to measure after *place*: the rest of its block, or its part of a race's first."""
+        """The launches of its host after *place*: the rest of its block, or its part of a race's first."""
         study, cells = self._study, self._cells.values()
         over = {place.asked.layout, *self._failing.failed}
         if study.strategy == "all":
@@ -147,7 +147,7 @@ class Places:
         return study.strategy == "race" and len({cell.layout for cell in cells}) < n_of_first_block(study)
 
     def end_budget(self) -> None:
-        """Have nothing more begun, and say so once."""
+        """Begin nothing more, and warn of it once."""
         if not self.out_of_budget:
             self.out_of_budget = True
             self._progress.warning(*budget_over_in_fleet(self._history.n_windows))

@@ -109,7 +109,7 @@ def _made(
 
 
 def _deadline(left: TimeLeft | None, now_s: float) -> Deadline:
-    """Until when a launch ordered just now may run, on its box's clock."""
+    """Until when a launch ordered just now may run, on its host's clock."""
     if left is None:
         return NO_END
     return Deadline(now_s + left.budget_s, now_s + left.share_s, left.stop_s)

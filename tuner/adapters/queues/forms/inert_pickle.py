@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Inert(tuple):  # type: ignore[type-arg]  # of anything
-    """Stands for whatever class a pickle names: keeps what it would be made of, and runs nothing."""
+    """Stands for whatever class a pickle names: keeps its arguments, and runs nothing."""
 
     def __new__(cls, *parts: Any, **_: Any) -> Inert:
         """Keep *parts*."""
@@ -40,5 +40,5 @@ class _Reader(pickle.Unpickler):
 
 
 def read_inert(body: bytes) -> Any:
-    """Return the pickle that *body* begins with; a damaged one raises whatever it meets."""
+    """Return the pickle that *body* begins with; a damaged one raises any exception."""
     return _Reader(io.BytesIO(body)).load()

@@ -1,4 +1,4 @@
-"""streaq's tasks: ids in a stream until they are done, and the data of each in a key of its own."""
+"""Tasks of streaq: ids in a stream until they are done, and a key with the data of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ return {redis.call('XLEN', KEYS[1]), in_hand, math.max(0, later)}
 
 
 class Streaq:
-    """Counted as a task ends, well or not: until then, retried or not, its id waits or is in hand.
+    """Counted as a task ends, well or not: until then, retried or not, its id is in the stream.
 
     A queue's name means its tasks of the usual priority; ``NAME:queues:PRIORITY`` means those of another.
     """
@@ -53,12 +53,12 @@ class Streaq:
         return [f"{_PREFIX}{name}{_BEFORE_PRIORITY}{priority}"]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a task waits or is in hand."""
+        """Whether the stream holds a task."""
         (stream,) = self.keys(queue)
         return client.type(stream) == b"stream" and client.xlen(stream) > 0
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait or are in hand; of those that went meanwhile, none."""
+        """Of those in the stream; of those that went meanwhile, none."""
         (stream,) = self.keys(queue)
         if client.type(stream) != b"stream":
             return []
@@ -87,17 +87,17 @@ class Streaq:
             pipe.xadd(stream, {"task_id": new_id, "enqueue_time": now_ms})
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """How many there are, in hand, and to be tried again later."""
+        """How many there are, are worked on, and wait for a retry."""
         (stream,) = self.keys(queue)
         pipe.eval(_LOOK, 3, stream, _delayed(queue), f"{_PREFIX}{_parts(queue)[0]}:cron:schedule")
 
     def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """What is in hand is in the stream, too."""
+        """Tasks being worked on stay in the stream."""
         n, in_hand, later = answers[0]
         return Left(max(0, n - in_hand), in_hand + later)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """With all that is kept of them: data, tries, results, and locks that killed workers held."""
+        """With everything kept of them: data, tries, results, and locks that killed workers held."""
         (stream,) = self.keys(queue)
         if client.type(stream) == b"stream":
             groups = [group["name"] for group in client.xinfo_groups(stream)]
@@ -134,7 +134,7 @@ def _delayed(queue: str) -> str:
 
 
 def _kept(queue: str, what: str) -> str:
-    """The keys of *what* is kept of each task end with its id."""
+    """The keys of *what* end with its id."""
     return f"{_PREFIX}{_parts(queue)[0]}:task:{what}:"
 
 
