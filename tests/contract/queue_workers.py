@@ -117,6 +117,32 @@ class SaqWorker(Worker):
             pipe.execute()
 
 
+class StreaqWorker(Worker):
+    @property
+    def stream(self) -> str:
+        return f"streaq:{self.queue}:queues:normal"
+
+    def _take(self) -> Any:
+        with suppress(ResponseError):  # the group is there
+            self.client.xgroup_create(self.stream, "workers", id="0", mkstream=True)
+        ((_, ((entry_id, fields),)),) = self.client.xreadgroup("workers", "w", {self.stream: ">"}, count=1)
+        self.client.incr(b"streaq:%b:task:retry:" % self.queue.encode() + fields[b"task_id"])
+        self.client.sadd(f"streaq:{self.queue}:index:running", fields[b"task_id"])
+        return entry_id, fields[b"task_id"]
+
+    def _finish(self, one: Any) -> None:
+        entry_id, task_id = one
+        before = f"streaq:{self.queue}:task".encode()
+        with self.client.pipeline(transaction=True) as pipe:
+            pipe.xack(self.stream, "workers", entry_id)
+            pipe.xdel(self.stream, entry_id)
+            pipe.srem(f"streaq:{self.queue}:index:running", task_id)
+            pipe.zadd(f"streaq:{self.queue}:index:results", {task_id: 1.0})
+            pipe.set(before + b":results:" + task_id, b"{}", ex=300)
+            pipe.delete(before + b":retry:" + task_id, before + b":data:" + task_id)
+            pipe.execute()
+
+
 class StreamWorker(Worker):
     def _take(self) -> Any:
         with suppress(ResponseError):  # the group is there
@@ -136,6 +162,7 @@ WORKERS: dict[str, Callable[[Redis, str], Worker]] = {
     "taskiq": ListWorker,
     "arq": ArqWorker,
     "saq": SaqWorker,
+    "streaq": StreaqWorker,
     "list": ListWorker,
     "stream": StreamWorker,
 }

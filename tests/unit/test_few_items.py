@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate
+from math import log, sqrt
+from random import Random
 
 import pytest
 
@@ -80,6 +84,68 @@ def test_a_few_long_requests_that_take_most_of_the_time_are_seen(taken: Window) 
 def test_requests_that_differ_as_usual_are_no_mix(taken: Window, n_of: dict[str, int]) -> None:
     assert mixed_items_warning(window(taken, 500, 60.0, requests(**n_of))) is None
     assert mixed_items_warning(window(taken, 500, 60.0)) is None
+
+
+#: how long the items of a queue take, in s, each of mean 1
+LENGTHS: dict[str, Callable[[Random], float]] = {
+    "constant": lambda _: 1.0,
+    "exponential": lambda random: random.expovariate(1.0),
+    "lognormal": lambda random: random.lognormvariate(-log(2) / 2, sqrt(log(2))),  # sd = mean
+    "mixed": lambda random: 40.0 if random.random() < 0.02 else 0.2 / 0.98,
+}
+
+
+def worked_off(taken: Window, kind: str, n_threads: int, mean_s: float, length_s: int, seed: int) -> Window:
+    """A window of threads that always have an item, whose lengths are of *kind*."""
+    random, ends = Random(f"{kind} {n_threads} {mean_s} {seed}"), [0] * (length_s + 1)
+    for _ in range(n_threads):
+        at_s = 0.0 if kind == "constant" else -60.0 * mean_s * random.random()  # in step, at the worst
+        while (at_s := at_s + mean_s * LENGTHS[kind](random)) < length_s:
+            if at_s >= 0:
+                ends[int(at_s) + 1] += 1
+    totals = list(accumulate(ends))
+    samples = tuple(replace(taken.samples[0], at_s=float(n), n_done_total=k) for n, k in enumerate(totals))
+    changed = window(taken, totals[-1], float(length_s))
+    return replace(changed, layout=Layout(n_threads, 1), samples=samples)
+
+
+@pytest.mark.parametrize(("n_threads", "mean_s", "length_s"), [(4, 0.1, 60), (16, 0.5, 60), (4, 0.05, 20)])
+def test_long_and_short_items_of_a_queue_are_seen_by_how_many_end(
+    taken: Window, n_threads: int, mean_s: float, length_s: int
+) -> None:
+    seen = [worked_off(taken, "mixed", n_threads, mean_s, length_s, seed) for seed in range(20)]
+
+    told = [message for one in seen if (message := mixed_items_warning(one)) is not None]
+
+    assert len(told) >= 10  # of one launch; a study has many
+    assert {message.slug for message in told} == {"mixed-items"}
+
+
+def test_what_is_said_of_a_queue_with_long_and_short_items(taken: Window) -> None:
+    ends = [100, 100, 0, 0, 0, 90, 110, 0, 0, 0, 100, 0]
+    totals = [0, *accumulate(ends)]
+    samples = tuple(replace(taken.samples[0], at_s=float(n), n_done_total=totals[n // 5]) for n in range(61))
+    told = mixed_items_warning(replace(window(taken, 500, 60.0), samples=samples))
+
+    assert told.text == wording("launch.uneven-counts")
+
+
+@pytest.mark.parametrize("kind", ["constant", "exponential", "lognormal"])
+@pytest.mark.parametrize("length_s", [20, 60, 240])
+def test_items_of_one_kind_are_no_mix(taken: Window, kind: str, length_s: int) -> None:
+    for n_threads, mean_s in ((1, 0.1), (4, 0.1), (4, 1.0), (16, 0.5), (64, 3.0)):
+        for seed in range(8):
+            told = mixed_items_warning(worked_off(taken, kind, n_threads, mean_s, length_s, seed))
+            assert told is None, (n_threads, mean_s, seed)
+
+
+def test_a_moment_in_which_nothing_ends_and_a_trend_are_no_mix(taken: Window) -> None:
+    totals = [0]
+    for n in range(120):
+        totals.append(totals[-1] + (0 if 50 <= n < 55 else 200 + n))
+    samples = tuple(replace(taken.samples[0], at_s=float(n), n_done_total=k) for n, k in enumerate(totals))
+
+    assert mixed_items_warning(replace(window(taken, totals[-1], 120.0), samples=samples)) is None
 
 
 def test_what_holds_for_all_launches_is_told_once(taken: Window) -> None:

@@ -454,7 +454,41 @@ def test_a_budget_that_starts_and_stops_make_too_short_has_the_first_blocks_meas
     assert ran.outcome.n_windows == 6
     of_budget = [slug for slug in ran.slugs if slug.startswith("budget")]
     assert of_budget == ["budget-short", "budget-short", "budget-over"]
+    assert ran.fleet.clock.monotonic_s() <= 115.0
     assert ran.outcome.exit_code == 5
+
+
+NEVER_SETTLES = replace(SERVICE, settle_s=900.0)
+
+
+@pytest.mark.parametrize("strategy", ["all", "race"])
+@pytest.mark.parametrize("budget_s", [150.0, 240.0, 600.0])
+def test_the_budget_holds_on_every_host_though_nothing_settles(strategy: str, budget_s: float) -> None:
+    asked: dict[str, Any] = {"strategy": strategy, "warmup_s": None, "budget_s": budget_s}
+    if strategy == "race":
+        asked |= {"kind": "strict", "min_window_s": 10.0, "within_ratio": 0.2}
+    ran = Ran(2, service=NEVER_SETTLES, n_blocks=9, **asked)
+
+    assert ran.outcome.out_of_budget
+    assert ran.fleet.clock.monotonic_s() <= budget_s
+    assert {one.layout for one in ran.counted} == {A, B, C}
+    assert "box-left-out" not in ran.slugs
+
+
+def test_launches_that_still_start_when_the_budget_ends_are_given_up_and_no_host_is_blamed() -> None:
+    ran = Ran(2, service=replace(SERVICE, start_s=1000.0), budget_s=120.0)
+
+    assert ran.fleet.clock.monotonic_s() <= 125.0
+    assert "box-left-out" not in ran.slugs
+    assert ran.outcome.left_out == ()
+    assert ran.outcome.exit_code != 0
+
+
+def test_stops_that_take_long_are_within_the_budget_from_the_second_launch_on() -> None:
+    ran = Ran(2, service=replace(SERVICE, stop_s=20.0), budget_s=180.0, n_blocks=9)
+
+    assert ran.outcome.n_windows >= 6
+    assert ran.fleet.clock.monotonic_s() <= 180.0
 
 
 @pytest.mark.parametrize("is_on_trial", [False, True])

@@ -172,6 +172,13 @@ def test_a_clone_for_saq_was_not_tried_yet() -> None:
     assert cloned("saq", tried) == cloned("saq")
 
 
+def test_a_clone_for_streaq_is_the_same_as_its_id_is_its_key() -> None:
+    signed = {BODY: recorded("streaq")[BODY] + bytes(32)}
+
+    assert cloned("streaq") == recorded("streaq")
+    assert cloned("streaq", signed) == signed
+
+
 def test_a_clone_for_huey_differs_in_its_id() -> None:
     before, after = recorded("huey")[BODY], cloned("huey")[BODY]
 
@@ -215,6 +222,15 @@ CHAIN = base64.b64encode(json.dumps([[], {}, {"chain": [{"task": "next"}]}]).enc
         ("taskiq", {BODY: b"\x81\xa7task_id"}, wording("feeders.no-json")),
         ("saq", changed("saq", scheduled=1_900_000_000), wording("feeders.waits-for-its-schedule")),
         ("saq", changed("saq", key=None), wording("feeders.no-job-of-saq")),
+        (
+            "streaq",
+            {BODY: b'{"f": "job", "a": [], "k": {}, "t": 1, "T": "id"}'},
+            wording("feeders.other-tasks"),
+        ),
+        ("streaq", {BODY: pickle.dumps({"f": "job", "A": "id"})}, wording("feeders.other-tasks")),
+        ("streaq", {BODY: pickle.dumps(["f"])}, wording("feeders.no-task-of-streaq")),
+        ("streaq", {BODY: b'{"function": "job"}'}, wording("feeders.no-task-of-streaq")),
+        ("streaq", {BODY: b"\x82\xa1f\xa3job"}, wording("feeders.another-serializer")),
         ("rq", {"data": b"x", "dependency_ids": b'["a"]'}, wording("feeders.depends-on-other-jobs")),
         ("rq", {"status": b"queued"}, wording("feeders.no-job")),
         ("rq", {"data": b"x", "rate_limit_key": b"k"}, wording("feeders.tells-others-when-done")),
@@ -266,6 +282,8 @@ def test_looking_into_a_pickle_runs_nothing_of_it() -> None:
     body = pickle.dumps(_Message(UUID, "t", None, 0, 0, None, (Harmful(),), {}, None, None))
 
     assert FORMS["huey"].cut({BODY: body}, "q").clone(ID)[BODY] == body.replace(UUID.encode(), ID)
+    task = pickle.dumps({"f": "job", "a": (Harmful(),), "k": {}, "t": 1})
+    assert FORMS["streaq"].cut({BODY: task}, "q").clone(ID)[BODY] == task
 
 
 def test_an_expiry_is_left_out_as_it_would_have_passed() -> None:

@@ -13,14 +13,15 @@ from typer.main import get_command
 
 from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.cli import COMMANDS
-from tuner.core.domain.fleet import FLEET
+from tuner.core.domain.fleet import FLEET, LOST
 from tuner.core.domain.layout import parse_layout, parse_layouts
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
-from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.resuming import CONFIG_FILE, HIDDEN, TYPED
 from tuner.core.domain.simulated import SIMULATED
 from tuner.core.domain.strategy import Answer
-from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, next_step
+from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, facts_of, next_step
+from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, RemainingTime
 from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider
@@ -183,6 +184,20 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
         "go-on",
         "tuner grid --resume s.db",
     ),
+    "limits that a finished race leaves open": (
+        study(limits={"load": 5.0}, strategy="race"),
+        ranking(*kept_out("open"), limits=(Limit("load", 5.0),)),
+        {"ending": "over"},
+        "limits",
+        "tuner grid --like s.db",
+    ),
+    "limits that a race did not have": (
+        study(strategy="race"),
+        ranking(*kept_out("open"), limits=(Limit("memory_bytes", 8 * 2.0**30),)),
+        {"ending": "cut-off"},
+        "limits",
+        "tuner grid --like s.db --max-memory 8388608KiB",
+    ),
     "the edge of the grid": (
         study(),
         ranking(wider=EDGE),
@@ -196,6 +211,20 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
         {},
         "export",
         "tuner export s.db --into RUNBOOK.md",
+    ),
+    "it was cut off before its first window": (
+        study(),
+        ranking(*(row(x, None, n_windows=0, reason="no window was measured") for x in ("4x2", "2x2"))),
+        {"ending": "cut-off"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
+    "it was cut off, and all launches failed": (
+        study(),
+        ranking(*(row(x, None, n_windows=0, reason="it died at start") for x in ("4x2", "2x2"))),
+        {"ending": "cut-off", "n_failed": 3},
+        "invalid-windows",
+        "tuner report s.db",
     ),
     "it was cut off": (
         RACE,
@@ -397,3 +426,14 @@ def test_a_fleet_has_to_be_named() -> None:
 
     assert command(step).endswith("--fleet ADDRESS")
     assert remarks_on(record, step) == ["ADDRESS is the address of the fleet's scheduler."]
+
+
+def test_launches_that_failed_are_told_from_those_that_were_lost_or_cut_off() -> None:
+    launch = LaunchRecord(0, 0, 1, parse_layout("4x2"), "box-1", 0.0, None, None, None)
+    errors = (None, f"{LOST}: its worker is gone", "4x2 died at start")
+    launches = [(n, replace(launch, error=error)) for n, error in enumerate(errors)]
+    overview = Overview("s.db", study(), ranking(), launches, [], "no model", is_over=False)
+
+    facts = facts_of(overview, "s.db")
+
+    assert (facts.n_launches, facts.n_failed, facts.ending) == (3, 1, "cut-off")

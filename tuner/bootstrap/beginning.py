@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def beginning(settings: Settings, record: StudyRecord, *, is_new: bool) -> Sequence[str]:
+def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
     """What is measured, for how long and what is started, in lines."""
     from tuner.reports.beginning import beginning_told
     from tuner.study.first_estimate import before
 
-    times = before(record)
+    times = before(record, n_hosts)
     return beginning_told(
         record,
         n_first=times.n_first,

@@ -153,9 +153,12 @@ def showing_fleet(
     is_ending: Callable[[], bool],
 ) -> Iterator[FleetProgress]:
     """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
+    from tuner.adapters.processes.beating import beating
     from tuner.adapters.terminal.fleet_lines import FleetLines
     from tuner.adapters.terminal.fleet_progress import FleetTold
     from tuner.adapters.terminal.live_view import LiveView
+    from tuner.adapters.terminal.progress import BEATS_S
+    from tuner.study.fleet.roster import PATIENCE_S
 
     with showing(study, strategy, is_ending) as view:
         live = live_file(file, view)
@@ -163,4 +166,6 @@ def showing_fleet(
             if isinstance(view, LiveView):
                 yield FleetTold([view, live])
             else:
-                yield FleetTold([live], [FleetLines(sys.stderr, is_race=study.strategy == "race")])
+                lines = FleetLines(sys.stderr, is_race=study.strategy == "race", patience_s=PATIENCE_S)
+                with beating(BEATS_S, lines.beat):
+                    yield FleetTold([live], [lines])

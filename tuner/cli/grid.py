@@ -430,6 +430,7 @@ def _begun(
     *,
     quick: bool,
 ) -> Session:
+    from tuner.bootstrap.beginning import beginning
     from tuner.cli.shared.fleet_run import box_of, say_who_is_idle
     from tuner.cli.shared.like import free_name, settings_like
     from tuner.cli.shared.option_parsing import asked_for
@@ -440,6 +441,7 @@ def _begun(
     from tuner.core.domain.resuming import CONFIG_FILE
     from tuner.core.search.strategies.of_study import strategy_of
     from tuner.study import check_budget
+    from tuner.study.fleet.study import least_on_fleet
 
     if quick:
         given: Options = {place: Given("--quick", text) for place, text in _QUICK.items()}
@@ -467,8 +469,10 @@ def _begun(
     if quick:
         few = "a few layouts, " * thins_out
         say(f"A first look only: {few}short windows. For an answer to rely on, leave --quick out.")
-    if on is None:
-        check_budget(record, strategy_of(record).propose())
+    check_budget(record, strategy_of(record).propose() if on is None else least_on_fleet(record))
+    if one is not None and profile is None:
+        for line in beginning(settings, record, is_new=True, n_hosts=one[1]):
+            say(line)
     return session
 
 

@@ -30,8 +30,8 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq or saq. For a worker without"
-                " such a library: list or stream (default: detected from the queue)."
+                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For a worker"
+                " without such a library: list or stream (default: detected from the queue)."
             ),
         ),
     ] = None,

@@ -220,7 +220,7 @@ class HttpFeederSettings(Section):
         return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
 
 
-FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream")
+FORMS = ("celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream")
 FORMS_ON_RABBITMQ = ("celery", "dramatiq")
 FORMS_THAT_TELL_FAILED = ("dramatiq", "rq")  #: of whose messages the broker knows which failed
 
@@ -243,7 +243,7 @@ class QueueFeederSettings(Section):
 
     kind: Literal["queue"]  #: Kind of feeder
     #: Library of the messages. `list`, `stream`: a list or stream of Redis, without a library
-    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "list", "stream"]
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
     queue: Annotated[str, Field(min_length=1)]  #: Name of the queue
     sample: ConfigPath  #: File that `tuner sample` wrote

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 
 from tuner.core.domain.records import StudyRecord
 from tuner.core.search.growth import GREW, GROWS, LOOKS
@@ -29,8 +29,11 @@ class Before:
     longest_s: float  #: in most studies; inf: nobody can say
 
 
-def before(study: StudyRecord) -> Before:
-    """What *study* may take; a budget is not looked at."""
+def before(study: StudyRecord, n_hosts: int = 1) -> Before:
+    """What *study* may take on so many hosts; a budget is not looked at.
+
+    Each host measures whole blocks of a grid; in a race all begin with the same layout.
+    """
     facts = study.provenance
     begins = "made_by" not in facts and GREW not in facts  #: nobody has looked at anything yet
     takes_look = begins and facts.get(LOOKS) == "yes"
@@ -39,22 +42,30 @@ def before(study: StudyRecord) -> Before:
     first_window_s = study.window_s * study.windows_per_launch
     if is_race:
         first_window_s = _within(study, FIRST_WINDOW_S)
-    n_first = min(n, N_SPREAD) if is_race and study.kind != "strict" else n
+    n_first = n_of_first_block(study)
     ahead_s = beside_s if study.warms_cache else 0.0
     if begins and facts.get(GROWS) == "yes":
         ahead_s = SCOUTS * (beside_s + min(60.0, study.shortest_window_s))
     ahead_s += before_launches_s(study)
     if takes_look:
         ahead_s += first_look.lasts_s(study)
-    first_s = ahead_s + n_first * (beside_s + first_window_s)
+    in_a_row = n_first if n_hosts == 1 or not is_race else 1 + ceil((n_first - 1) / n_hosts)
+    first_s = ahead_s + in_a_row * (beside_s + first_window_s)
     if not is_race:
-        launches = {"aa": 2, "check": 2}.get(study.strategy, 1) * n * max(1, study.n_blocks)
+        launches = {"aa": 2, "check": 2}.get(study.strategy, 1) * n * ceil(max(1, study.n_blocks) / n_hosts)
         all_s = ahead_s + launches * (beside_s + first_window_s)
         return Before(n_first, None, first_s, all_s, inf if study.strategy == "check" else all_s)
     later_s = beside_s + _within(study, SOONER * sqrt(beside_s * LENGTH_REF_S))
     most = MOST_PER_LAYOUT * min(n, MOST_RIVALS) + MOST_BESIDE
     look_s = first_look.lasts_s(study) if takes_look else None
-    return Before(n_first, look_s, first_s, first_s + N_REPLICATES * later_s, first_s + most * later_s)
+    quickest_s, longest_s = (first_s + ceil(k / n_hosts) * later_s for k in (N_REPLICATES, most))
+    return Before(n_first, look_s, first_s, quickest_s, longest_s)
+
+
+def n_of_first_block(study: StudyRecord) -> int:
+    """How many layouts the first block has: a race may begin with some that are well spread."""
+    n = len(study.layouts)
+    return min(n, N_SPREAD) if study.strategy == "race" and study.kind != "strict" else n
 
 
 def _within(study: StudyRecord, length_s: float) -> float:

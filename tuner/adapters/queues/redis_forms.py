@@ -13,6 +13,7 @@ from tuner.adapters.queues.forms.plain_list import PlainList
 from tuner.adapters.queues.forms.plain_stream import PlainStream
 from tuner.adapters.queues.forms.rq import Rq
 from tuner.adapters.queues.forms.saq import Saq
+from tuner.adapters.queues.forms.streaq import Streaq
 from tuner.adapters.queues.forms.taskiq import Taskiq
 from tuner.adapters.queues.message import Clone, Cut, Message
 from tuner.adapters.queues.queue import Left
@@ -65,6 +66,7 @@ FORMS: dict[str, RedisForm] = {
         Taskiq(),
         Arq(),
         Saq(),
+        Streaq(),
         PlainList(),
         PlainStream(),
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _SHOWN = 80
 _QUEUES_SHOWN = 8
 #: forms whose waiting messages are whole if their ``keys`` are renamed: dramatiq and SAQ count by
-#: further keys, and the key of a stream stays after the study
+#: further keys, and the key of a stream (streaq's, too) stays after the study
 _MOVABLE = ("rq", "huey", "celery", "taskiq", "arq", "list")
 _LARGEST_BYTES = 64 << 20  #: of one answer: names of messages, a thousand at a time
 _LARGEST_SAMPLE_BYTES = 1 << 30

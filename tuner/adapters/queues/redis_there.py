@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _WITHIN_S = 5.0  #: of a Redis with many keys, those that are found until then
 _AT_ONCE = 1000
 _NO_QUEUES = re.compile(
-    r"tuner:|unacked|_kombu\.|celery-task-meta-|rq:(?!queue:)|.*:intermediate$|saq:(?!.*:queued$)|streaq:"
-    r"|dramatiq:(?!.*\.msgs$)|.*\.XQ\.msgs$|huey\.(?!redis\.)"
+    r"tuner:|unacked|_kombu\.|celery-task-meta-|rq:(?!queue:)|.*:intermediate$|saq:(?!.*:queued$)"
+    r"|streaq:(?!.*:queues:(?!delayed:))|dramatiq:(?!.*\.msgs$)|.*\.XQ\.msgs$|huey\.(?!redis\.)"
 )
 _NAMED = {  #: by the type of their key: the form, and the queue's name within the key
     "list": {
@@ -26,6 +26,7 @@ _NAMED = {  #: by the type of their key: the form, and the queue's name within t
         "saq": re.compile(r"saq:(.+):queued"),
     },
     "hash": {"dramatiq": re.compile(r"dramatiq:(.+)\.msgs")},
+    "stream": {"streaq": re.compile(r"streaq:(.+(?=:queues:normal$)|.+:queues:.+)(?::queues:normal)?")},
 }
 _OWN_NAMES = {"list": ("celery", "taskiq", "list"), "zset": ("arq",), "stream": ("stream",)}
 _PRIORITY = "\x06\x16"  #: before a priority in the names of Celery's lists

@@ -117,6 +117,8 @@ class SupervisedLaunch:
 
     def clue(self) -> str:
         """See ``tuner.ports.Launch``."""
+        if self._spec.is_known:  # tuner counts and feeds it already
+            return ""
         table = ProcessTable(Path("/proc"))
         pids = [*table.trees(self.watch.alive().values()).members]
         return clue_of([table.command_line(pid) for pid in pids], pids, self._known)

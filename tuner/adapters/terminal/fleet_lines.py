@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
-from tuner.adapters.terminal.progress import render_window
+from tuner.adapters.terminal.progress import UNTOLD_S, render_end, render_window
 from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Sample, Window
+from tuner.core.text.durations import render_duration, render_rest
+from tuner.core.text.figures import block_told
 from tuner.ports import Clock
+
+_NAMED = 3  #: hosts in a line
 
 
 def time_of_day() -> str:
@@ -31,34 +36,57 @@ def simulated_time(clock: Clock) -> Callable[[], str]:
 
 
 class FleetLines:
-    """A FleetProgress: one line for each window, each warning, and each box that comes or goes."""
+    """A FleetProgress: one line for each launch, window and warning, and for each box that comes or goes.
+
+    `beat` is called from another thread: it prints the state of the hosts after a while without a line.
+    """
 
     def __init__(
-        self, output: IO[str], *, is_race: bool = False, stamp: Callable[[], str] = time_of_day
+        self,
+        output: IO[str],
+        *,
+        is_race: bool = False,
+        stamp: Callable[[], str] = time_of_day,
+        patience_s: float | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*stamp* gives what each line begins with."""
+        """*stamp* gives what each line begins with.
+
+        *patience_s*: so long a study waits for a host; None: it is simulated, and launches get no line.
+        """
         self._output, self._is_race, self._stamp = output, is_race, stamp
+        self._patience_s, self._now_s = patience_s, now_s
+        self._lock = threading.RLock()
         self._blocks: dict[str, int] = {}  #: by box
+        self._there: set[str] = set()
+        self._at: dict[str, tuple[str, str, float]] = {}  #: launches by box: layout, what it does, since when
+        self._told_at_s = self._idle_since_s = now_s()
 
     def box_came(self, facts: BoxFacts) -> None:
         """A line."""
+        self._there.add(facts.name)
         host = facts.provenance.get("host", facts.name)
         where = "" if host == facts.name else f" on {host}"
         self._line(f"{facts.name}{where} is there, with {facts.cores:g} cores")
 
     def box_went(self, box: str, why: str) -> None:
-        """A line."""
+        """A line, and one more if no host is left."""
+        self._there.discard(box)
+        self.launch_ended(box)
         self._line(f"Warning: {box} is gone: {why} [box-gone]")
+        if not self._there and self._patience_s is not None:
+            self._line(f"no host is left; {self._waits()}")
 
-    def launch_started(
-        self,
-        box: str,
-        layout: Layout,  # noqa: ARG002
-        block: int,
-        remaining_s: float | None,  # noqa: ARG002
-    ) -> None:
-        """Remembered for the window's line."""
+    def launch_started(self, box: str, layout: Layout, block: int, remaining_s: float | None) -> None:
+        """A line, where time goes by."""
         self._blocks[box] = block
+        with self._lock:
+            self._at[box] = str(layout), "starting", self._now_s()
+        if self._patience_s is not None:
+            which = block_told(block) if block >= 0 else "before its first block, discarded"
+            most = "at most " * self._is_race
+            rest = "" if remaining_s is None else f" ({most}{render_end(remaining_s)})"
+            self._line(f"{box}: {layout} {which}: starting{rest}")
 
     def sampled(
         self,
@@ -66,10 +94,13 @@ class FleetLines:
         layout: Layout,
         elapsed_s: float,
         window_s: float | None,
-        items_per_s: float | None,
-        sample: Sample | None,
+        items_per_s: float | None,  # noqa: ARG002
+        sample: Sample | None,  # noqa: ARG002
     ) -> None:
-        """Not a line's worth."""
+        """Remembered for the next line."""
+        does = "warming up" if window_s is None else f"in a window of {render_duration(window_s)}"
+        with self._lock:
+            self._at[box] = str(layout), does, self._now_s() - elapsed_s
 
     def window_taken(
         self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
@@ -81,12 +112,37 @@ class FleetLines:
 
     def launch_ended(self, box: str) -> None:
         """Not a line's worth."""
+        with self._lock:
+            self._at.pop(box, None)
+            if not self._at:
+                self._idle_since_s = self._now_s()
 
     def warning(self, slug: str, text: str) -> None:
         """With its slug, to look up in docs/messages.md."""
         self._line(f"Warning: {text} [{slug}]")
 
+    def beat(self) -> None:
+        """Print the state of the hosts after a while without a line."""
+        with self._lock:
+            now_s = self._now_s()
+            if now_s - self._told_at_s < UNTOLD_S:
+                return
+            if self._at:
+                at_work = [
+                    f"{box}: {layout} {does}, {render_rest(now_s - since_s)}"
+                    for box, (layout, does, since_s) in sorted(self._at.items())
+                ]
+                more = f"; and {len(at_work) - _NAMED} more" if len(at_work) > _NAMED else ""
+                self._line(f"{'; '.join(at_work[:_NAMED])}{more}")
+            else:
+                self._line(f"no host measures for {render_rest(now_s - self._idle_since_s)}; {self._waits()}")
+
+    def _waits(self) -> str:
+        most = "" if self._patience_s is None else f" for at most {render_duration(self._patience_s)}"
+        return f"waiting{most} for one (tuner box)"
+
     def _line(self, text: str) -> None:
-        with suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
+        with self._lock, suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
+            self._told_at_s = self._now_s()
             self._output.write(f"{self._stamp()} {text}\n")
             self._output.flush()

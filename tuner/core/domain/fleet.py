@@ -49,6 +49,15 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeLeft:
+    """The time that the budget leaves to a launch, from its order on, as its host has another clock."""
+
+    budget_s: float  #: until it ends
+    share_s: float  #: until this launch's share of it ends; the launches after it need the rest
+    stop_s: float  #: it takes so long until a launch is gone
+
+
+@dataclass(frozen=True, slots=True)
 class Order:
     """One launch that a box is to make."""
 
@@ -58,6 +67,7 @@ class Order:
     tries: Mapping[int, int] = field(default_factory=dict)  #: windows of the place taken before, by index
     kept: tuple[int, ...] = ()  #: the windows of the place that count already, by index
     discards: bool = False  #: it only warms the page cache
+    time_left: TimeLeft | None = None  #: None: there is no budget
 
 
 # ---------------------------------------------------------------------- what comes from boxes
@@ -118,6 +128,7 @@ class Ended:
 
     order: str
     launch: LaunchRecord
+    stop_s: float = 0.0  #: it took so long until it was gone
 
 
 @dataclass(frozen=True, slots=True)

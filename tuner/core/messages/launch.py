@@ -89,12 +89,15 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
     )
 
 
-@warning(
+_mixed_items = warning(
     "mixed-items",
     "",
     "Send items in the mix and order of production, with long windows. Or study the two kinds separately,"
-    " with separate workers.",
+    " with separate workers. If tuner does not fill the queue, first check that it never runs empty.",
 )
+
+
+@_mixed_items
 def mixed_items(
     layout: Layout, median_s: float, long_ratio: float, n_times: float, long_time_ratio: float
 ) -> str:
@@ -103,6 +106,16 @@ def mixed_items(
         f"{layout}: short and long items are mixed. Half of them take {_time(median_s)} or less, and"
         f" {percent(long_ratio)} take {n_times:g} times that or more, which is {percent(long_time_ratio)} of"
         " the time. Throughput depends on their mix and order"
+    )
+
+
+@_mixed_items
+def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispersion: float) -> str:
+    """Word it; *dispersion* is the variance of the counts within *within_s*, over their mean."""
+    return (
+        f"{layout}: short and long items seem to be mixed. Within {render_duration(within_s)}, {fewest} to"
+        f" {most} items end, which varies {dispersion:.0f} times as much as items of one kind do. Throughput"
+        " depends on their mix and order"
     )
 
 

@@ -83,14 +83,6 @@ def no_time_for_window(layout: Layout) -> str:
     return f"{layout} was stopped: the budget has no time left for its window"
 
 
-@_budget_short
-def block_ends_after_budget(block: int, host: str) -> str:
-    return (
-        f"{block_told(block)} on {host} needs more time than the budget allows; a partial block cannot be"
-        " analysed, so it is finished anyway"
-    )
-
-
 _cell_void = warning(
     "cell-void",
     "With `--strategy all` the exit code becomes 5.",

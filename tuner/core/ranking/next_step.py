@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import Literal, get_args
 
-from tuner.core.domain.fleet import is_fleet
+from tuner.core.domain.fleet import LOST, is_fleet
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
@@ -84,6 +84,7 @@ class Facts:
     is_held: bool = False  #: a tuner measures the study now
     invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> windows
     n_launches: int = 1  #: that were begun
+    n_failed: int = 0  #: of these, for a reason of their own
     n_invalid: int = 0  #: windows that are, each once, whatever its reasons
     n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
 
@@ -108,6 +109,9 @@ def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Fac
         is_held=overview.is_held and not at_any_time,
         invalid=invalid,
         n_launches=len(overview.launches),
+        n_failed=sum(
+            one.error is not None and not one.error.startswith(LOST) for _, one in overview.launches
+        ),
         n_invalid=len(void),
         n_of_host=sum(not slugs.isdisjoint(OF_HOST) for slugs in void),
     )
@@ -202,9 +206,14 @@ def _check(case: _Case) -> NextStep | None:
 
 
 def _begin(case: _Case) -> NextStep | None:
-    if case.facts.n_launches:
-        return None
-    return NextStep("begin", "Nothing was measured yet. This starts the study:", case.going_on())
+    facts = case.facts
+    if not facts.n_launches:
+        return NextStep("begin", "Nothing was measured yet. This starts the study:", case.going_on())
+    if facts.ending == "cut-off" and _is_nothing_ranked(case) and not facts.n_failed + facts.n_invalid:
+        return NextStep(
+            "go-on", "The study was interrupted before its first window. This continues it:", case.going_on()
+        )
+    return None
 
 
 # ---------------------------------------------------------------------- 2. doubtful figures
@@ -275,11 +284,19 @@ def _limits(case: _Case) -> NextStep | None:
         return None
     judged = [row.verdict for row in kept_out if row.verdict is not None]
     is_open = any(verdict.state == "open" for verdict in judged)
-    if is_open and case.study.strategy == "race" and case.facts.ending != "over":
+    if is_open and case.study.strategy == "race":
+        is_of_race = case.ranking.limits == limits_from(case.study.limits)
+        if is_of_race and case.facts.ending != "over":
+            return NextStep(
+                "go-on",
+                "It is not decided yet whether some layouts keep the limits; this measures more of them:",
+                case.going_on(),
+            )
+        why = "The race is over" if is_of_race else "The race had other limits"
         return NextStep(
-            "go-on",
-            "It is not decided yet whether some layouts keep the limits; this measures more of them:",
-            case.going_on(),
+            "limits",
+            f"{why}, and it is not decided whether some layouts keep these limits. A new race decides it:",
+            case.anew(),
         )
     if is_open and case.study.strategy == "all":
         return NextStep(

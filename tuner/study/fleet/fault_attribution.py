@@ -24,7 +24,7 @@ def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
     nothing of that.
     """
     has_started = launch.running_after_s is not None
-    if not has_started and stopped_by_brake(launch):
+    if not has_started and (stopped_by_brake(launch) or launch.error is None):  # or by the end of the budget
         member.is_on_trial = False
         return False
     if member.is_on_trial and not has_started:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
 
 from tuner.core.domain.fleet import Place
 from tuner.core.domain.records import StudyRecord
-from tuner.core.messages.study import block_ends_after_budget, budget_over_in_fleet, left_out
+from tuner.core.domain.strategy import Proposal
+from tuner.core.messages.study import budget_over_in_fleet, left_out, warmups_cut
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.ports import FleetProgress
 from tuner.study.exclusions import Failing
+from tuner.study.first_estimate import n_of_first_block
 from tuner.study.fleet.forecast import Ahead
 from tuner.study.fleet.members import Work
 from tuner.study.fleet.recall import done_of, shown
@@ -34,6 +38,7 @@ class Places:
             for place, cell in shown(history, self._failing, strategy)
         }
         self.out_of_budget = False
+        self._cut: set[str] = set()  #: hosts of which is said that warm-ups are cut short
 
     def next_for(
         self, box: str, under_way: Sequence[Place], boxes: Sequence[str], ahead: Ahead
@@ -41,7 +46,7 @@ class Places:
         """What *box* is to be at now; None: nothing, or the budget has no room for it."""
         while (place := self._strategy.next_for(box, under_way, boxes)) is not None:
             if not self._fits(place, ahead):
-                self._tell_out_of_budget()
+                self.end_budget()
                 return None
             work = self._work_at(place)
             if place.asked.layout not in self._history.over_limit:
@@ -68,6 +73,19 @@ class Places:
     def elsewhere(self, box: str) -> list[Cell]:
         """What was tried on other boxes."""
         return [one for (_, _, where), one in self._cells.items() if where != box]
+
+    def after(self, place: Place, n_hosts: int) -> list[Proposal]:
+        """The launches of its host after *place*: the rest of its block, or its part of a race's first."""
+        study, cells = self._study, self._cells.values()
+        over = {place.asked.layout, *self._failing.failed}
+        if study.strategy == "all":
+            over.update(cell.layout for cell in cells if cell.block == place.block and cell.is_done)
+            n_left = len(study.layouts)
+        else:
+            over.update(cell.layout for cell in cells)  # those that other hosts measure now, too
+            n_left = ceil((n_of_first_block(study) - len(over)) / n_hosts)
+        left = [one for one in study.layouts if one not in over]
+        return [replace(place.asked, layout=one) for one in left[: max(0, n_left)]]
 
     def end(self, work: Work, *, is_whole: bool) -> None:
         """Tell the strategy of a place that is over; not whole: it was given up, and is asked for again.
@@ -113,12 +131,23 @@ class Places:
             n_launches = len(self._study.layouts)
         if ahead.fits([place.asked] * n_launches):
             return True
-        if any(cell.is_done for cell in self._cells.values()):
+        if not self._is_first() or not ahead.has_room(place.asked):
             return False
-        self._progress.warning(*block_ends_after_budget(place.block, place.box))
+        if place.box not in self._cut:
+            self._cut.add(place.box)
+            told = warmups_cut(place.block, *ahead.in_words([place.asked] * n_launches))
+            self._progress.warning(*told.on(place.box))
         return True
 
-    def _tell_out_of_budget(self) -> None:
+    def _is_first(self) -> bool:
+        """Whether the first block, or a race's first launch of each layout, is not over yet."""
+        cells, study = self._cells.values(), self._study
+        if not any(cell.is_done for cell in cells):
+            return True
+        return study.strategy == "race" and len({cell.layout for cell in cells}) < n_of_first_block(study)
+
+    def end_budget(self) -> None:
+        """Begin nothing more, and warn of it once."""
         if not self.out_of_budget:
             self.out_of_budget = True
             self._progress.warning(*budget_over_in_fleet(self._history.n_windows))

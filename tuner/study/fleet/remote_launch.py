@@ -7,7 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
-from tuner.core.domain.fleet import Began, Ended, News, Order, Refused, Sampled, Took, WarmedUp, Warned
+from tuner.core.domain.fleet import (
+    Began,
+    Ended,
+    News,
+    Order,
+    Refused,
+    Sampled,
+    TimeLeft,
+    Took,
+    WarmedUp,
+    Warned,
+)
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Observed
@@ -16,6 +27,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Stop
 from tuner.study.history import History
+from tuner.study.launch.deadline import NO_END, Deadline
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.plan_cells import Cell
 from tuner.study.launch.source_away import lost_source
@@ -52,16 +64,24 @@ def make_order(
     Raises:
         KeyboardInterrupt: as it came, with everything stopped.
     """
+    stops_s = [0.0]
     try:
-        ended = _made(order, study, box, _Telling(order, tell, told_every_s), stop)
+        ended = _made(order, study, box, _Telling(order, tell, told_every_s), stop, stops_s.append)
     except ConfigError as error:
         tell(Refused(order.id, error.problem, error.hint))
     else:
-        tell(Ended(order.id, ended))
+        tell(Ended(order.id, ended, max(stops_s)))
 
 
-def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: Stop) -> LaunchRecord:
-    asked = order.place.asked
+def _made(
+    order: Order,
+    study: StudyRecord,
+    box: Box,
+    telling: _Telling,
+    stop: Stop,
+    stopped: Callable[[float], None],
+) -> LaunchRecord:
+    asked, deadline = order.place.asked, _deadline(order.time_left, box.clock.monotonic_s())
     launch = LaunchRecord(
         block=WARMING_BLOCK if order.discards else order.place.block,
         position=order.place.position,
@@ -75,9 +95,9 @@ def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: S
         window_s=asked.window_s,
         n_windows=asked.n_windows,
     )
-    bench = Workbench(study, box, telling, telling, stop)
+    bench = Workbench(study, box, telling, telling, stop, stopped=stopped)
     if order.discards:
-        return _counted(bench.discard(launch))
+        return _counted(bench.discard(launch, deadline))
     history = History(study, [], [])
     cell, launched = _cell(order, study.max_attempts), history.begin(launch)
 
@@ -85,7 +105,14 @@ def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: S
         record = record_of(window, launch_id=launch_id, block=cell.block, box=box.name)
         history.add_window(cell, launched, record)
 
-    return _counted(bench.measure(launch, cell, take_note))
+    return _counted(bench.measure(launch, cell, take_note, deadline))
+
+
+def _deadline(left: TimeLeft | None, now_s: float) -> Deadline:
+    """Until when a launch ordered just now may run, on its host's clock."""
+    if left is None:
+        return NO_END
+    return Deadline(now_s + left.budget_s, now_s + left.share_s, left.stop_s)
 
 
 def _counted(launch: LaunchRecord) -> LaunchRecord:

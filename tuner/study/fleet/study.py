@@ -20,7 +20,7 @@ from tuner.core.domain.fleet import (
     WarmedUp,
     Warned,
 )
-from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import Window
 from tuner.core.messages.catalogue import Message
@@ -74,6 +74,13 @@ def run_fleet(
     return _FleetStudy(fleet, store, progress, stop, strategy, hooks).run()
 
 
+def least_on_fleet(study: StudyRecord, n_windows: int = 0) -> list[Proposal]:
+    """What the budget is to have room for: the block of a grid that begins its first, else one window."""
+    if study.strategy == "all" and not n_windows:
+        return [Proposal(layout, study.window_s, study.windows_per_launch) for layout in study.layouts]
+    return [Proposal(study.layouts[0], study.shortest_window_s)]
+
+
 class _FleetStudy:
     def __init__(
         self,
@@ -105,7 +112,7 @@ class _FleetStudy:
         self._braked: str | None = None
 
     def run(self) -> StudyOutcome:
-        check_budget(self._asked, self._least())
+        check_budget(self._asked, least_on_fleet(self._asked, self._history.n_windows))
         facts = {"service": self._asked.service, "box": ""}
         return led(
             self._hooks,
@@ -115,13 +122,6 @@ class _FleetStudy:
             self._outcome,
             lambda: self._history.n_windows,
         )
-
-    def _least(self) -> list[Proposal]:
-        """What the budget is to have room for: of a grid that begins its first block, else one window."""
-        study = self._asked
-        if study.strategy == "all" and not self._history.n_windows:
-            return [Proposal(layout, study.window_s, study.windows_per_launch) for layout in study.layouts]
-        return [Proposal(study.layouts[0], study.shortest_window_s)]
 
     def _measured(self) -> str | None:
         self._measure()
@@ -168,8 +168,13 @@ class _FleetStudy:
                 continue
             if member.work is None:
                 member.work = self._next_work(member)
-            if member.work is not None and not self._must_end():
+            if member.work is None or self._must_end():
+                continue
+            if self._ahead.has_room(member.work.cell.rest):
                 self._order(member, member.work)
+            else:
+                self._places.end_budget()
+                self._give_up(member, "the budget is over")
 
     def _end_when_answered(self) -> None:
         """Once a race has its answer, what is under way cannot change it: nobody waits for that."""
@@ -196,6 +201,7 @@ class _FleetStudy:
             layout = self._smallest if member.is_on_trial else cell.layout
             place = Place(WARMING_BLOCK, 0, place.box, Proposal(layout, self._asked.window_s, 0))
         work.launched, work.began_s = None, self._clock.monotonic_s()
+        after = self._places.after(place, len(self._roster.in_use))
         work.order = Order(
             id=f"{self._session}-{self._n_orders}",
             place=place,
@@ -203,6 +209,9 @@ class _FleetStudy:
             tries={} if discards else dict(cell.tries),
             kept=() if discards else tuple(sorted(cell.kept)),
             discards=discards,
+            time_left=self._ahead.time_left(
+                place.asked if discards else cell.rest, [cell.rest, *after] if discards else after
+            ),
         )
         self._by_order[work.order.id] = member
         self._fleet.send(work.order)
@@ -239,8 +248,9 @@ class _FleetStudy:
                 self._progress.sampled(name, layout, elapsed_s, window_s, items_per_s, sample)
             case Took(_, window):
                 self._took(member, work, window)
-            case Ended(_, launch):
+            case Ended(_, launch, stop_s):
                 self._has_changed = True
+                self._timetable.add_stop(stop_s)
                 self._ended(member, work, launch)
             case Lost(_, why):
                 self._has_changed = True

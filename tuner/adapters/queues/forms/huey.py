@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.adapters.queues.forms.inert_pickle import Inert, read_inert
 from tuner.adapters.queues.forms.redis_parts import remove_members, sampled_lists, sift_list
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
 from tuner.adapters.queues.queue import Left
@@ -78,43 +77,12 @@ class Huey:
         remove_members(client, key.replace("huey.redis.", "huey.schedule.", 1), tag)
 
 
-class _Inert(tuple):  # type: ignore[type-arg]  # of anything
-    """Stands for whatever class a pickle names: keeps what it would be made of, and runs nothing."""
-
-    def __new__(cls, *parts: Any, **_: Any) -> _Inert:
-        return super().__new__(cls, parts)
-
-    def __call__(self, *parts: Any, **_: Any) -> _Inert:
-        """It may stand for a function."""
-        return _Inert(*parts)
-
-    def __setstate__(self, state: Any) -> None:
-        """Forget it."""
-
-    def append(self, _: Any) -> None:
-        """Forget it."""
-
-    def extend(self, _: Any) -> None:
-        """Forget it."""
-
-    def __setitem__(self, _: Any, __: Any) -> None:
-        """Forget it."""
-
-
-class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ARG002  # none is imported
-        return _Inert
-
-    def persistent_load(self, _: Any) -> Any:
-        return None
-
-
 def _told(body: bytes) -> tuple[Any, ...]:
     """The fields of huey's Message."""
     try:
-        found = _Reader(io.BytesIO(body)).load()
+        found = read_inert(body)
     except Exception as error:  # a damaged pickle raises whatever it meets
         raise UnclonableError("is no pickle of huey's (compressed or signed, perhaps)") from error
-    if not isinstance(found, _Inert):
+    if not isinstance(found, Inert):
         raise UnclonableError("is no message of huey's")
     return tuple(found)

@@ -102,7 +102,7 @@ class PlainStream:
     def cut(self, message: Message, queue: str) -> Cut:
         """As it is: its id is its place in the stream."""
         if queue.startswith(_OTHERS):
-            raise UnclonableError("is of streaq, which keeps its tasks outside the stream")
+            raise UnclonableError("is of streaq, which keeps its tasks outside the stream (form: streaq)")
         if any("�" in name for name in message):
             raise UnclonableError("has a field whose name is no text")
         return Cut({name: (value,) for name, value in message.items()})

@@ -1,0 +1,161 @@
+"""Tasks of streaq: ids in a stream until they are done, and a key with the data of each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from tuner.adapters.queues.forms.inert_pickle import read_inert
+from tuner.adapters.queues.forms.redis_parts import remove_members, scanned
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError, spread
+from tuner.adapters.queues.queue import Left
+
+if TYPE_CHECKING:
+    from redis import Redis
+    from redis.client import Pipeline
+
+_AT_ONCE = 1000
+_PREFIX = "streaq:"
+_BEFORE_PRIORITY = ":queues:"
+_USUAL_PRIORITY = "normal"
+#: fields of a task that needs the result of another, or starts another with its own
+_OF_OTHERS = ("A", "F", "T", "O")
+#: what the stream holds, what of this is in hand, what is to be tried again later (cron jobs wait there, too)
+_LOOK = """
+if redis.call('EXISTS', KEYS[1]) == 0 then return {0, 0, redis.call('ZCARD', KEYS[2])} end
+local in_hand = 0
+for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+  for i = 1, #group, 2 do
+    if group[i] == 'pending' then in_hand = in_hand + group[i + 1] end
+  end
+end
+local later = redis.call('ZCARD', KEYS[2]) - redis.call('ZCARD', KEYS[3])
+return {redis.call('XLEN', KEYS[1]), in_hand, math.max(0, later)}
+"""
+
+
+class Streaq:
+    """Counted as a task ends, well or not: until then, retried or not, its id is in the stream.
+
+    A queue's name means its tasks of the usual priority; ``NAME:queues:PRIORITY`` means those of another.
+    """
+
+    name = "streaq"
+    default_queue = "default"
+    counts: Literal["started", "finished"] = "finished"
+    tells_in_hand = True
+
+    def keys(self, queue: str) -> list[str]:
+        """The stream."""
+        name, priority = _parts(queue)
+        return [f"{_PREFIX}{name}{_BEFORE_PRIORITY}{priority}"]
+
+    def is_there(self, client: Redis, queue: str) -> bool:
+        """Whether the stream holds a task."""
+        (stream,) = self.keys(queue)
+        return client.type(stream) == b"stream" and client.xlen(stream) > 0
+
+    def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
+        """Of those in the stream; of those that went meanwhile, none."""
+        (stream,) = self.keys(queue)
+        if client.type(stream) != b"stream":
+            return []
+        ids = [task_id for page in _pages(client, stream) for _, task_id in page]
+        keys = [_kept(queue, "data").encode() + ids[place] for place in spread(len(ids), n_most)]
+        tasks: list[Any] = client.mget(keys) if keys else []
+        return [{BODY: task} for task in tasks if task is not None]
+
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
+        """As it is, signed or not: its id is only its key."""
+        body = message[BODY]
+        task = _told(body)
+        if not isinstance(task.get("f"), str):
+            raise UnclonableError("is no task of streaq's")
+        if any(task.get(name) for name in _OF_OTHERS):
+            raise UnclonableError("needs or starts other tasks (then, pipeline, fallback)")
+        return Cut({BODY: (body,)})
+
+    def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
+        """As its ``enqueue``, due now."""
+        (stream,) = self.keys(queue)
+        data = _kept(queue, "data").encode()
+        pipe.mset({data + new_id: parts[BODY] for new_id, parts in clones})
+        now_ms = int(time.time() * 1000)
+        for new_id, _ in clones:
+            pipe.xadd(stream, {"task_id": new_id, "enqueue_time": now_ms})
+
+    def look(self, pipe: Pipeline, queue: str) -> None:
+        """How many there are, are worked on, and wait for a retry."""
+        (stream,) = self.keys(queue)
+        pipe.eval(_LOOK, 3, stream, _delayed(queue), f"{_PREFIX}{_parts(queue)[0]}:cron:schedule")
+
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
+        """Tasks being worked on stay in the stream."""
+        n, in_hand, later = answers[0]
+        return Left(max(0, n - in_hand), in_hand + later)
+
+    def purge(self, client: Redis, queue: str, tag: bytes) -> None:
+        """With everything kept of them: data, tries, results, and locks that killed workers held."""
+        (stream,) = self.keys(queue)
+        if client.type(stream) == b"stream":
+            groups = [group["name"] for group in client.xinfo_groups(stream)]
+            for page in _pages(client, stream):
+                if ours := [entry_id for entry_id, task_id in page if task_id.startswith(tag)]:
+                    for group in groups:
+                        client.xack(stream, group, *ours)
+                    client.xdel(stream, *ours)
+        name, _ = _parts(queue)
+        remove_members(client, _delayed(queue), tag)
+        remove_members(client, f"{_PREFIX}{name}:index:results", tag)
+        for ids in ("index:running", "aborted"):
+            remove_members(client, f"{_PREFIX}{name}:{ids}", tag, sorted_set=False)
+        for keys in scanned(client, f"{_kept(queue, '*')}{tag.decode()}*"):
+            client.unlink(*keys)
+        for locks in scanned(client, f"{_kept(queue, 'lock')}*"):
+            task_ids: Any = client.mget(locks)
+            held = zip(locks, task_ids, strict=True)
+            if ours := [lock for lock, task_id in held if task_id is not None and task_id.startswith(tag)]:
+                client.unlink(*ours)
+
+
+def _parts(queue: str) -> tuple[str, str]:
+    """The name of the queue, and the priority."""
+    if _BEFORE_PRIORITY not in queue:
+        return queue, _USUAL_PRIORITY
+    name, _, priority = queue.removeprefix(_PREFIX).partition(_BEFORE_PRIORITY)
+    return name, priority
+
+
+def _delayed(queue: str) -> str:
+    name, priority = _parts(queue)
+    return f"{_PREFIX}{name}{_BEFORE_PRIORITY}delayed:{priority}"
+
+
+def _kept(queue: str, what: str) -> str:
+    """The keys of *what* end with its id."""
+    return f"{_PREFIX}{_parts(queue)[0]}:task:{what}:"
+
+
+def _pages(client: Redis, stream: str) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The entries of the stream, page by page: id of the entry, id of the task."""
+    after = "-"
+    while found := client.xrange(stream, min=after, count=_AT_ONCE):
+        entries: Any = found
+        yield [(entry_id, fields.get(b"task_id", b"")) for entry_id, fields in entries]
+        after = f"({entries[-1][0].decode()}"
+
+
+def _told(body: bytes) -> dict[Any, Any]:
+    """The fields of a task, which may be signed: then 32 bytes follow."""
+    try:
+        if body.startswith(b"{"):
+            found, _ = json.JSONDecoder().raw_decode(body.decode("utf-8", "replace"))
+        else:
+            found = read_inert(body)
+    except Exception as error:  # a damaged pickle raises whatever it meets
+        raise UnclonableError("is neither a pickle nor JSON (another serializer, perhaps)") from error
+    if not isinstance(found, dict):
+        raise UnclonableError("is no task of streaq's")
+    return found
