@@ -1,1 +1,1 @@
-"""Several boxes, on dask.distributed: what runs on a box, the scheduler between, the coordinator's side."""
+"""Studies on several hosts, on dask.distributed: the host's side, the scheduler, the coordinator's side."""

@@ -1,4 +1,4 @@
-"""What a box's worker does with the orders that Dask brings: one launch at a time, while it is wanted."""
+"""Execute the orders that Dask brings to a host's worker: one launch at a time, while it is wanted."""
 
 from __future__ import annotations
 
