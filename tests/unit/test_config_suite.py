@@ -135,6 +135,29 @@ def test_what_a_suite_cannot_say_is_told_with_its_place(changes: dict[str, Any],
     assert said in start_of(refused(with_(**changes)).removeprefix("s.json: "))
 
 
+def test_factors_of_layouts_are_one_row_or_a_row_per_surface() -> None:
+    one = parse_suite(with_(noise_factors=[1, 2, 0.5], trends_per_h=[0, -0.1, 0]), "s.json", "s")
+    each = parse_suite(with_(drift_factors=[[1, 2, 3], [3, 2, 1]]), "s.json", "s")
+
+    assert (one.noise_factors, one.trends_per_h) == (((1.0, 2.0, 0.5),), ((0.0, -0.1, 0.0),))
+    assert (one.drift_factors, each.drift_factors) == ((), ((1.0, 2.0, 3.0), (3.0, 2.0, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        pytest.param({"noise_factors": [1, 2]}, "noise_factors[0]", id="too few numbers"),
+        pytest.param({"noise_factors": [1, 2, -1]}, "noise_factors[0][2]", id="a factor below 0"),
+        pytest.param({"drift_factors": [[1, 2, 3]] * 3}, "drift_factors", id="three rows for two surfaces"),
+        pytest.param({"trends_per_h": []}, "trends_per_h", id="no number"),
+        pytest.param({"noise": {"spell_loss": 0.2}}, "noise.spell_loss", id="a spell without a length"),
+        pytest.param({"noise": {"outlier_loss": 1}}, "noise.outlier_loss", id="a window that loses all"),
+    ],
+)
+def test_a_world_that_cannot_be_is_refused_with_its_place(changes: dict[str, Any], place: str) -> None:
+    assert refused(with_(**changes)).startswith(f"s.json: {place}: ")
+
+
 @pytest.mark.parametrize("key", WHOLE)
 def test_what_is_missing_is_told(key: str) -> None:
     assert refused(json.dumps({k: v for k, v in WHOLE.items() if k != key})) == f"s.json: {key} is missing"

@@ -173,3 +173,62 @@ def test_a_strategy_is_told_lengths_and_margins_and_nothing_of_the_noise() -> No
 
     assert (fixed.min_window_s, fixed.max_window_s, fixed.kind) == (600.0, 600.0, "strict")
     assert (free.min_window_s, free.max_window_s, free.cores, free.kind) == (10.0, 600.0, 24, "calibrated")
+
+
+def test_a_layout_has_its_own_factors_of_noise_and_of_drift_by_surface() -> None:
+    suite = replace(
+        SUITE,
+        noise=SuiteNoise(window_sd=0.02, tide_amplitude=0.1),
+        noise_factors=((0.0, 3.0), (1.0, 1.0)),
+        drift_factors=((1.0, 2.0),),
+    )
+    first = SimulatedBox(suite, 0, "1/0/0")
+    n = 2000
+    tide = [log(first.take(Proposal(ONE, 600.0))[0].value / 1000.0) for _ in range(n)]
+    noisy = [log(first.take(Proposal(TWO, 600.0))[0].value / 900.0) for _ in range(n)]
+
+    assert max(tide) == pytest.approx(0.1, rel=0.01)
+    assert sqrt(fmean([value**2 for value in tide])) == pytest.approx(0.1 / sqrt(2), rel=0.05)
+    assert sqrt(fmean([value**2 for value in noisy])) == pytest.approx(sqrt(0.2**2 / 2 + 0.06**2), rel=0.05)
+
+
+def test_a_trend_counts_from_the_beginning_of_each_launch() -> None:
+    falling = SimulatedBox(replace(SUITE, launch_s=120.0, trends_per_h=((-0.6, 0.0),)), 0, "1/0/0")
+    for _ in range(2):
+        windows = logs(falling.take(Proposal(ONE, 600.0, 2)))
+
+        assert windows == pytest.approx([-0.6 * 420 / 3600, -0.6 * 1020 / 3600])
+
+
+def test_outliers_are_as_many_and_as_large_as_the_suite_says() -> None:
+    n = 4000
+    rare = box(SuiteNoise(outlier_ratio=0.1, outlier_loss=0.3))
+    values = [rare.take(Proposal(ONE, 600.0))[0].value for _ in range(n)]
+    lost = [value for value in values if value < 999.0]
+
+    assert lost == pytest.approx([700.0] * len(lost))
+    assert len(lost) == pytest.approx(0.1 * n, abs=4 * sqrt(n * 0.1 * 0.9))
+
+
+def test_windows_of_a_launch_are_correlated_as_the_suite_says() -> None:
+    n = 2000
+    bound = box(SuiteNoise(window_sd=0.05, within_launch_ar1_per_600s=0.8))
+    launches = [logs(bound.take(Proposal(ONE, 600.0, 3))) for _ in range(n)]
+    sds = [sqrt(variance([launch[index] for launch in launches])) for index in range(3)]
+    products = [one * other for one, other, _ in launches]
+
+    assert sds == [near(0.05, n)] * 3
+    assert fmean(products) / 0.05**2 == pytest.approx(0.8, abs=4 / sqrt(n))
+
+
+def test_a_host_is_slow_for_as_large_a_share_of_the_time_as_its_spells_last() -> None:
+    n = 4000
+    noise = SuiteNoise(spell_every_s=10_800.0, spell_length_s=1800.0, spell_loss=0.2)
+    host = box(noise, launch_s=0.0)
+    values = [host.take(Proposal(ONE, 60.0))[0].value for _ in range(n)]
+    slow = [value for value in values if value < 999.0]
+
+    assert slow == pytest.approx([800.0] * len(slow))
+    assert len(slow) / n == pytest.approx(1800 / 10_800, rel=0.15)
+    longest = max(len(run) for run in "".join("x" if value < 999 else " " for value in values).split())
+    assert longest in (29, 30, 31)

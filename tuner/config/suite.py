@@ -86,6 +86,9 @@ def _suite(values: Any, name: str) -> Suite:
         floor_windows=_optional("floor_windows", values),
         floor_hours=_optional("floor_hours", values),
         floor_at_window_s=_optional("floor_at_window_s", values),
+        noise_factors=_per_layout("noise_factors", values, layouts, at_least=0, at_most=100),
+        drift_factors=_per_layout("drift_factors", values, layouts, at_least=-100, at_most=100),
+        trends_per_h=_per_layout("trends_per_h", values, layouts, at_least=-10, at_most=10),
     )
 
 
@@ -107,15 +110,36 @@ def _layouts(values: Any) -> tuple[Layout, ...]:
 
 
 def _surfaces(values: Any, layouts: tuple[Layout, ...]) -> tuple[tuple[float, ...], ...]:
+    return _rows("surfaces", values, layouts, above=0)
+
+
+def _per_layout(
+    key: str, values: Mapping[str, Any], layouts: tuple[Layout, ...], **limits: float
+) -> tuple[tuple[float, ...], ...]:
+    """One number per layout: a list of them, or a list per surface."""
+    value = values.get(key)
+    if value is None:
+        return ()
+    if isinstance(value, list) and value and not isinstance(value[0], list):
+        value = [value]
+    rows = _rows(key, value, layouts, **limits)
+    if len(rows) not in (1, len(values["surfaces"])):
+        raise _Refused(f"{key}: has {len(rows)} rows for {len(values['surfaces'])} surfaces")
+    return rows
+
+
+def _rows(
+    key: str, values: Any, layouts: tuple[Layout, ...], **limits: float
+) -> tuple[tuple[float, ...], ...]:
     if not isinstance(values, list) or not values:
-        raise _Refused(f"surfaces: should be a list of one row or more, got {_shown(values)}")
+        raise _Refused(f"{key}: should be a list of one row or more, got {_shown(values)}")
     for index, row in enumerate(values):
         if not isinstance(row, list):
-            raise _Refused(f"surfaces[{index}]: should be a list of numbers, got {_shown(row)}")
+            raise _Refused(f"{key}[{index}]: should be a list of numbers, got {_shown(row)}")
         if len(row) != len(layouts):
-            raise _Refused(f"surfaces[{index}]: has {len(row)} values for {len(layouts)} layouts")
+            raise _Refused(f"{key}[{index}]: has {len(row)} values for {len(layouts)} layouts")
     return tuple(
-        tuple(_number(f"surfaces[{index}][{place}]", value, above=0) for place, value in enumerate(row))
+        tuple(_number(f"{key}[{index}][{place}]", value, **limits) for place, value in enumerate(row))
         for index, row in enumerate(values)
     )
 
@@ -136,11 +160,21 @@ def _noise(values: Any) -> SuiteNoise:
         "student_t_df": {"above": 2},  # else there is no sd to scale to
         "slow_launch_loss": {"at_least": 0, "at_most": 0.99},  # a launch that gives nothing has no logarithm
         "noisy_layout_factor": {"at_least": 1, "at_most": 100},
+        "outlier_loss": {"at_least": 0, "at_most": 0.99},
+        "within_launch_ar1_per_600s": {"at_least": 0, "at_most": 1},
+        "tide_amplitude": {"at_least": 0, "at_most": 10},
+        "tide_period_s": {"at_least": 60},
+        "spell_every_s": {"at_least": 1},
+        "spell_length_s": {"at_least": 1},
+        "spell_loss": {"at_least": 0, "at_most": 0.99},
     }
     usual: dict[str, float] = {"at_least": 0, "at_most": 1}
-    return SuiteNoise(
+    noise = SuiteNoise(
         **{key: _number(f"noise.{key}", value, **limits.get(key, usual)) for key, value in given.items()}
     )
+    if noise.spell_loss and not 0 < noise.spell_length_s < noise.spell_every_s:
+        raise _Refused("noise.spell_loss: needs spell_length_s, and a longer spell_every_s")
+    return noise
 
 
 def _optional(key: str, values: Mapping[str, Any]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import exp, log, sqrt
+from math import exp, log, log1p, pi, sin, sqrt
 from random import Random
 
 from tuner.core.defaults import CONFIDENCE, WINDOW_S, WITHIN
@@ -12,6 +12,7 @@ from tuner.core.domain.strategy import Goal, Kind, Observed, Proposal
 
 SHORTEST_WINDOW_S = 10.0  #: where a suite leaves the length of windows to the strategy
 DRIFT_STEP_S = 600.0  #: drift has one correlation given, for this distance in time
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,15 @@ class SuiteNoise:
     slow_launch_loss: float = 0.0  #: by which share a slow launch is slower, 0..1
     noisy_layout_ratio: float = 0.0  #: share of layouts whose windows and launches are noisier, 0..1
     noisy_layout_factor: float = 1.0  #: by how much their standard deviations are larger
+    outlier_ratio: float = 0.0  #: share of windows that lose throughput, 0..1
+    outlier_loss: float = 0.0  #: the share that such a window loses, 0..1
+    #: correlation of the noise of two windows of one launch whose middles are 600 s apart, 0..1
+    within_launch_ar1_per_600s: float = 0.0
+    tide_amplitude: float = 0.0  #: of a sine of the whole host, on the logarithmic scale
+    tide_period_s: float = DAY_S
+    spell_every_s: float = 0.0  #: mean time between the beginnings of slow spells of the host; 0: none
+    spell_length_s: float = 0.0  #: how long each lasts; shorter than spell_every_s
+    spell_loss: float = 0.0  #: the share of throughput lost meanwhile, 0..1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +58,14 @@ class Suite:
     floor_windows: float | None = None  #: mean windows that a strict answer takes at least; None: not known
     floor_hours: float | None = None
     floor_at_window_s: float | None = None  #: the length that gives *floor_hours*
+    # One row for all surfaces or one per surface, ordered as *layouts*; empty: 1 (trends: 0) everywhere.
+    noise_factors: tuple[tuple[float, ...], ...] = ()  #: times window_sd and launch_sd
+    drift_factors: tuple[
+        tuple[float, ...], ...
+    ] = ()  #: times drift, tide and spells, on the logarithmic scale
+    trends_per_h: tuple[
+        tuple[float, ...], ...
+    ] = ()  #: change of log throughput per hour since a launch began
 
     @property
     def n_surfaces(self) -> int:
@@ -90,13 +108,17 @@ class SimulatedBox:
     _truth: dict[Layout, float] = field(default_factory=dict)
     _random: dict[Layout, Random] = field(default_factory=dict)
     _factor: dict[Layout, float] = field(default_factory=dict)
-    _drift: Drift | None = None
+    _host: Host | None = None
+    _drift_factor: dict[Layout, float] = field(default_factory=dict)
+    _trend_per_h: dict[Layout, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._truth = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))
         noise = self.suite.noise
-        if noise.drift_sd:
-            self._drift = Drift(noise.drift_sd, noise.drift_ar1_per_600s, Random(f"{self.stream}/drift"))
+        if noise.drift_sd or noise.tide_amplitude or noise.spell_loss:
+            self._host = Host(noise, self.stream)
+        self._drift_factor = self._of_layouts(self.suite.drift_factors)
+        self._trend_per_h = self._of_layouts(self.suite.trends_per_h)
 
     def is_right(self, layout: Layout) -> bool:
         """Whether *layout* is truly within the suite's margin of the best."""
@@ -118,12 +140,20 @@ class SimulatedBox:
         sample_sd = noise.sample_sd_1s / sqrt(length_s)
         self.now_s += self.suite.launch_s
         windows = []
-        for _ in range(proposal.n_windows):
-            value = level + factor * noise.window_sd * _standard(noise.student_t_df, random)
+        ar1 = noise.within_launch_ar1_per_600s ** (length_s / DRIFT_STEP_S)
+        shock = 0.0
+        for index in range(proposal.n_windows):
+            fresh = _standard(noise.student_t_df, random)
+            shock = ar1 * shock + sqrt(1 - ar1**2) * fresh if index and ar1 else fresh
+            value = level + factor * noise.window_sd * shock
             if sample_sd:
                 value += sample_sd * random.gauss()
-            if self._drift is not None:
-                value += self._drift.at(self.now_s + length_s / 2)
+            if noise.outlier_ratio and random.random() < noise.outlier_ratio:
+                value += log1p(-noise.outlier_loss)
+            middle_s = self.now_s + length_s / 2
+            value += self._trend_per_h.get(layout, 0.0) * (middle_s - began_s) / 3600
+            if self._host is not None:
+                value += self._drift_factor.get(layout, 1.0) * self._host.at(middle_s)
             windows.append(
                 # the limit keeps a heavy tail's one in a million within what a float can hold
                 Observed(
@@ -140,13 +170,51 @@ class SimulatedBox:
         self.n_launches += 1
         return windows
 
+    def _of_layouts(self, rows: tuple[tuple[float, ...], ...]) -> dict[Layout, float]:
+        """The row of this surface, by layout; empty without rows."""
+        if not rows:
+            return {}
+        return dict(zip(self.suite.layouts, rows[self.surface if len(rows) > 1 else 0], strict=True))
+
     def _noise_factor(self, layout: Layout) -> float:
-        """How many times the suite's noise *layout* has; from a stream of its own."""
+        """How many times the suite's noise *layout* has; random ones have a stream of their own."""
         noise = self.suite.noise
+        if self.suite.noise_factors:
+            return self._of_layouts(self.suite.noise_factors)[layout]
         is_noisy = noise.noisy_layout_ratio and (
             Random(f"{self.stream}/{layout}/noise").random() < noise.noisy_layout_ratio
         )
         return noise.noisy_layout_factor if is_noisy else 1.0
+
+
+class Host:
+    """Changes of the whole host over time, on the logarithmic scale: drift, a daily tide, slow spells."""
+
+    def __init__(self, noise: SuiteNoise, stream: str) -> None:
+        self._noise = noise
+        ar1 = noise.drift_ar1_per_600s
+        self._drift = Drift(noise.drift_sd, ar1, Random(f"{stream}/drift")) if noise.drift_sd else None
+        self._phase = 2 * pi * Random(f"{stream}/tide").random()
+        self._spells = Random(f"{stream}/spells")
+        self._spell_s = -noise.spell_length_s  # when the latest spell began: over before the study
+        self._next_spell_s = self._spells.random() * noise.spell_every_s
+
+    def at(self, at_s: float) -> float:
+        """The sum of all at *at_s*, which never goes back."""
+        noise = self._noise
+        value = self._drift.at(at_s) if self._drift is not None else 0.0
+        if noise.tide_amplitude:
+            value += noise.tide_amplitude * sin(self._phase + 2 * pi * at_s / noise.tide_period_s)
+        if noise.spell_loss and self._is_slow(at_s):
+            value += log1p(-noise.spell_loss)
+        return value
+
+    def _is_slow(self, at_s: float) -> bool:
+        every_s = self._noise.spell_every_s
+        while at_s >= self._next_spell_s:
+            self._spell_s = self._next_spell_s
+            self._next_spell_s += every_s * self._spells.uniform(0.5, 1.5)
+        return at_s < self._spell_s + self._noise.spell_length_s
 
 
 class Drift:

@@ -1,0 +1,52 @@
+"""bench/robustness.py: its worlds can be read, and its figures against studies whose results are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tuner.config.suite import read_suite
+
+from ..bench_modules import loaded
+from ..conftest import ROOT
+
+WORLDS = sorted((ROOT / "bench" / "worlds").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    with loaded("ranking", "robustness") as modules:
+        yield modules.robustness
+
+
+@pytest.mark.parametrize("path", WORLDS, ids=lambda path: path.stem)
+def test_every_world_is_a_suite_with_the_name_of_its_file(path: Any) -> None:
+    assert read_suite(path).name == path.stem
+
+
+def test_a_study_without_an_answer_counts_as_right_up_to_five_percent(bench: Any) -> None:
+    right, none = bench.Study(False, True, True, 50), bench.Study(False, False, False, 2000)
+    few = bench.summary("w", "strict", [right] * 97 + [none] * 3)
+    many = bench.summary("w", "strict", [right] * 80 + [none] * 20)
+
+    assert (few["right"]["share"], few["unanswered"]) == (1.0, 0.03)
+    assert (many["right"]["share"], many["unanswered"]) == (0.85, 0.2)
+    assert few["mean_windows"] == 0.97 * 50 + 0.03 * 2000
+
+
+def test_a_race_in_a_tidy_world_is_right_and_one_that_is_repeated_is_the_same(bench: Any) -> None:
+    job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "lone-winner.json"), "strict", 1, 3)
+    first = bench.one_study(job, 0)
+
+    assert (first.answered, first.right, first.false) == (True, True, False)
+    assert bench.one_study(job, 0) == first
+
+
+def test_a_full_grid_counts_windows_and_intervals(bench: Any) -> None:
+    job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "identical-tide.json"), "grid", 1, 3)
+    study = bench.one_study(job, 0)
+
+    assert (study.n_windows, study.n_intervals) == (24, 8)
+    assert 0 <= study.n_covering <= 8
