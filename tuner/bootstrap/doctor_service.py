@@ -173,15 +173,15 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
 def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
     """What probes look at, which the service or something beside it shows: the place, the key, a look."""
     from tuner.adapters.doctor.around import ask_http, ask_tcp
-    from tuner.config.probes import has_own_port
 
     service = settings.service
     for key, probe in service.probes.items() if service.kind == "script" else ():
-        if probe.kind == "prometheus" and not has_own_port(probe):
-            yield probe.url, f"service.{key}.url", partial(ask_http, probe.url)
-        elif probe.kind == "uwsgi" and not has_own_port(probe) and not probe.stats.startswith("/"):
-            host, _, port = probe.stats.rpartition(":")
-            yield probe.stats, f"service.{key}.stats", partial(ask_tcp, host.strip("[]"), int(port))
+        for name, address in probe.pages.items():
+            if address.startswith("http:"):
+                yield address, f"service.{key}.{name}", partial(ask_http, address)
+            else:
+                host, _, port = address.rpartition(":")
+                yield address, f"service.{key}.{name}", partial(ask_tcp, host.strip("[]"), int(port))
 
 
 def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
@@ -199,30 +199,28 @@ def _places_of(url: str) -> set[tuple[str, int]]:
 
 def _asked_by_tuner(settings: Settings) -> Iterator[_Asked]:
     """What probes and the feeder ask."""
-    from tuner.adapters.doctor.around import ask_postgres, ask_sqlite
-
     service = settings.service
     if service.kind != "script":
         return
     if service.feeder.kind == "queue":
-        yield _of_broker("service.feeder.url", service.feeder.url)
+        yield from _asked("service.feeder.url", service.feeder.url)
     for key, probe in service.probes.items():
-        if probe.kind == "redis":
-            yield _of_broker(f"service.{key}.url", probe.url)
-        elif probe.kind == "celery" and probe.broker is not None:
-            if probe.broker.startswith(("redis:", "rediss:", "amqp:")):
-                yield _of_broker(f"service.{key}.broker", probe.broker)
-        elif probe.kind == "sql":
-            file = probe.file
-            ask = partial(ask_postgres, probe.url, _ANSWER_S) if file is None else partial(ask_sqlite, file)
-            yield _Asked(f"service.{key}.url", probe.url, ask)
+        for name, url in probe.servers.items():
+            yield from _asked(f"service.{key}.{name}", url)
 
 
-def _of_broker(key: str, url: str) -> _Asked:
-    from tuner.adapters.doctor.around import ask_rabbitmq, ask_redis
+def _asked(key: str, url: str) -> Iterator[_Asked]:
+    """The server of *url*, if it is of a kind that is known here."""
+    from tuner.adapters.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
 
-    ask = ask_rabbitmq if url.startswith("amqp") else ask_redis
-    return _Asked(key, url, partial(ask, url, _ANSWER_S))
+    if url.startswith("amqp:"):
+        yield _Asked(key, url, partial(ask_rabbitmq, url, _ANSWER_S))
+    elif url.startswith(("redis:", "rediss:", "unix:")):
+        yield _Asked(key, url, partial(ask_redis, url, _ANSWER_S))
+    elif url.startswith(("postgresql:", "postgres:")):
+        yield _Asked(key, url, partial(ask_postgres, url, _ANSWER_S))
+    elif url.startswith("sqlite:///"):
+        yield _Asked(key, url, partial(ask_sqlite, Path(url.removeprefix("sqlite:///"))))
 
 
 def interpreters_seen(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from tuner.adapters.queues.message import Clone, Cut, Message
@@ -40,6 +42,11 @@ class Claim:
     study_id: str  #: the same when the study is resumed
     study: str  #: its file, for people
     host: str
+
+
+def claim_of(study_id: str, file: str) -> Claim:
+    """Return what the study in *file* leaves in a broker from this host, to show whose the queue is."""
+    return Claim(study_id, str(Path(file).absolute()), platform.node())
 
 
 def shown(url: str) -> str:

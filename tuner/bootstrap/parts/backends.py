@@ -36,8 +36,5 @@ def _words(settings: Settings, spec: ServiceSpec) -> list[str]:
         if service.feeder.kind == "queue":
             words.append(service.feeder.url)
         for probe in service.probes.values():
-            if probe.kind in ("redis", "sql"):
-                words.append(probe.url)
-            elif probe.kind == "celery" and probe.broker is not None:
-                words.append(probe.broker)
+            words += probe.servers.values()
     return words

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.config.surroundings import StudyName
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.messages.feeders import latency_at_saturation
 from tuner.ports import Feeder, Warn
 
 if TYPE_CHECKING:
-    from tuner.adapters.queues.queue import Claim
     from tuner.config.feeders import HttpFeederSettings, QueueFeederSettings
     from tuner.config.service import ScriptSettings
     from tuner.config.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class StudyName:
-    """By what a study is known beyond its process."""
-
-    id: str  #: the same when it is resumed
-    file: str
 
 
 def study_name(record: StudyRecord, file: str) -> StudyName:
@@ -60,28 +50,19 @@ def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> N
         warn(*latency_at_saturation())
 
 
-def load_totals(scratch: Path) -> Path:
-    """Where the load generator of a study with this *scratch* folder counts."""
-    return scratch / "load.totals"
-
-
-def claim_of(study: StudyName) -> Claim:
-    """What *study* leaves in a broker, to say whose queue it is."""
-    from tuner.adapters.queues.queue import Claim
-
-    return Claim(study.id, str(Path(study.file).absolute()), platform.node())
-
-
 def _queue(asked: QueueFeederSettings, study: StudyName, scratch: Path, warn: Warn) -> Feeder:
     from tuner.adapters.feeders.queue import Fed, QueueFeeder
+    from tuner.adapters.queues.queue import claim_of
 
     depth = None if asked.depth == "auto" else asked.depth
     fed = Fed(asked.url, asked.form, asked.queue, asked.sample, depth, asked.timeout)
-    return QueueFeeder(fed, claim_of(study), scratch / "queue.state", scratch, warn)
+    claim = claim_of(study.id, study.file)
+    return QueueFeeder(fed, claim, scratch / "queue.state", scratch, warn)
 
 
 def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, warn: Warn) -> Feeder:
     from tuner.adapters.feeders.http import MOST_OUTSTANDING, HttpFeeder, Traffic
+    from tuner.adapters.load.totals import totals_file
 
     traffic = Traffic(
         url=asked.target,
@@ -102,4 +83,4 @@ def _http(asked: HttpFeederSettings, layouts: Sequence[Layout], scratch: Path, w
         finds_address=asked.find_address,
         addresses=asked.targets if asked.is_numbered else None,
     )
-    return HttpFeeder(traffic, layouts, load_totals(scratch), scratch, warn)
+    return HttpFeeder(traffic, layouts, totals_file(scratch), scratch, warn)

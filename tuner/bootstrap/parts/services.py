@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -118,9 +117,4 @@ def _running(
 
 def owner(settings: Settings) -> tuple[int, int] | None:
     """User and group id that the service runs as; None: ours."""
-    return None if settings.service.user is None else _ids(settings.service.user)
-
-
-def _ids(user: str) -> tuple[int, int]:
-    entry = pwd.getpwnam(user)
-    return entry.pw_uid, entry.pw_gid
+    return settings.service.owner

@@ -1,0 +1,33 @@
+"""What a part of a launch may need of the study around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.service import ServiceSpec
+from tuner.ports import Clock, Warn
+
+
+@dataclass(frozen=True, slots=True)
+class StudyName:
+    """By what a study is known beyond its process."""
+
+    id: str  #: the same when it is resumed
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a probe may need of the study around it."""
+
+    spec: ServiceSpec  #: the service, as launches start it
+    record: StudyRecord
+    clock: Clock
+    counters: Path  #: a folder for those who count in memory
+    scratch: Path  #: the feeder's folder
+    logs: Callable[[], Sequence[Path]]  #: of the programs of the launch under way; none while there is none
+    study: StudyName
+    warn: Warn
