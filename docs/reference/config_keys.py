@@ -22,7 +22,7 @@ from tuner.core.text.durations import render_duration
 
 MODULES = (
     *(fields, paths, ready, probes),
-    *(sys.modules[model.__module__] for model in probes.PROBES.models()),
+    *(sys.modules[model.__module__] for kinds in (ready.CHECKS, probes.PROBES) for model in kinds.models()),
     *(feeders, brake, service, variants, service_section, study, settings),
 )
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}

@@ -26,7 +26,8 @@ def test_every_clock_of_the_host_grows_from_a_total_of_usage() -> None:
 def test_every_clock_of_a_probe_grows_from_a_field_of_a_reading() -> None:
     of_probes = {clock.of_reading for clock in CLOCKS} - {None}
 
-    assert of_probes and of_probes <= {field.name for field in fields(Reading)}
+    assert of_probes
+    assert of_probes <= {field.name for field in fields(Reading)}
 
 
 def test_every_clock_has_its_columns_in_the_study_file() -> None:
@@ -45,7 +46,7 @@ def test_usage_is_stored_in_the_order_of_its_columns() -> None:
 
 
 def test_the_sums_of_a_launch_hold_what_they_held_before_clocks_had_a_table() -> None:
-    assert TOLD == (
+    kept = (
         *("n_done", "n_failed", "length_s"),
         *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
         *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
@@ -53,3 +54,5 @@ def test_the_sums_of_a_launch_hold_what_they_held_before_clocks_had_a_table() ->
         *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
         *("item_cpu_s", "master_cpu_s", "beside_delay_s"),
     )
+
+    assert kept == TOLD

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.doctor.service import InterpreterSeen, PortSeen, ServerSeen, ToolSeen
@@ -72,15 +71,8 @@ def _places(settings: Settings) -> Iterator[_Named]:
         yield _Named("service.feeder.url", url.host, url.port)
     variants = [settings.service_in(name) for name in service.variants] or [service]
     for one in variants:
-        if one.ready is None:
-            continue
-        if one.ready.kind == "http":
-            parts = urlsplit(one.ready.url)
-            default = 443 if parts.scheme == "https" else 80
-            yield _Named("service.ready.url", parts.hostname or "", parts.port or default)
-        elif one.ready.kind == "tcp":
-            host, _, port = one.ready.address.rpartition(":")
-            yield _Named("service.ready.address", host.strip("[]"), int(port))
+        for key, (host, port) in one.ready.places.items() if one.ready is not None else ():
+            yield _Named(f"service.ready.{key}", host, port)
 
 
 def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:

@@ -47,6 +47,13 @@ class Kinds(Generic[Base]):
         found = (self._declared(module) for module in modules)
         return sorted((model for model in found if model is not None), key=kind_of)
 
+    def alternatives(self, model: type[Section], kind: object) -> list[type[Section]]:
+        """Return what a field of type *model* may hold: the kinds of this section, or the one that is *kind*."""
+        if model is not self._base:
+            return [model]
+        found = self.find(kind)
+        return [*self.models()] if found is None else [found]
+
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         """Have pydantic call `_validated` for such a field."""
         return core_schema.with_info_plain_validator_function(self._validated)

@@ -68,10 +68,7 @@ class ProbeSettings(Section):
     @classmethod
     def alternatives(cls, kind: object = None) -> list[type[Section]]:
         """Return the kinds of probe, or the one that is *kind*, for this class; a kind is its own."""
-        if cls is not ProbeSettings:
-            return [cls]
-        found = PROBES.find(kind)
-        return [*PROBES.models()] if found is None else [found]
+        return PROBES.alternatives(cls, kind)
 
 
 PROBES = Kinds("tuner.adapters.probes", ProbeSettings)

@@ -33,7 +33,7 @@ from tuner.config.fields import (
 )
 from tuner.config.paths import ConfigPath, check_file, check_folder
 from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, AnyProbe, ProbeSettings, counter_probe, fillers
-from tuner.config.ready import ReadySettings, with_lines_of_masters
+from tuner.config.ready import AnyReady, with_lines_of_masters
 from tuner.config.variants import (
     Axes,
     CrashAxes,
@@ -197,7 +197,7 @@ class ScriptSettings(RunSettings):
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
-    ready: ReadySettings | None = None  #: Check that a launch is ready; None: ready at once
+    ready: AnyReady | None = None  #: Check that a launch is ready; None: ready at once
     probe: AnyProbe = Field(default_factory=counter_probe)  #: Probe that counts finished items
     cross_check: AnyProbe | None = None  #: Second probe, which must agree with the first one
     #: Largest difference between the counts of the two probes; None: 2 %
