@@ -20,9 +20,10 @@ from tuner.config.fields import Section
 from tuner.core.domain import service
 from tuner.core.text.durations import render_duration
 
+_KINDS = (ready.CHECKS, probes.PROBES, feeders.FEEDERS)
 MODULES = (
     *(fields, paths, ready, probes),
-    *(sys.modules[model.__module__] for kinds in (ready.CHECKS, probes.PROBES) for model in kinds.models()),
+    *(sys.modules[model.__module__] for kinds in _KINDS for model in kinds.models()),
     *(feeders, brake, service, variants, service_section, study, settings),
 )
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}

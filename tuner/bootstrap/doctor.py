@@ -118,15 +118,7 @@ def connections_of_generator(
     service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]
 ) -> int:
     """Those that the load generator needs; 0 where there is none."""
-    if service.kind != "script" or service.feeder.kind != "http":
-        return 0
-    from tuner.adapters.feeders.http import MOST_OUTSTANDING
-    from tuner.core.settings.clients import first_clients
-
-    fed = service.feeder
-    if fed.rate is not None:
-        return fed.max_outstanding or MOST_OUTSTANDING
-    return fed.clients or first_clients(layouts)
+    return service.feeder.connections_for(layouts) if service.kind == "script" else 0
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:

@@ -66,9 +66,8 @@ def _places(settings: Settings) -> Iterator[_Named]:
     service = settings.service
     if service.kind != "script":
         return
-    if service.feeder.kind == "http" and not service.feeder.url.startswith("http+unix:"):
-        url = service.feeder.target
-        yield _Named("service.feeder.url", url.host, url.port)
+    for key, (host, port) in service.feeder.places.items():
+        yield _Named(f"service.feeder.{key}", host, port)
     variants = [settings.service_in(name) for name in service.variants] or [service]
     for one in variants:
         for key, (host, port) in one.ready.places.items() if one.ready is not None else ():
@@ -194,8 +193,8 @@ def _asked_by_tuner(settings: Settings) -> Iterator[_Asked]:
     service = settings.service
     if service.kind != "script":
         return
-    if service.feeder.kind == "queue":
-        yield from _asked("service.feeder.url", service.feeder.url)
+    for key, url in service.feeder.servers.items():
+        yield from _asked(f"service.feeder.{key}", url)
     for key, probe in service.probes.items():
         for name, url in probe.servers.items():
             yield from _asked(f"service.{key}.{name}", url)

@@ -48,7 +48,7 @@ class Kinds(Generic[Base]):
         return sorted((model for model in found if model is not None), key=kind_of)
 
     def alternatives(self, model: type[Section], kind: object) -> list[type[Section]]:
-        """Return what a field of type *model* may hold: the kinds of this section, or the one that is *kind*."""
+        """Return what a field of type *model* may hold: all kinds of this section, or only *kind*."""
         if model is not self._base:
             return [model]
         found = self.find(kind)

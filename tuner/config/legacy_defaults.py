@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from tuner.config.feeders import HttpFeederSettings, with_clients
+from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Section
 from tuner.config.settings import Settings
 from tuner.core.text.stored_config import stored_config
@@ -25,7 +25,7 @@ def filled(canonical: str) -> str:
 
 
 def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(with_clients(kept, is_kept=True) if model is HttpFeederSettings else kept)
+    found = dict(with_clients(kept, is_kept=True) if issubclass(model, FeederSettings) else kept)
     for name, field in model.model_fields.items():
         if name not in found:
             # What must be told has no default; a section that is not there (a simulated one's) has none

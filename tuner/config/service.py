@@ -15,7 +15,7 @@ from tuner.config.axes import (
     script_with_variants,
     with_whole_stops,
 )
-from tuner.config.feeders import FeederSettings, NoFeederSettings
+from tuner.config.feeders import AnyFeeder, no_feeder
 from tuner.config.fields import (
     FILLED_IN,
     Count,
@@ -202,7 +202,7 @@ class ScriptSettings(RunSettings):
     cross_check: AnyProbe | None = None  #: Second probe, which must agree with the first one
     #: Largest difference between the counts of the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
-    feeder: FeederSettings = NoFeederSettings()  #: Source of the items
+    feeder: AnyFeeder = Field(default_factory=no_feeder)  #: Source of the items
     #: Variants to compare (pool, interpreter, malloc), with their differences. `4x6@NAME` is a layout of one
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
     #: Axes to combine, with the differences of each value. A variant has a value of each axis:
@@ -243,7 +243,7 @@ class ScriptSettings(RunSettings):
     @property
     def reports_latency(self) -> bool:
         """Whether it is known how long its items take: those that tuner's load generator sends."""
-        return self.feeder.kind == "http"
+        return self.feeder.reports_latency
 
     @property
     def probe_fields(self) -> tuple[str, ...]:

@@ -20,6 +20,15 @@ class StudyName:
 
 
 @dataclass(frozen=True, slots=True)
+class FeederSurroundings:
+    """What a feeder may need of the study around it."""
+
+    study: StudyName
+    scratch: Path  #: a folder of the study, for the feeder
+    warn: Warn
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What a probe may need of the study around it."""
 

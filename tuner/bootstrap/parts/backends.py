@@ -33,8 +33,7 @@ def _words(settings: Settings, spec: ServiceSpec) -> list[str]:
     words = [word for one in spec.each_variant for word in (*one.command, *one.environment.values())]
     service = settings.service
     if service.kind == "script":
-        if service.feeder.kind == "queue":
-            words.append(service.feeder.url)
+        words += service.feeder.servers.values()
         for probe in service.probes.values():
             words += probe.servers.values()
     return words
