@@ -31,10 +31,13 @@ def test_every_clock_of_a_probe_grows_from_a_field_of_a_reading() -> None:
 
 
 def test_every_clock_has_its_columns_in_the_study_file() -> None:
-    names = [clock.name for clock in CLOCKS]
+    assert {clock.name for clock in CLOCKS} <= set(columns("window"))
+    assert set(SUMMED_CLOCKS) <= set(columns("launch_sum"))
 
-    assert [name for name in columns("window") if name in names] == [*EARLIER_CLOCKS, *LATER_CLOCKS] == names
-    assert [name for name in columns("launch_sum") if name in names] == [*SUMMED_CLOCKS]
+
+def test_a_window_is_read_with_its_clocks_in_the_order_of_versions() -> None:
+    assert [*EARLIER_CLOCKS, *LATER_CLOCKS] == [clock.name for clock in CLOCKS]
+    assert [clock.since for clock in CLOCKS] == sorted(clock.since for clock in CLOCKS)
 
 
 def test_usage_is_stored_in_the_order_of_its_columns() -> None:
