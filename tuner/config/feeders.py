@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -26,12 +25,10 @@ class FeederSettings(Section):
     kind: str  #: Kind of feeder
     reports_latency: ClassVar[bool] = False  #: whether it is known how long the items take
 
-    @abstractmethod
     def build(self, service: ScriptSettings, layouts: Sequence[Layout], around: FeederSurroundings) -> Feeder:
         """Make what feeds *service* in each of *layouts*."""
         raise NotImplementedError
 
-    @abstractmethod
     def describe(self) -> str:
         """Return what items the service gets, as part of a sentence."""
         raise NotImplementedError

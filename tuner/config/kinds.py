@@ -78,8 +78,9 @@ class Kinds(Generic[Base]):
                 return _validated_by(TypeAdapter(model), value, info)
             except ValidationError:
                 pass  # the union of all kinds raises it again, and names the kind in the place
-        of_any = reduce(or_, self.models())  # type: ignore[arg-type]  # `|` makes a union of two classes
-        return _validated_by(TypeAdapter(Annotated[of_any, Field(discriminator="kind")]), value, info)
+        models: list[Any] = [*self.models()]
+        of_any: Any = Annotated[reduce(or_, models), Field(discriminator="kind")]
+        return _validated_by(TypeAdapter(of_any), value, info)
 
 
 def kind_of(model: type[Section]) -> str:

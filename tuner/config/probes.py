@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -33,7 +32,6 @@ class ProbeSettings(Section):
     #: keys whose texts are no secrets: ``where token = 'x'`` is a query, ``password: .*`` a pattern
     plain_keys: ClassVar[frozenset[str]] = frozenset()
 
-    @abstractmethod
     def build(self, settings: Settings, around: Surroundings) -> Probe:
         """Make the probe for the service of *settings*.
 

@@ -214,7 +214,7 @@ def _below(annotation: Any, step: str | int) -> list[Any]:
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if _is_model(annotation):
-        return annotation.alternatives() if issubclass(annotation, Section) else [annotation]
+        return [*annotation.alternatives()] if issubclass(annotation, Section) else [annotation]
     if get_origin(annotation) in (dict, list, tuple):
         return []
     return [model for part in get_args(annotation) for model in _models_in(part)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +18,6 @@ class ReadySettings(Section):
     kind: str  #: Kind of check
     within: LongerThanZero = 60.0  #: Time limit, after which the launch has failed
 
-    @abstractmethod
     def build(self, layout: Layout, directory: Path | None) -> ReadyCheck:
         """Make the check of one launch of *layout*, whose service runs in *directory* (None: tuner's)."""
         raise NotImplementedError
