@@ -12,8 +12,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, Field
 
+from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.load.final_answer import FinalResponse
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.config.fields import LongerThanZero, Section

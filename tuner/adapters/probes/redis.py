@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, one_line, polling
+from tuner.adapters.bounded_socket import Bound, BoundedSocket
+from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, polling
 from tuner.adapters.queues.queue import hint_for
 from tuner.config.fields import LongerThanZero, RedisUrl, Section
 from tuner.config.probes import ProbeSettings
 from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.text.one_line import one_line
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

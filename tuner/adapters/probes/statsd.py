@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from tuner.adapters.probes.polled import one_line
 from tuner.config.probes import FailedIncluded, ProbeSettings
 from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
@@ -22,6 +21,7 @@ from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
 from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.one_line import one_line
 from tuner.core.text.statsd import Passed, StatsdTally
 from tuner.ports import Clock
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket, TooMuchError
+from tuner.adapters.bounded_socket import Bound, BoundedSocket, TooMuchError
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.config.fields import LongerThanZero
