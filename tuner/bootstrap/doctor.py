@@ -13,9 +13,9 @@ from tuner.bootstrap.doctor_queue import queue_seen
 from tuner.bootstrap.doctor_service import interpreters_seen, ports_seen, servers_seen, tools_seen
 from tuner.bootstrap.parts.backends import backends_found
 from tuner.bootstrap.parts.commands import counter_seen, threads_seen
-from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import owner, service_of
 from tuner.bootstrap.plan_builder import REPEATS, layouts_asked
+from tuner.config.surroundings import StudyName
 from tuner.core.doctor.examined import BoxSeen, Room, examined, room_findings
 from tuner.core.doctor.finding import Finding, blockers
 from tuner.core.doctor.room import FolderSeen, Planned, needed, study_bytes

@@ -63,11 +63,9 @@ class Kinds(Generic[Base]):
 
     def _declared(self, module: ModuleType) -> type[Base] | None:
         """Return the settings that *module* itself defines."""
-        for value in vars(module).values():
-            is_own = isinstance(value, type) and value.__module__ == module.__name__
-            if is_own and issubclass(value, self._base):
-                return value
-        return None
+        declared = (value for value in vars(module).values() if isinstance(value, type))
+        own = (value for value in declared if value.__module__ == module.__name__)
+        return next((value for value in own if issubclass(value, self._base)), None)
 
     def _validated(self, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, self._base):

@@ -46,6 +46,11 @@ class ProbeSettings(Section):
         return False
 
     @property
+    def needs_own_code(self) -> bool:
+        """Whether the code of the service has to count its items with tuner.probe."""
+        return False
+
+    @property
     def servers(self) -> Mapping[str, str]:
         """URLs of the brokers and databases that the probe queries, by their keys."""
         return {}

@@ -41,6 +41,11 @@ class MmapCounterSettings(ProbeSettings):
         """See `ProbeSettings`."""
         return CounterProbe(around.clock, around.counters, settings.service.owner, self.module)
 
+    @property
+    def needs_own_code(self) -> bool:
+        """See `ProbeSettings`."""
+        return self.module is None
+
     def counts_failed(self, _feeder: object) -> bool:
         """Workers count them, too."""
         return True

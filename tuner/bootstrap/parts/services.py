@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.parts.feeders import StudyName, feeder_of
+from tuner.bootstrap.parts.feeders import feeder_of
+from tuner.config.surroundings import StudyName
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.ports import Feeder, Warn
