@@ -1,4 +1,4 @@
-"""What every kind of feeder says of itself; each kind is a file of `tuner/adapters/feeders/`."""
+"""The base of the settings of all feeders; each kind is a file of `tuner/adapters/feeders/`."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class FeederSettings(Section):
     reports_latency: ClassVar[bool] = False  #: whether it is known how long the items take
 
     def build(self, service: ScriptSettings, layouts: Sequence[Layout], around: FeederSurroundings) -> Feeder:
-        """Make what feeds *service* in each of *layouts*."""
+        """Make the feeder of *service*, for each of *layouts*."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Return what items the service gets, as part of a sentence."""
+        """Return the items that the service gets, as part of a sentence."""
         raise NotImplementedError
 
     @property

@@ -1,7 +1,7 @@
 """The kinds of a section with a key ``kind``: each kind is one file, which tuner finds by its name.
 
-Such a file holds the settings of the kind, a class derived from that of the section, beside the code that
-they are for. The import of a kind waits until a config names it.
+Such a file holds the settings of the kind, a class derived from that of the section, and the code that
+uses them. tuner imports a kind only once a config names it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Kinds(Generic[Base]):
         return sorted((model for model in found if model is not None), key=kind_of)
 
     def alternatives(self, model: type[Section], kind: object) -> list[type[Section]]:
-        """Return what a field of type *model* may hold: all kinds of this section, or only *kind*."""
+        """Return the classes for a field of type *model*: all kinds of this section, or only *kind*."""
         if model is not self._base:
             return [model]
         found = self.find(kind)

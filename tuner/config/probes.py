@@ -1,4 +1,4 @@
-"""What every kind of probe says of itself; each kind is a file of `tuner/adapters/probes/`."""
+"""The base of the settings of all probes; each kind is a file of `tuner/adapters/probes/`."""
 
 from __future__ import annotations
 

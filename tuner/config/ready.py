@@ -1,4 +1,4 @@
-"""What every check of readiness says of itself; each kind is a file of `tuner/adapters/ready/`."""
+"""The base of the settings of all checks of readiness; each kind is a file of `tuner/adapters/ready/`."""
 
 from __future__ import annotations
 

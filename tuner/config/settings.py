@@ -121,7 +121,7 @@ class Settings(Section):
 
     @property
     def is_there_already(self) -> bool:
-        """Whether what the service needs runs before the study begins: no hook starts it."""
+        """Whether brokers and databases run before the study begins: no hook starts them."""
         return not (self.hooks.before_study or self.hooks.before_launch)
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:

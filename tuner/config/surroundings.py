@@ -1,4 +1,4 @@
-"""What a part of a launch may need of the study around it."""
+"""The facts of a study that the parts of its launches may use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tuner.ports import Clock, Warn
 
 @dataclass(frozen=True, slots=True)
 class StudyName:
-    """By what a study is known beyond its process."""
+    """The names of a study outside its process."""
 
     id: str  #: the same when it is resumed
     file: str
@@ -21,7 +21,7 @@ class StudyName:
 
 @dataclass(frozen=True, slots=True)
 class FeederSurroundings:
-    """What a feeder may need of the study around it."""
+    """The facts of a study that its feeder may use."""
 
     study: StudyName
     scratch: Path  #: a folder of the study, for the feeder
@@ -30,7 +30,7 @@ class FeederSurroundings:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a probe may need of the study around it."""
+    """The facts of a study that its probe may use."""
 
     spec: ServiceSpec  #: the service, as launches start it
     record: StudyRecord

@@ -93,7 +93,7 @@ class CeleryProbeSettings(ProbeSettings):
         return CeleryProbe(around.clock, question, jobs, tuple(one_of_each_variant), around.warn)
 
     def counts_failed(self, _feeder: object) -> bool:
-        """Events tell them."""
+        """Events report them; the answers to inspect do not."""
         return self.via == "events"
 
 

@@ -66,7 +66,7 @@ class TermSettings(Section):
 
     @property
     def term(self) -> Term:
-        """What to request, and its sign."""
+        """The request, with its sign."""
         return Term(*self.asked, sign=1 if self.sign == "plus" else -1)
 
 

@@ -45,7 +45,7 @@ class Claim:
 
 
 def claim_of(study_id: str, file: str) -> Claim:
-    """Return what the study in *file* leaves in a broker from this host, to show whose the queue is."""
+    """Return the mark that the study in *file*, on this host, leaves in a broker at its queue."""
     return Claim(study_id, str(Path(file).absolute()), platform.node())
 
 

@@ -20,7 +20,7 @@ def _clock(since: int, **facts: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockTotals:
-    """What each clock showed at one moment: seconds since the launch began. None: the kernel does not tell.
+    """The totals of the clocks at one moment, in seconds since the launch began. None: not measured here.
 
     Times in a state come from looks, and each look stands until the next. Workers' threads are looked at
     every second, children (their main threads) whenever these totals are taken.
@@ -50,7 +50,7 @@ class ClockTotals:
 
 @dataclass(slots=True, kw_only=True)
 class WindowClocks:
-    """What each clock grew by in a window. None: the kernel does not tell, or the study file is older.
+    """The growth of each clock in a window. None: not measured here, or the study file is older.
 
     The order is that of the sums of a launch: a new clock stands last.
     """
@@ -74,7 +74,9 @@ class WindowClocks:
     gil_waiting_s: float | None = _clock(5)  #: the same as run_delay_s for the GIL; None also: no Python
     gil_waking_s: float | None = _clock(5)  #: of these, awake to ask for it: waiting for a core
     item_cpu_s: float | None = _clock(12)  #: the part of worker_cpu_s of threads that work on items
-    master_cpu_s: float | None = _clock(12)  #: the part of child_cpu_s of programs that only start the workers
+    master_cpu_s: float | None = _clock(
+        12
+    )  #: the part of child_cpu_s of programs that only start the workers
     #: thread-seconds that all these, beside the items, waited for a core
     beside_delay_s: float | None = _clock(12)
 

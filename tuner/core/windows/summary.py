@@ -97,7 +97,7 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
 
 
 def _clocks(window: Window, scale: float) -> dict[str, float | None]:
-    """What each clock grew by: the host's from the first usage to the last, times *scale*, or the probe's."""
+    """The growth of each clock: the host's from the first usage to the last, times *scale*; the probe's."""
     first, last = window.usage[0], window.usage[-1]
     begin, end = window.readings
     grown = {}
