@@ -21,12 +21,10 @@ _WINDOW = (
     *("backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id", "n_active_from_load1"),
 )
 WINDOW_ID = _WINDOW.index("window.id")
-_CLOCKS = len(_WINDOW)  #: the first of EARLIER_CLOCKS
-_LATENCIES = _CLOCKS + len(EARLIER_CLOCKS)  #: the first of the columns of `requests_of`
+_LATENCIES = len(_WINDOW) + len(EARLIER_CLOCKS)  #: the first of the columns of `requests_of`
 _LATER = _LATENCIES + len(REQUESTS)  #: the first of LATER_CLOCKS; a file of an older version has fewer
 #: the clocks of probes, and the column of a reading that each grows from
 _COUNTED = {clock.name: clock.of_reading for clock in CLOCKS if clock.of_reading is not None}
-_NAMES = (*EARLIER_CLOCKS, *LATER_CLOCKS)
 _NOTHING: list[Row] = []
 OF_ONE = "window.id = ?"
 OF_LAUNCHES = "window.launch_id IN (SELECT value FROM json_each(?))"  #: their ids, as JSON
@@ -58,9 +56,7 @@ def listed_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
     """The records of windows."""
     layout, record, windows = cache(layout_of), cast(Callable[..., WindowRecord], WindowRecord), []
     for row, (block, processes, threads, variant, box), void in kept:
-        window = record(*row[:_CLOCKS])
-        for clock, value in zip(_NAMES, row[_CLOCKS:_LATENCIES] + row[_LATER:], strict=False):
-            setattr(window, clock, value)
+        window = record(*row[:_LATENCIES], *row[_LATER:])
         window.block, window.layout, window.box = block, layout(processes, threads, variant), box
         window.void = tuple(VoidReason(*reason) for reason in void) if void else ()
         if row[_LATENCIES] is not None:

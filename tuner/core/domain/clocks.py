@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from tuner.core.domain.window_facts import WindowFacts
+
 SINCE = "since"  #: of a field's metadata: the version of the study file that has its column first
 
 
@@ -48,11 +50,11 @@ class ClockTotals:
     beside_delay_s_total: float | None = _clock(12)
 
 
-@dataclass(slots=True, kw_only=True)
-class WindowClocks:
+@dataclass(slots=True)
+class WindowClocks(WindowFacts):
     """The growth of each clock in a window. None: not measured here, or the study file is older.
 
-    The order is that of the sums of a launch: a new clock stands last.
+    The order is that of the columns as a window is read, so a new clock stands last.
     """
 
     worker_cpu_s: float | None = _clock(3)  #: CPU of the workers' own threads
@@ -62,21 +64,20 @@ class WindowClocks:
     #: thread-seconds of workers in R, from looks a second apart
     running_s: float | None = _clock(3, is_summed=False)
     blocked_s: float | None = _clock(3)  #: ... in D
-    #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
-    spawning_s: float | None = _clock(4)
-    child_running_s: float | None = _clock(3)  #: the same as running_s of children, from looks 5 s apart
+    child_running_s: float | None = _clock(3)  #: the same of children, from looks 5 s apart
     child_blocked_s: float | None = _clock(3)
     # What the items counted themselves, where the service tells its probe.
     #: CPU of the threads that work on items
     probe_python_cpu_s: float | None = _clock(3, of_reading="python_cpu_ns_total")
     #: CPU of the children that items started
     probe_child_cpu_s: float | None = _clock(3, of_reading="child_cpu_ns_total")
+    #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
+    spawning_s: float | None = _clock(4, summed_after="blocked_s")
     gil_waiting_s: float | None = _clock(5)  #: the same as run_delay_s for the GIL; None also: no Python
     gil_waking_s: float | None = _clock(5)  #: of these, awake to ask for it: waiting for a core
     item_cpu_s: float | None = _clock(12)  #: the part of worker_cpu_s of threads that work on items
-    master_cpu_s: float | None = _clock(
-        12
-    )  #: the part of child_cpu_s of programs that only start the workers
+    #: the part of child_cpu_s of programs that only start the workers
+    master_cpu_s: float | None = _clock(12)
     #: thread-seconds that all these, beside the items, waited for a core
     beside_delay_s: float | None = _clock(12)
 
@@ -87,6 +88,7 @@ class Clock(NamedTuple):
     name: str  #: of that field, and of the columns in the tables of windows and of sums
     since: int  #: see `SINCE`
     is_summed: bool = True  #: whether the windows of a launch are added up
+    summed_after: str | None = None  #: the clock that it follows in the sums; None: the one before it here
     #: the field of `Reading` that it grows from, in nanoseconds; None: it grows from one of `ClockTotals`
     of_reading: str | None = None
 
@@ -96,8 +98,16 @@ class Clock(NamedTuple):
         return f"{self.name}_total"
 
 
-_DECLARED = tuple(Clock(one.name, **one.metadata) for one in fields(WindowClocks))
-#: in the order of the study file's columns: a newer clock comes after all older ones
-CLOCKS = tuple(sorted(_DECLARED, key=lambda clock: clock.since))
+def _summed() -> tuple[str, ...]:
+    names: list[str] = []
+    for clock in CLOCKS:
+        if clock.is_summed:
+            after = clock.summed_after
+            names.insert(len(names) if after is None else names.index(after) + 1, clock.name)
+    return tuple(names)
+
+
+#: every clock, in the order in which a window is read
+CLOCKS = tuple(Clock(one.name, **one.metadata) for one in fields(WindowClocks) if SINCE in one.metadata)
 #: the names of those that are added up over the windows of a launch, in the order of its sums
-SUMMED_CLOCKS = tuple(clock.name for clock in _DECLARED if clock.is_summed)
+SUMMED_CLOCKS = _summed()

@@ -10,7 +10,6 @@ from tuner.core.domain.clocks import WindowClocks
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.strategy import Kind
-from tuner.core.domain.window import VoidReason
 
 FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
@@ -86,28 +85,6 @@ class LaunchRecord:
 class WindowRecord(WindowClocks):
     """A window without its samples: what ranking needs, 100 000 of them at a time."""
 
-    launch_id: int
-    block: int
-    layout: Layout
-    box: str
-    index: int
-    attempt: int
-    started_wall_s: float
-    length_s: float
-    n_done: int
-    n_failed: int
-    load1_mean: float
-    load1_max: float
-    n_active_mean: float | None
-    service_cpu_s: float
-    tuner_cpu_s: float
-    backend_cpu_s: float
-    foreign_cpu_s: float
-    steal_s: float
-    pss_bytes: float | None
-    void: tuple[VoidReason, ...]
-    #: load1 turned back into what it averages; None: the window is too short for it
-    n_active_from_load1: float | None = None
     #: that ended in it; None: not known
     requests: Requests | None = field(default=None, hash=False)
 
