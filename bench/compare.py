@@ -25,12 +25,12 @@ from statistics import median
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.planning.replay import run
 from tuner.core.planning.slow_drift import drifts_on
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.ranking.study_difference import Side, changes
 from tuner.core.search.own_suites import own_suite
 from tuner.core.search.recheck import Launched
-from tuner.core.search.replay import run
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Drift, SimulatedBox
 from tuner.core.stats.interval import Estimate

@@ -27,8 +27,8 @@ from statistics import fmean
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Kind, Observed, Proposal
+from tuner.core.planning.replay import run
 from tuner.core.search.own_suites import own_suite
-from tuner.core.search.replay import run
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import SimulatedBox
 from tuner.core.stats.wilson import wilson_interval

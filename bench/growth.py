@@ -32,9 +32,9 @@ from statistics import fmean
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.strategy import Goal, Observed, Proposal
+from tuner.core.planning.replay import run
 from tuner.core.search.growth import Scout, added, walk
 from tuner.core.search.race import Race
-from tuner.core.search.replay import run
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.core.stats.wilson import wilson_interval
 

@@ -34,10 +34,10 @@ from suites_named import suite_named
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.planning.replay import ReplayedStudy, ReplayJob, replay, run
 from tuner.core.search.posterior import DIFFUSE, Posterior
 from tuner.core.search.race import Race
 from tuner.core.search.racing import N_REPLICATES
-from tuner.core.search.replay import ReplayedStudy, ReplayJob, replay, run
 from tuner.core.search.suite import DRIFT_STEP_S, Suite, SuiteNoise
 from tuner.core.stats.wilson import wilson_interval
 

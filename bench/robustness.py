@@ -34,8 +34,8 @@ from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.config.suite import read_suite
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Observed, Proposal
+from tuner.core.planning.replay import run
 from tuner.core.ranking.ranking import rank
-from tuner.core.search.replay import run
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.strategies.full_grid import FullGrid
 from tuner.core.search.suite import SimulatedBox, Suite

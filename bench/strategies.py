@@ -34,7 +34,7 @@ from suites_named import suite_named
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.defaults import WINDOW_S
 from tuner.core.domain.strategy import Answer, Goal, Strategy
-from tuner.core.search.replay import run
+from tuner.core.planning.replay import run
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import SimulatedBox, Suite
 

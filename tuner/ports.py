@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from tuner.core.domain.fleet import BoxFacts, News, Order
@@ -76,6 +77,13 @@ class Launcher(Protocol):
             MeasurementError: a worker died at start; says its exit code and last log lines.
             ConfigError: the command cannot be run at all (missing, not executable).
         """
+
+
+class ReadyCheck(Protocol):
+    """One look whether a launch is ready; it may remember what it has seen of this launch."""
+
+    def lacks(self, logs: Sequence[Path]) -> str:
+        """What is still missing, in words; empty: it is ready. *logs* are of the launch's programs."""
 
 
 class Counting(Protocol):

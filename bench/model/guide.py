@@ -28,9 +28,9 @@ from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.config.suite import read_suite
 from tuner.core.domain.layout import divisors_grid, full_grid
 from tuner.core.domain.strategy import Goal, Guidance, Observed
+from tuner.core.planning.replay import run
 from tuner.core.search.own_suites import own_suite
 from tuner.core.search.race import Race
-from tuner.core.search.replay import run
 from tuner.core.search.suite import Suite
 from tuner.core.stats.wilson import wilson_interval
 

@@ -6,6 +6,7 @@ import ast
 import inspect
 import io
 import re
+import sys
 import tokenize
 from collections.abc import Iterator
 from types import ModuleType
@@ -19,7 +20,12 @@ from tuner.config.fields import Section
 from tuner.core.domain import service
 from tuner.core.text.durations import render_duration
 
-MODULES = (fields, paths, ready, probes, feeders, brake, service, variants, service_section, study, settings)
+_KINDS = (ready.CHECKS, probes.PROBES, feeders.FEEDERS)
+MODULES = (
+    *(fields, paths, ready, probes),
+    *(sys.modules[model.__module__] for kinds in _KINDS for model in kinds.models()),
+    *(feeders, brake, service, variants, service_section, study, settings),
+)
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
 _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}
 
@@ -220,7 +226,7 @@ def _anchor(heading: str) -> str:
 
 def _models_in(annotation: Any) -> Iterator[type[Section]]:
     if inspect.isclass(annotation) and issubclass(annotation, Section):
-        yield annotation
+        yield from annotation.alternatives()
     for part in get_args(annotation):
         yield from _models_in(part)
 
@@ -301,7 +307,7 @@ def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
         case ast.Name(id=name) if name in ALIASES:
             return _alias(name, used)
         case ast.Name(id=name) if isinstance(model := getattr(source.module, name, None), type):
-            return f"[section](#{_LINKS[model]})"
+            return f"[section](#{_LINKS[model.alternatives()[0]]})"  # of several kinds: the first of them
     raise SystemExit(f"no words for {ast.unparse(node)}: write them behind #: beside its definition")
 
 

@@ -20,7 +20,7 @@ from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.processes.hooks import CommandHooks
 from tuner.adapters.processes.repeated_command import RepeatedCommand
 from tuner.adapters.processes.signals import signals_held, stopping_by_signal
-from tuner.adapters.supervisord.ready import CommandSucceeds
+from tuner.adapters.ready.command import CommandSucceeds
 from tuner.core.domain.layout import Layout
 from tuner.core.lab.experiment import LabJob
 

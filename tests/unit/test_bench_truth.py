@@ -102,7 +102,9 @@ def test_the_table_survives_its_csv(bench: Any) -> None:
     rows = [
         table.Row("rq fork", "cpu", "2x-", 20.0, 0.987, ["cores", "GIL"], ["cores"], ("asleep", -0.07), 1.06),
         table.Row("rq fork", "wait", "8x-", 8.0, None, [], ["waiting"], None, None),
-        table.Row("saq", "cpu", "2x2", 20.0, 0.915, [], ["cores"], None, None, table.Uses(1.83, 0.11, 0.1004)),
+        table.Row(
+            "saq", "cpu", "2x2", 20.0, 0.915, [], ["cores"], None, None, table.Uses(1.83, 0.11, 0.1004)
+        ),
     ]
     written = io.StringIO()
     table.print_csv(rows, written)

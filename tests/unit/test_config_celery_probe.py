@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.probes.celery import CeleryProbeSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
-from tuner.config.probes import CeleryProbeSettings
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.config.feeders import HttpFeederSettings
+from tuner.adapters.feeders.http import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.probes.log import LogProbeSettings
+from tuner.adapters.probes.sql import SqlProbeSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
-from tuner.config.probes import LogProbeSettings, SqlProbeSettings
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
 

@@ -12,7 +12,9 @@ from typer.main import get_command
 from tuner.adapters.load.requests_file import read_requests
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.cli import COMMANDS
+from tuner.config.kinds import kind_of
 from tuner.config.load import canonical_json, load_settings, settings_of_study
+from tuner.config.probes import PROBES
 from tuner.config.settings import ScriptSettings
 from tuner.core.text.http_request import parse_url
 
@@ -107,8 +109,7 @@ def test_every_example_of_a_probe_is_a_config(example: str, tmp_path: Path) -> N
 
 
 def test_every_kind_of_probe_has_a_section_with_an_example() -> None:
-    (probe,) = (field for name, field in ScriptSettings.model_fields.items() if name == "probe")
-    kinds = {kind.model_fields["kind"].annotation.__args__[0] for kind in probe.annotation.__args__}
+    kinds = {kind_of(model) for model in PROBES.models()}
 
     shown = {re.search(r"    kind: (\S+)\n", example)[1] for example in EXAMPLES_OF_PROBES}
     assert shown == kinds

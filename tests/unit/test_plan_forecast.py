@@ -26,8 +26,8 @@ from tuner.core.planning.forecast import (
     simulate,
 )
 from tuner.core.planning.pilot import PilotLevel
+from tuner.core.planning.replay import ReplayJob, replay
 from tuner.core.planning.surfaces import drawn_surfaces
-from tuner.core.search.replay import ReplayJob, replay
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.study import run_study

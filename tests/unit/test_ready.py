@@ -13,17 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.supervisord.ready import (
-    CommandSucceeds,
-    HttpAnswer,
-    LogLines,
-    ReadyCheck,
-    TcpAnswer,
-    await_ready,
-)
+from tuner.adapters.ready.command import CommandSucceeds
+from tuner.adapters.ready.http import HttpAnswer
+from tuner.adapters.ready.log import LogLines, LogReady
+from tuner.adapters.ready.tcp import TcpAnswer
+from tuner.adapters.supervisord.ready import await_ready
 from tuner.config.load import canonical_json, load_settings, settings_of_study
-from tuner.config.ready import LogReady
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.ports import ReadyCheck
 
 from ..ports import free_port
 from ..wording import end_of, key_of, wording
@@ -159,7 +156,7 @@ def test_a_command_is_asked_by_its_exit_code(script: str, lacking: str) -> None:
 def test_a_command_that_does_not_end_is_killed_with_all_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.adapters.supervisord.ready._ANSWER_S", 3.0)
+    monkeypatch.setattr("tuner.adapters.ready.command._ANSWER_S", 3.0)
     script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
 
     lacking = CommandSucceeds(("/bin/sh", "-c", script), {"PATH": os.defpath}).lacks([])

@@ -16,8 +16,8 @@ from tuner.core.domain.run_order import blocks
 from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
+from tuner.core.planning.replay import ReplayJob, replay
 from tuner.core.search.recorded import RecordedStudy, recorded_study
-from tuner.core.search.replay import ReplayJob, replay
 from tuner.core.stats.two_way_anova import Observation, fit
 
 from ..raising import raises

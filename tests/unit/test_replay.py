@@ -10,8 +10,8 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal
+from tuner.core.planning.replay import ReplayedStudy, ReplayJob, replay, run, summary
 from tuner.core.search.own_suites import OWN_SUITES, SUITE_OPTIONS, own_suite
-from tuner.core.search.replay import ReplayedStudy, ReplayJob, replay, run, summary
 from tuner.core.search.strategies import STRATEGIES, make_strategy
 from tuner.core.search.suite import SimulatedBox, Suite, SuiteNoise
 from tuner.core.stats.interval import Estimate

@@ -69,24 +69,10 @@ def _filled(texts: Iterable[str], layout: Layout) -> Sequence[str]:
 
 
 def _feeds(settings: Settings) -> str:
-    from tuner.core.text.redaction import redacted
-
     service = settings.service
     if service.kind == "crash-processor":
         return "crash dumps of a spool that tuner fills"
-    feeder = service.feeder
-    match feeder.kind:
-        case "http":
-            return f"requests to {redacted(feeder.url)}, sent by tuner"
-        case "command":
-            return (
-                "the items that this command supplies:"
-                f" {shlex.join(redacted([str(word) for word in feeder.command]))}"
-            )
-        case "queue":
-            return f"messages that tuner puts into the queue {feeder.queue} ({feeder.form})"
-        case _:
-            return "the items that the service finds; tuner feeds none"
+    return service.feeder.describe()
 
 
 def first_look_shown(file: Path) -> str:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.parts.backends import backends_found
 from tuner.bootstrap.parts.feeders import study_name, tell_of_saturation
-from tuner.bootstrap.parts.probes import Surroundings, cross_check_of, probe_of
+from tuner.bootstrap.parts.probes import cross_check_of, probe_of
 from tuner.bootstrap.parts.ready import ready_of
 from tuner.bootstrap.parts.safety_limits import brake_of
 from tuner.bootstrap.parts.services import owner, prepare_service, service_of
 from tuner.bootstrap.plan_builder import SIMULATED_HOST, STREAM, profile_kept
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.records import StudyRecord
 from tuner.core.search.growth import layouts_asked_of
 from tuner.core.settings.clients import found_in

@@ -13,9 +13,9 @@ from tuner.bootstrap.doctor_queue import queue_seen
 from tuner.bootstrap.doctor_service import interpreters_seen, ports_seen, servers_seen, tools_seen
 from tuner.bootstrap.parts.backends import backends_found
 from tuner.bootstrap.parts.commands import counter_seen, threads_seen
-from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import owner, service_of
 from tuner.bootstrap.plan_builder import REPEATS, layouts_asked
+from tuner.config.surroundings import StudyName
 from tuner.core.doctor.examined import BoxSeen, Room, examined, room_findings
 from tuner.core.doctor.finding import Finding, blockers
 from tuner.core.doctor.room import FolderSeen, Planned, needed, study_bytes
@@ -118,15 +118,7 @@ def connections_of_generator(
     service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]
 ) -> int:
     """Those that the load generator needs; 0 where there is none."""
-    if service.kind != "script" or service.feeder.kind != "http":
-        return 0
-    from tuner.adapters.feeders.http import MOST_OUTSTANDING
-    from tuner.core.settings.clients import first_clients
-
-    fed = service.feeder
-    if fed.rate is not None:
-        return fed.max_outstanding or MOST_OUTSTANDING
-    return fed.clients or first_clients(layouts)
+    return service.feeder.connections_for(layouts) if service.kind == "script" else 0
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:

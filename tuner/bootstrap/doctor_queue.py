@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
     """Whether it could be fed now; nothing where its server does not answer, which is told by itself."""
+    from tuner.adapters.feeders.queue import QueueFeederSettings
     from tuner.adapters.queues.brokers import open_queue
     from tuner.adapters.queues.queue import BrokerError, Claim
 
     service = settings.service
-    if service.kind != "script" or service.feeder.kind != "queue":
+    if service.kind != "script" or not isinstance(fed := service.feeder, QueueFeederSettings):
         return
-    fed = service.feeder
     queue = open_queue(fed.url, fed.form, fed.queue, Claim("", "", ""), fed.timeout)
     try:
         queue.look_free()

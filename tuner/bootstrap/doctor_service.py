@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.doctor.service import InterpreterSeen, PortSeen, ServerSeen, ToolSeen
@@ -67,20 +66,12 @@ def _places(settings: Settings) -> Iterator[_Named]:
     service = settings.service
     if service.kind != "script":
         return
-    if service.feeder.kind == "http" and not service.feeder.url.startswith("http+unix:"):
-        url = service.feeder.target
-        yield _Named("service.feeder.url", url.host, url.port)
+    for key, (host, port) in service.feeder.places.items():
+        yield _Named(f"service.feeder.{key}", host, port)
     variants = [settings.service_in(name) for name in service.variants] or [service]
     for one in variants:
-        if one.ready is None:
-            continue
-        if one.ready.kind == "http":
-            parts = urlsplit(one.ready.url)
-            default = 443 if parts.scheme == "https" else 80
-            yield _Named("service.ready.url", parts.hostname or "", parts.port or default)
-        elif one.ready.kind == "tcp":
-            host, _, port = one.ready.address.rpartition(":")
-            yield _Named("service.ready.address", host.strip("[]"), int(port))
+        for key, (host, port) in one.ready.places.items() if one.ready is not None else ():
+            yield _Named(f"service.ready.{key}", host, port)
 
 
 def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
@@ -173,15 +164,15 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
 def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
     """What probes look at, which the service or something beside it shows: the place, the key, a look."""
     from tuner.adapters.doctor.around import ask_http, ask_tcp
-    from tuner.config.probes import has_own_port
 
     service = settings.service
     for key, probe in service.probes.items() if service.kind == "script" else ():
-        if probe.kind == "prometheus" and not has_own_port(probe):
-            yield probe.url, f"service.{key}.url", partial(ask_http, probe.url)
-        elif probe.kind == "uwsgi" and not has_own_port(probe) and not probe.stats.startswith("/"):
-            host, _, port = probe.stats.rpartition(":")
-            yield probe.stats, f"service.{key}.stats", partial(ask_tcp, host.strip("[]"), int(port))
+        for name, address in probe.pages.items():
+            if address.startswith("http:"):
+                yield address, f"service.{key}.{name}", partial(ask_http, address)
+            else:
+                host, _, port = address.rpartition(":")
+                yield address, f"service.{key}.{name}", partial(ask_tcp, host.strip("[]"), int(port))
 
 
 def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
@@ -199,30 +190,28 @@ def _places_of(url: str) -> set[tuple[str, int]]:
 
 def _asked_by_tuner(settings: Settings) -> Iterator[_Asked]:
     """What probes and the feeder ask."""
-    from tuner.adapters.doctor.around import ask_postgres, ask_sqlite
-
     service = settings.service
     if service.kind != "script":
         return
-    if service.feeder.kind == "queue":
-        yield _of_broker("service.feeder.url", service.feeder.url)
+    for key, url in service.feeder.servers.items():
+        yield from _asked(f"service.feeder.{key}", url)
     for key, probe in service.probes.items():
-        if probe.kind == "redis":
-            yield _of_broker(f"service.{key}.url", probe.url)
-        elif probe.kind == "celery" and probe.broker is not None:
-            if probe.broker.startswith(("redis:", "rediss:", "amqp:")):
-                yield _of_broker(f"service.{key}.broker", probe.broker)
-        elif probe.kind == "sql":
-            file = probe.file
-            ask = partial(ask_postgres, probe.url, _ANSWER_S) if file is None else partial(ask_sqlite, file)
-            yield _Asked(f"service.{key}.url", probe.url, ask)
+        for name, url in probe.servers.items():
+            yield from _asked(f"service.{key}.{name}", url)
 
 
-def _of_broker(key: str, url: str) -> _Asked:
-    from tuner.adapters.doctor.around import ask_rabbitmq, ask_redis
+def _asked(key: str, url: str) -> Iterator[_Asked]:
+    """The server of *url*, if it is of a kind that is known here."""
+    from tuner.adapters.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
 
-    ask = ask_rabbitmq if url.startswith("amqp") else ask_redis
-    return _Asked(key, url, partial(ask, url, _ANSWER_S))
+    if url.startswith("amqp:"):
+        yield _Asked(key, url, partial(ask_rabbitmq, url, _ANSWER_S))
+    elif url.startswith(("redis:", "rediss:", "unix:")):
+        yield _Asked(key, url, partial(ask_redis, url, _ANSWER_S))
+    elif url.startswith(("postgresql:", "postgres:")):
+        yield _Asked(key, url, partial(ask_postgres, url, _ANSWER_S))
+    elif url.startswith("sqlite:///"):
+        yield _Asked(key, url, partial(ask_sqlite, Path(url.removeprefix("sqlite:///"))))
 
 
 def interpreters_seen(

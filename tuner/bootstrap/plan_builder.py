@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import __version__
-from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import prepare_service, service_of
+from tuner.config.surroundings import StudyName
 from tuner.core.defaults import WINDOW_S, WITHIN
 from tuner.core.domain.axes import values_of
 from tuner.core.domain.layout import Layout

@@ -14,8 +14,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import counted, percent
 
 if TYPE_CHECKING:
+    from tuner.core.planning.replay import ReplayedStudy, ReplayJob, ReplaySummary
     from tuner.core.search.recorded import RecordedStudy
-    from tuner.core.search.replay import ReplayedStudy, ReplayJob, ReplaySummary
     from tuner.core.search.suite import Suite
 
 _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
@@ -94,7 +94,7 @@ def replay(
     import json
 
     from tuner.cli.shared.output import show
-    from tuner.core.search.replay import summary
+    from tuner.core.planning.replay import summary
     from tuner.reports.replay import render_replay
 
     job = _job(suite, strategy, kind, seed, windows)
@@ -127,7 +127,7 @@ def replay(
 def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None) -> ReplayJob:
     from difflib import get_close_matches
 
-    from tuner.core.search.replay import ReplayJob
+    from tuner.core.planning.replay import ReplayJob
     from tuner.core.search.strategies import STRATEGIES, promises
 
     if strategy not in STRATEGIES:
@@ -207,7 +207,7 @@ def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) 
 
 def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[ReplayedStudy]:
     """The runs from one number to another, surface by surface."""
-    from tuner.core.search.replay import replay as replay_one
+    from tuner.core.planning.replay import replay as replay_one
 
     first, end, repeats = part
     return [replay_one(job, *divmod(number, repeats)) for number in range(first, end)]

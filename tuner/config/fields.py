@@ -37,12 +37,6 @@ FILLED_IN = (
     "cores",
     "cores_per_process",
 )  #: the fields of a command, see ServiceSpec
-#: fields that a probe fills in, each with the probe that does
-FILLED_IN_BY_PROBES = {
-    "TUNER_COUNTER_DIR": "probe mmap-counter",
-    "TUNER_STATSD": "probe statsd",
-    "TUNER_PROBE_PORT": "probe prometheus or uwsgi that asks there",
-}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VARIANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -52,6 +46,11 @@ class Section(BaseModel):
     """A mapping of the config: frozen, with no keys but its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    @classmethod
+    def alternatives(cls, _kind: object = None) -> list[type[Section]]:
+        """Return the classes that a field of this type may hold: this one, unless it has kinds."""
+        return [cls]
 
 
 def said(problem: ConfigError) -> ValueError:
@@ -248,13 +247,19 @@ def check_fields(text: str) -> str:
     for _, name, spec, conversion in parts:
         if name is None:
             continue
-        if name not in (*FILLED_IN, *FILLED_IN_BY_PROBES):
+        if name not in FILLED_IN and not _is_filled_in_by_a_probe(name):
             known = ", ".join(f"{{{field}}}" for field in FILLED_IN)
             near = nearest(name, FILLED_IN)
             raise ValueError(f"{{{name}}} is none of {known}; write {{{{ and }}}} for braces{near}")
         if spec or conversion:
             raise ValueError(f"{{{name}}} accepts no format")
     return text
+
+
+def _is_filled_in_by_a_probe(name: str) -> bool:
+    from tuner.config.probes import fillers
+
+    return name.startswith("TUNER_") and bool(fillers(name))
 
 
 def fields_in(text: str) -> set[str]:

@@ -9,7 +9,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from tuner.config.feeders import HttpFeederSettings, with_clients
+from tuner.config.feeders import FeederSettings, with_clients
+from tuner.config.fields import Section
 from tuner.config.settings import Settings
 from tuner.core.text.stored_config import stored_config
 
@@ -24,7 +25,7 @@ def filled(canonical: str) -> str:
 
 
 def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(with_clients(kept, is_kept=True) if model is HttpFeederSettings else kept)
+    found = dict(with_clients(kept, is_kept=True) if issubclass(model, FeederSettings) else kept)
     for name, field in model.model_fields.items():
         if name not in found:
             # What must be told has no default; a section that is not there (a simulated one's) has none
@@ -37,7 +38,7 @@ def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
 
 def _model_of(annotation: Any, kept: Mapping[str, Any]) -> type[BaseModel] | None:
     """The one that *kept* is of, by its kind or its names; None: it is a mapping, or nobody knows."""
-    models = _models_in(annotation)
+    models = _models_in(annotation, kept.get("kind"))
     if len(models) > 1 and "kind" in kept:
         models = [model for model in models if kept["kind"] in _kinds(model)]
     if len(models) > 1:
@@ -49,9 +50,11 @@ def _kinds(model: type[BaseModel]) -> tuple[Any, ...]:
     return get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _models_in(annotation: Any, kind: object) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [*annotation.alternatives(kind)]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) is dict:  # its names are the user's own
         return []
-    return [model for part in get_args(annotation) for model in _models_in(part)]
+    return [model for part in get_args(annotation) for model in _models_in(part, kind)]

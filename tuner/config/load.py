@@ -35,8 +35,6 @@ _FEEDER = ("service", "feeder")
 #: options for them need a feeder that sends requests
 _OF_LOAD: tuple[Place, ...] = tuple((*_FEEDER, name) for name in ("rate", "clients", "connections"))
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
-#: of a probe; "where token = 'x'" and "password: .*" are no secrets there. `failed` is either's
-_WHAT_PROBES_LOOK_FOR = {"query", "pattern", "failed"}
 
 
 #: makes of a config's service section, and of the variants that are named, the section of a kind that
@@ -178,11 +176,11 @@ def canonical_json(settings: Settings) -> str:
     """The settings as a study keeps them: sorted, compact, secrets left out."""
     whole = settings.model_dump(mode="json")
     kept = redacted(whole)
-    for probe in ("probe", "cross_check"):
-        asked = whole["service"].get(probe) or {}
-        for name in _WHAT_PROBES_LOOK_FOR & asked.keys():
+    for key in ("probe", "cross_check"):
+        asked, probe = whole["service"].get(key) or {}, getattr(settings.service, key)
+        for name in probe.plain_keys & asked.keys() if asked else ():
             if isinstance(asked[name], str):
-                kept["service"][probe][name] = asked[name]
+                kept["service"][key][name] = asked[name]
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from tuner.config.document import Document, Place, path_of, printable
-from tuner.config.fields import Misplaced, nearest
+from tuner.config.fields import Misplaced, Section, nearest
 
 _LONGEST_SHOWN = 60
 
@@ -214,7 +214,7 @@ def _below(annotation: Any, step: str | int) -> list[Any]:
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if _is_model(annotation):
-        return [annotation]
+        return [*annotation.alternatives()] if issubclass(annotation, Section) else [annotation]
     if get_origin(annotation) in (dict, list, tuple):
         return []
     return [model for part in get_args(annotation) for model in _models_in(part)]

@@ -1,74 +1,40 @@
-"""How a config says when a launch is ready to work."""
+"""The base of the settings of all checks of readiness; each kind is a file of `tuner/adapters/ready/`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
-
-from tuner.config.fields import Command, Count, LongerThanZero, Pattern, Section
-
-
-def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError("should be a url, as http://127.0.0.1:8000/")
-    _check_port(parts.netloc, lambda: parts.port)
-    return text
+from tuner.config.fields import LongerThanZero, Section
+from tuner.config.kinds import Kinds
+from tuner.core.domain.layout import Layout
+from tuner.ports import ReadyCheck
 
 
-def _address(text: str) -> str:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ValueError("should be an address, as 127.0.0.1:8000")
-    return text
+class ReadySettings(Section):
+    """The settings of one kind of check, and all that other parts of tuner have to know of the kind."""
 
-
-def _check_port(text: str, port: Any) -> None:
-    try:
-        port()
-    except ValueError as error:
-        raise ValueError(f"{text} has no port that could be: {error}") from error
-
-
-Url = Annotated[str, AfterValidator(_url)]
-Address = Annotated[str, AfterValidator(_address)]
-
-
-class _Ready(Section):
+    kind: str  #: Kind of check
     within: LongerThanZero = 60.0  #: Time limit, after which the launch has failed
 
+    def build(self, layout: Layout, directory: Path | None) -> ReadyCheck:
+        """Make the check of one launch of *layout*, whose service runs in *directory* (None: tuner's)."""
+        raise NotImplementedError
 
-class LogReady(_Ready):
-    """The service is ready when ``count`` lines in the logs of its programs match a pattern."""
+    @property
+    def places(self) -> Mapping[str, tuple[str, int]]:
+        """Hosts and ports where the running service should listen, by the keys that name them."""
+        return {}
 
-    kind: Literal["log"]  #: Kind of check
-    pattern: Pattern  #: Pattern of the line
-    #: Number of matching lines. processes, threads: as many as the layout has, but 1 if `programs` is `one`
-    count: Count | Literal["processes", "threads"] = "processes"
-
-
-class HttpReady(_Ready):
-    """A URL answers."""
-
-    kind: Literal["http"]  #: Kind of check
-    url: Url  #: URL that must answer with a status below 500
+    @classmethod
+    def alternatives(cls, kind: object = None) -> list[type[Section]]:
+        """Return the kinds of check, or the one that is *kind*, for this class; a kind is its own."""
+        return CHECKS.alternatives(cls, kind)
 
 
-class TcpReady(_Ready):
-    """An address accepts connections."""
-
-    kind: Literal["tcp"]  #: Kind of check
-    address: Address  #: Address that must accept connections, HOST:PORT
-
-
-class CommandReady(_Ready):
-    """A command ends with exit code 0."""
-
-    kind: Literal["command"]  #: Kind of check
-    command: Command  #: Command that is tried until its exit code is 0
+CHECKS = Kinds("tuner.adapters.ready", ReadySettings)
+AnyReady = Annotated[ReadySettings, CHECKS]
 
 
 def with_lines_of_masters(section: Any) -> Any:
@@ -92,6 +58,3 @@ def _with_line(section: Any, otherwise: Any) -> Any:
     if not is_of_master or not isinstance(ready, Mapping) or ready.get("kind") != "log":
         return section
     return {**section, "ready": {"count": 1, **ready}}
-
-
-ReadySettings = Annotated[LogReady | HttpReady | TcpReady | CommandReady, Field(discriminator="kind")]

@@ -15,9 +15,9 @@ from tuner.config.axes import (
     script_with_variants,
     with_whole_stops,
 )
-from tuner.config.feeders import FeederSettings, NoFeederSettings
+from tuner.config.feeders import AnyFeeder, no_feeder
 from tuner.config.fields import (
-    FILLED_IN_BY_PROBES,
+    FILLED_IN,
     Count,
     Environment,
     LayoutCommand,
@@ -32,8 +32,8 @@ from tuner.config.fields import (
     nearest,
 )
 from tuner.config.paths import ConfigPath, check_file, check_folder
-from tuner.config.probes import ONE_OF_A_KIND, MmapCounterSettings, ProbeSettings, has_own_port
-from tuner.config.ready import ReadySettings, with_lines_of_masters
+from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, AnyProbe, ProbeSettings, counter_probe, fillers
+from tuner.config.ready import AnyReady, with_lines_of_masters
 from tuner.config.variants import (
     Axes,
     CrashAxes,
@@ -87,6 +87,14 @@ class RunSettings(Section):
         return value if value is None else check_file(value)  # it is read when the service is made
 
     @property
+    def owner(self) -> tuple[int, int] | None:
+        """User and group id that the service runs as; None: those of tuner."""
+        if self.user is None:
+            return None
+        entry = pwd.getpwnam(self.user)
+        return entry.pw_uid, entry.pw_gid
+
+    @property
     def probe_fields(self) -> tuple[str, ...]:
         """The fields that this service's probe fills in, beside those of every service."""
         return ()
@@ -99,8 +107,9 @@ class RunSettings(Section):
     @model_validator(mode="after")
     def _somebody_fills_in_every_field(self) -> Self:
         for place, word in self.filled_in:
-            for name in fields_in(word).intersection(FILLED_IN_BY_PROBES).difference(self.probe_fields):
-                raise Misplaced(f"{{{name}}} is filled in with {FILLED_IN_BY_PROBES[name]} only", place)
+            for name in fields_in(word).difference(FILLED_IN, self.probe_fields):
+                which = f"probe {' or '.join(fillers(name))}{' that asks there' * (name == PORT_VARIABLE)}"
+                raise Misplaced(f"{{{name}}} is filled in with {which} only", place)
         return self
 
 
@@ -114,7 +123,6 @@ class CrashProcessorSettings(RunSettings):
     programs: ClassVar[Programs] = "each"
     workers: ClassVar[Workers | None] = None
     ready: ClassVar[None] = None
-    probe: ClassVar[MmapCounterSettings] = MmapCounterSettings()
     cross_check: ClassVar[None] = None
     cross_check_within: ClassVar[None] = None
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
@@ -136,6 +144,11 @@ class CrashProcessorSettings(RunSettings):
     axes: CrashAxes = Field(default_factory=dict)
     #: Variants that tuner makes from the axes
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
+
+    @property
+    def probe(self) -> ProbeSettings:
+        """Its items are counted by its own code."""
+        return counter_probe()
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""
@@ -185,12 +198,12 @@ class ScriptSettings(RunSettings):
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
-    ready: ReadySettings | None = None  #: Check that a launch is ready; None: ready at once
-    probe: ProbeSettings = MmapCounterSettings()  #: Probe that counts finished items
-    cross_check: ProbeSettings | None = None  #: Second probe, which must agree with the first one
+    ready: AnyReady | None = None  #: Check that a launch is ready; None: ready at once
+    probe: AnyProbe = Field(default_factory=counter_probe)  #: Probe that counts finished items
+    cross_check: AnyProbe | None = None  #: Second probe, which must agree with the first one
     #: Largest difference between the counts of the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
-    feeder: FeederSettings = NoFeederSettings()  #: Source of the items
+    feeder: AnyFeeder = Field(default_factory=no_feeder)  #: Source of the items
     #: Variants to compare (pool, interpreter, malloc), with their differences. `4x6@NAME` is a layout of a
     #: variant
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
@@ -232,16 +245,15 @@ class ScriptSettings(RunSettings):
     @property
     def reports_latency(self) -> bool:
         """Whether it is known how long its items take: those that tuner's load generator sends."""
-        return self.feeder.kind == "http"
+        return self.feeder.reports_latency
 
     @property
     def probe_fields(self) -> tuple[str, ...]:
-        """The folder of counters, the address of statsd, the port of the launch's own, with such probes."""
-        kinds = {probe.kind for probe in self.probes.values()}
-        of_kind = {"mmap-counter": "TUNER_COUNTER_DIR", "statsd": "TUNER_STATSD"}
-        fields = tuple(name for kind, name in of_kind.items() if kind in kinds)
-        has_port = any(has_own_port(probe) for probe in self.probes.values())
-        return (*fields, "TUNER_PROBE_PORT") if has_port else fields
+        """Those of its probes; the port of a launch only with a probe that uses it."""
+        probes = self.probes.values()
+        fields = dict.fromkeys(name for probe in probes for name in probe.fills_in if name != PORT_VARIABLE)
+        has_port = any(probe.has_own_port for probe in probes)
+        return (*fields, PORT_VARIABLE) if has_port else (*fields,)
 
     @property
     def probes(self) -> dict[str, ProbeSettings]:
@@ -257,16 +269,8 @@ class ScriptSettings(RunSettings):
     @model_validator(mode="after")
     def _what_counts_by_the_feeder_has_it(self) -> Self:
         for key, probe in self.probes.items():
-            if probe.kind == "generator" and self.feeder.kind != "http":
-                raise Misplaced(
-                    f"generator counts the answers that feeder http gets; the feeder is {self.feeder.kind}",
-                    (key,),
-                )
-            if probe.kind == "queue" and self.feeder.kind != "queue":
-                raise Misplaced(
-                    f"queue counts the messages of feeder queue, but the feeder is {self.feeder.kind}",
-                    (key,),
-                )
+            if problem := probe.problem_with(self.feeder):
+                raise Misplaced(problem, (key,))
         return self
 
     @model_validator(mode="after")
@@ -276,11 +280,11 @@ class ScriptSettings(RunSettings):
                 raise Misplaced("belongs to a cross_check, and there is none", ("cross_check_within",))
             return self
         kind = self.cross_check.kind
-        if kind == self.probe.kind and kind in ONE_OF_A_KIND:
+        if kind == self.probe.kind and self.probe.is_alone:
             why = f"a launch has one {kind} only, and probe has it: name a probe of another kind"
             raise Misplaced(why, ("cross_check",))
-        if has_own_port(self.probe) and has_own_port(self.cross_check):
-            raise Misplaced("a launch has one {TUNER_PROBE_PORT} only, and probe has it", ("cross_check",))
+        if self.probe.has_own_port and self.cross_check.has_own_port:
+            raise Misplaced(f"a launch has one {PORT_FIELD} only, and probe has it", ("cross_check",))
         if self.cross_check == self.probe:
             raise Misplaced("is the same as probe, and would always agree with it", ("cross_check",))
         return self

@@ -8,9 +8,7 @@ from typing import Literal
 from pydantic import ValidationInfo, field_validator
 
 from tuner.config.brake import BrakeSettings
-from tuner.config.feeders import FORMS_THAT_TELL_FAILED
 from tuner.config.fields import Commands, LongerThanZero, Misplaced, Name, Section, nearest
-from tuner.config.probes import COUNT_FAILED
 from tuner.config.service import CrashProcessorSettings, ScriptSettings, ServiceSettings
 from tuner.config.study import StudySettings, in_variants
 from tuner.core.domain.axes import named
@@ -104,12 +102,7 @@ class Settings(Section):
         if brake is None or brake.errors is None or service is None:
             return brake
         probe = service.probe
-        feeder = getattr(service, "feeder", None)
-        if probe.kind == "queue" and feeder is not None and feeder.form in FORMS_THAT_TELL_FAILED:
-            return brake
-        if probe.kind == "celery" and probe.via == "events":
-            return brake
-        if probe.kind not in COUNT_FAILED and not getattr(probe, "failed", None):
+        if not probe.counts_failed(getattr(service, "feeder", None)):
             told = "has no setting that counts" if hasattr(probe, "failed") else "cannot count"
             raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
         return brake
@@ -125,6 +118,11 @@ class Settings(Section):
         raise Misplaced(
             "this service does not report latency (feeder http does); leave that limit out", ("max_p95",)
         )
+
+    @property
+    def is_there_already(self) -> bool:
+        """Whether brokers and databases run before the study begins: no hook starts them."""
+        return not (self.hooks.before_study or self.hooks.before_launch)
 
     def service_in(self, variant: str) -> CrashProcessorSettings | ScriptSettings:
         """The service in the *variant* of a layout."""

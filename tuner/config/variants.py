@@ -19,7 +19,7 @@ from tuner.config.fields import (
     split_words,
 )
 from tuner.config.known_axes import with_known_axes
-from tuner.config.ready import ReadySettings
+from tuner.config.ready import AnyReady
 from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.domain.service import OsThreads, Programs, Workers
 from tuner.core.text.command_words import is_python
@@ -68,7 +68,7 @@ class VariantSettings(Section):
     programs: Programs | None = None  #: None: the service's
     workers: Workers | None = None  #: None: the service's
     event_loop: bool | None = None  #: None: the service's
-    ready: ReadySettings | None = None  #: None: the service's
+    ready: AnyReady | None = None  #: None: the service's
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's
     os_threads: OsThreads | None = None  #: None: the service's

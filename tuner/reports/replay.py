@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tuner.core.planning.replay import ReplaySummary
 from tuner.core.search.recorded import RecordedStudy
-from tuner.core.search.replay import ReplaySummary
 from tuner.core.search.suite import Suite
 from tuner.core.text.figures import counted, percent
 from tuner.reports.text.formats import Table, render_table

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tuner.adapters.supervisord.ready import LogLines, Readiness
+from tuner.adapters.ready.log import LogLines
+from tuner.adapters.supervisord.ready import Readiness
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 

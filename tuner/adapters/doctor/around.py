@@ -8,7 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tuner.adapters.proc.listeners import listener_at
-from tuner.adapters.supervisord.ready import HttpAnswer, TcpAnswer
+from tuner.adapters.ready.http import HttpAnswer
+from tuner.adapters.ready.tcp import TcpAnswer
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.backend_address import BackendAddress
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from tuner.adapters.processes.exit_codes import ending_in_words
 from tuner.adapters.processes.log_bound import bound
@@ -19,13 +21,38 @@ from tuner.adapters.processes.own_group import ended_with
 from tuner.adapters.processes.signals import signals_held
 from tuner.adapters.supervisord.job import Job, shim_command
 from tuner.adapters.supervisord.sweep import started, sweep
+from tuner.config.feeders import FeederSettings
+from tuner.config.fields import Command
+from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.text.redaction import redacted
+
+if TYPE_CHECKING:
+    from tuner.config.service import ScriptSettings
 
 _STOP_WAIT_S = 5.0
 _FEEDER_ID = "TUNER_FEEDER_ID"  #: the variable that one launch's feeder carries, and all it starts
 _N_LINES = 3  #: of its output, told when it fails
+
+
+class CommandFeederSettings(FeederSettings):
+    """A command that supplies items while a launch runs."""
+
+    kind: Literal["command"]  #: Kind of feeder
+    command: Command  #: Command that tuner starts and stops with each launch
+
+    def describe(self) -> str:
+        """See `FeederSettings`."""
+        words = redacted([str(word) for word in self.command])
+        return f"the items that this command supplies: {shlex.join(words)}"
+
+    def build(
+        self, service: ScriptSettings, _layouts: Sequence[Layout], around: FeederSurroundings
+    ) -> CommandFeeder:
+        """See `FeederSettings`."""
+        return CommandFeeder(self.command, service.directory, around.scratch)
 
 
 class CommandFeeder:

@@ -9,21 +9,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.load.order import Order, Request, read_problem, tell_rate, tell_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
-from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals
+from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals, totals_file
+from tuner.config.feeders import FeederSettings, with_clients
+from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, nearest, said
+from tuner.config.paths import ConfigPath, check_file
+from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
 from tuner.core.settings.clients import CLIENTS_PER_THREAD, ClientSearchResult, clients_for, first_clients
-from tuner.core.settings.connections import EVEN, Connections
-from tuner.core.settings.pace import Pace
-from tuner.core.text.http_request import HttpUrl, rendered_request
+from tuner.core.settings.connections import EVEN, Connections, parse_connections, render_connections
+from tuner.core.settings.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
+from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, rendered_request
 from tuner.core.text.redaction import redacted
+
+if TYPE_CHECKING:
+    from tuner.config.service import ScriptSettings
 
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 MANY_FAILED_RATIO = 0.01
@@ -32,6 +50,218 @@ _BOOT = (
     "import sys; sys.path.append(sys.argv[1]);"
     " from tuner.adapters.load.generator import main; main(*sys.argv[2:])"
 )
+
+
+ARRIVALS = ("poisson", "even")
+_NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
+
+
+def _url(text: str) -> str:
+    try:
+        parse_url(text.replace(_NUMBER, "0"))
+    except ConfigError as error:
+        raise said(error) from error
+    return text
+
+
+def _method(text: str) -> str:
+    try:
+        return check_method(text)
+    except ConfigError as error:
+        raise said(error) from error
+
+
+def _rate(value: Any) -> float | Pace:
+    """``200``, ``70%``, ``p95=200ms``; as a study keeps it, a number or such a text."""
+    try:
+        if isinstance(value, str):
+            return parse_rate(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return checked_rate(float(value))
+    except ConfigError as error:
+        raise said(error) from error
+    raise ValueError("should be a rate, as 200, 70% or p95=200ms")
+
+
+#: rate: `200` per second, `70%` of each layout's capacity, or the highest one that keeps `p95=200ms`
+Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
+
+
+def _connections(value: Any) -> str:
+    """``even``, ``fresh``, ``kept``, ``reuse: 100``; YAML reads the last one as a mapping."""
+    if isinstance(value, dict) and [*value] == ["reuse"]:
+        value = f"reuse: {value['reuse']}"
+    if not isinstance(value, str):
+        raise ValueError("should be even, fresh, kept or reuse: N")
+    try:
+        return render_connections(parse_connections(value))
+    except ConfigError as error:
+        raise said(error) from error
+
+
+ConnectionsText = Annotated[str, PlainValidator(_connections)]
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        try:
+            check_header(name, value)
+        except ConfigError as error:
+            raise said(error) from error
+    return headers
+
+
+class HttpFeederSettings(FeederSettings):
+    """Requests to an HTTP service, in a closed loop or at a rate."""
+
+    reports_latency: ClassVar[bool] = True
+    kind: Literal["http"]  #: Kind of feeder
+    #: URL of the requests. `{process}` stands for 0, 1, ... if each process has its own address
+    url: Annotated[str, AfterValidator(_url)]
+    method: Annotated[str, AfterValidator(_method)] = "GET"  #: Method of each request
+    #: Headers of each request, by name
+    headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
+    body: str | None = None  #: Body of each request
+    body_file: ConfigPath | None = None  #: File with the body of each request
+    #: File of requests as JSON lines, which are sent in turn. The URLs in it may be paths
+    requests: ConfigPath | None = None
+    clients: Count | None = None  #: Number of clients of the closed loop; None: found before the study
+    #: Connections of the clients. `even`: kept, and spread over all worker processes; `fresh`: a new one for
+    #: each request; `kept`: stays with the process that accepts it; `reuse: N`: closed after N requests
+    connections: ConnectionsText = render_connections(EVEN)
+    #: Requests per second, or the rule that sets this rate; None: closed loop
+    rate: Rate | None = None
+    #: Distribution of arrivals, if there is a rate; None: poisson
+    arrivals: Literal["poisson", "even"] | None = None
+    #: Most unanswered requests at a time, if there is a rate; None: 1000
+    max_outstanding: Count | None = None
+    timeout: LongerThanZero = 30.0  #: Time limit of one answer
+    wait: LongerThanZero = 60.0  #: Time limit of the first answer
+    seed: WholeNumber = 1  #: Seed for Poisson arrivals
+    #: Whether requests go to the address that the service listens on, if `url` names another one
+    find_address: bool = False
+
+    @field_validator("body_file", "requests")
+    @classmethod
+    def _is_a_file(cls, value: Any) -> Any:
+        return value if value is None else check_file(value)
+
+    @field_validator("arrivals", mode="before")
+    @classmethod
+    def _known_arrivals(cls, value: Any) -> Any:
+        if value is not None and value not in ARRIVALS:
+            raise ValueError(f"{value} is none of {', '.join(ARRIVALS)}{nearest(str(value), ARRIVALS)}")
+        return value
+
+    @field_validator("arrivals", "max_outstanding")
+    @classmethod
+    def _belongs_to_a_rate(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None and info.data.get("rate", 0) is None:
+            raise ValueError("belongs to a rate, and there is none")
+        return value
+
+    @field_validator("rate")
+    @classmethod
+    def _one_kind_of_loop(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, float) and info.data.get("clients") is not None:
+            raise ValueError("name clients (closed loop) or a rate (open loop), not both")
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_number_is_of_clients(cls, section: Any, info: ValidationInfo) -> Any:
+        return with_clients(section, is_kept=info.mode == "json")
+
+    @model_validator(mode="after")
+    def _one_source_of_requests(self) -> Self:
+        if self.body is not None and self.body_file is not None:
+            raise ValueError("name body or body_file, not both")
+        one = self.body is not None or self.body_file is not None or self.method != "GET"
+        if self.requests is not None and one:
+            raise ValueError("requests bring their own methods and bodies; leave these out")
+        return self
+
+    @property
+    def how_connected(self) -> Connections:
+        """What becomes of connections."""
+        return parse_connections(self.connections)
+
+    @property
+    def rate_per_s(self) -> float | None:
+        """The rate, where it is one number; None: closed loop, at least to begin with."""
+        return self.rate if isinstance(self.rate, float) else None
+
+    @property
+    def pace(self) -> Pace | None:
+        """What the rate follows from; None: it is one number, or there is none."""
+        return None if isinstance(self.rate, float) else self.rate
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether each process listens at an address of its own."""
+        return _NUMBER in self.url
+
+    @property
+    def target(self) -> HttpUrl:
+        """Where the requests go; of several processes, those of the first."""
+        return self.targets(1)[0]
+
+    def targets(self, processes: int) -> list[HttpUrl]:
+        """Where the requests of so many *processes* go."""
+        return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
+
+    @property
+    def has_closed_loop(self) -> bool:
+        """See `FeederSettings`."""
+        return self.rate is None
+
+    @property
+    def places(self) -> Mapping[str, tuple[str, int]]:
+        """See `FeederSettings`."""
+        if self.url.startswith("http+unix:"):
+            return {}
+        return {"url": (self.target.host, self.target.port)}
+
+    @property
+    def most_outstanding(self) -> int:
+        """Most unanswered requests at a time, if there is a rate."""
+        return self.max_outstanding or MOST_OUTSTANDING
+
+    def connections_for(self, layouts: Sequence[Layout]) -> int:
+        """See `FeederSettings`."""
+        if self.rate is not None:
+            return self.most_outstanding
+        return self.clients or first_clients(layouts)
+
+    def describe(self) -> str:
+        """See `FeederSettings`."""
+        return f"requests to {redacted(self.url)}, sent by tuner"
+
+    def build(
+        self, _service: ScriptSettings, layouts: Sequence[Layout], around: FeederSurroundings
+    ) -> HttpFeeder:
+        """See `FeederSettings`."""
+        traffic = Traffic(
+            url=self.target,
+            method=self.method,
+            headers=self.headers,
+            body=(self.body or "").encode(),
+            body_file=self.body_file,
+            requests_file=self.requests,
+            clients=self.clients,
+            connections=self.how_connected,
+            rate_per_s=self.rate_per_s,
+            pace=self.pace,
+            arrivals=self.arrivals or "poisson",
+            max_outstanding=self.most_outstanding,
+            timeout_s=self.timeout,
+            wait_s=self.wait,
+            seed=self.seed,
+            finds_address=self.find_address,
+            addresses=self.targets if self.is_numbered else None,
+        )
+        scratch = around.scratch
+        return HttpFeeder(traffic, layouts, totals_file(scratch), scratch, around.warn)
 
 
 @dataclass(frozen=True, slots=True)

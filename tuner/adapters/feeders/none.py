@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
 
+from tuner.config.feeders import FeederSettings
+from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
+
+if TYPE_CHECKING:
+    from tuner.config.service import ScriptSettings
+
+
+class NoFeederSettings(FeederSettings):
+    """tuner feeds nothing: the service has its own source of items."""
+
+    kind: Literal["none"] = "none"  #: Kind of feeder
+
+    def describe(self) -> str:
+        """See `FeederSettings`."""
+        return "the items that the service finds; tuner feeds none"
+
+    def build(
+        self, _service: ScriptSettings, _layouts: Sequence[Layout], _around: FeederSurroundings
+    ) -> NoFeeder:
+        """See `FeederSettings`."""
+        return NoFeeder()
 
 
 class NoFeeder:

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.queues.brokers import client_folder, open_queue, tells_in_hand
 from tuner.adapters.queues.feeding import AWAY_EXIT, TOP_UP_EVERY_S, cuts_of
 from tuner.adapters.queues.order import FeedOrder
-from tuner.adapters.queues.queue import BrokerAway, BrokerError, Claim, MessageQueue, hint_for
+from tuner.adapters.queues.queue import BrokerAway, BrokerError, Claim, MessageQueue, claim_of, hint_for
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
+from tuner.config.feeders import FORMS_ON_RABBITMQ, FeederSettings, check_form, check_form_at
+from tuner.config.fields import BrokerUrl, Count, LongerThanZero, said
+from tuner.config.paths import ConfigPath, check_file
+from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
 from tuner.core.messages.feeders import queue_left, queue_shared
+
+if TYPE_CHECKING:
+    from tuner.config.service import ScriptSettings
 
 #: ``-I -S``: no PYTHON* variables of the user; of site-packages, only where the client is
 _BOOT = (
@@ -33,6 +44,69 @@ FULL_WITHIN_S = 120.0  #: the queue, before the service is started
 _LOOK_EVERY_S = 0.02
 _DRY_FOR_S = 1.0 + TOP_UP_EVERY_S  #: the study looks every second, and must not miss it
 _UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in hand and look as if they waited
+
+
+class QueueFeederSettings(FeederSettings):
+    """Copies of recorded messages, enough to keep the queue from becoming empty."""
+
+    kind: Literal["queue"]  #: Kind of feeder
+    #: Library of the messages. `list`, `stream`: a list or stream of Redis, without a library
+    form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream"]
+    url: BrokerUrl  #: URL of the broker
+    queue: Annotated[str, Field(min_length=1)]  #: Name of the queue
+    sample: ConfigPath  #: File that `tuner sample` wrote
+    #: Number of messages to keep in the queue; auto: enough for 20 s at the highest rate so far
+    depth: Count | Literal["auto"] = "auto"
+    timeout: LongerThanZero = 5.0  #: Time limit of one answer of the broker
+
+    @field_validator("sample")
+    @classmethod
+    def _is_a_file(cls, value: Any) -> Any:
+        return check_file(value)
+
+    @field_validator("form", mode="before")
+    @classmethod
+    def _known_form(cls, value: Any) -> Any:
+        try:
+            return check_form(str(value))
+        except ConfigError as error:
+            raise said(error) from error
+
+    @field_validator("url")
+    @classmethod
+    def _form_is_known_there(cls, url: str, info: ValidationInfo) -> str:
+        try:
+            check_form_at(info.data.get("form", FORMS_ON_RABBITMQ[0]), url)
+        except ConfigError as error:
+            raise said(error) from error
+        return url
+
+    @field_validator("depth", mode="before")
+    @classmethod
+    def _a_number_or_auto(cls, value: Any) -> Any:
+        if value == "auto":
+            return value
+        if isinstance(value, bool) or re.fullmatch(r"[1-9][0-9]{0,8}", str(value)) is None:
+            raise ValueError(f"should be auto, or a number of messages from 1 on (got {value!r})")
+        return int(value)
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """See `FeederSettings`."""
+        return {"url": self.url}
+
+    def describe(self) -> str:
+        """See `FeederSettings`."""
+        return f"messages that tuner puts into the queue {self.queue} ({self.form})"
+
+    def build(
+        self, _service: ScriptSettings, _layouts: Sequence[Layout], around: FeederSurroundings
+    ) -> QueueFeeder:
+        """See `FeederSettings`."""
+        depth = None if self.depth == "auto" else self.depth
+        fed = Fed(self.url, self.form, self.queue, self.sample, depth, self.timeout)
+        claim = claim_of(around.study.id, around.study.file)
+        return QueueFeeder(fed, claim, around.scratch / "queue.state", around.scratch, around.warn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,11 @@ _HELD = _SPREAD + 4  #: after the workers a word for each client: since when its
 _HEAD = struct.Struct(f"={_LATENCIES}Q")
 
 
+def totals_file(scratch: Path) -> Path:
+    """Return where the load generator of a study with this *scratch* folder counts."""
+    return scratch / "load.totals"
+
+
 class DamagedTotalsError(Exception):
     """A file that holds no totals."""
 

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator
 
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.supervisord.job import Job
 from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.adapters.worker_interpreter import interpreter_of
+from tuner.config.fields import Count, LongerThanZero
+from tuner.config.paths import ConfigPath, check_file
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.redaction import hidden_in
 from tuner.ports import Clock, Warn
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
 
 _PROGRAM = Path(__file__).parent / "helpers" / "celery_counts.py"
 _SLACK_S = 5.0  #: that the helper has beyond the nodes' time: it may have to connect again
@@ -34,6 +44,57 @@ _OPTIONS = {
 #: variables that may stand for these
 _VARIABLES = {"APP", "CELERY_APP", "CELERY_BROKER_URL", "CELERY_CONFIG_MODULE", "CELERY_LOADER"}
 _WITH_EVENTS = {"CELERY_WORKER_TASK_EVENTS": "1"}  #: as -E
+
+
+def _broker(url: str) -> str:
+    if re.fullmatch(r"[a-z+-]+://[^\s]*", url) is None:
+        raise ValueError(
+            "should be the URL of a broker, as redis://HOST:PORT/DB or amqp://USER:PASSWORD@HOST/VHOST"
+        )
+    return url
+
+
+class CeleryProbeSettings(ProbeSettings):
+    """A helper, run by the service's Python, queries Celery's nodes or listens to their events."""
+
+    kind: Literal["celery"]  #: Kind of probe
+    #: inspect: count tasks that began; events: count tasks that ended, which costs CPU time
+    via: Literal["inspect", "events"] = "inspect"
+    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: URL of the broker; None: that of the app
+    python: Annotated[ConfigPath, AfterValidator(check_file)] | None = (
+        None  #: Interpreter that can import Celery; None: that of the command
+    )
+    nodes: Count | None = None  #: Number of nodes that should answer; None: the number of programs
+    timeout: LongerThanZero = 2.0  #: Time limit of the answers of all nodes
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """The broker, where the config names it."""
+        return {} if self.broker is None else {"broker": self.broker}
+
+    def build(self, _settings: Settings, around: Surroundings) -> CeleryProbe:
+        """See `ProbeSettings`."""
+        from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+
+        spec, record = around.spec, around.record
+
+        def jobs(layout: Layout) -> list[Job]:
+            programs = WorkerJobs(spec.of(layout), record.cores, cpus=None, marker="")
+            return programs.jobs(layout, {}, logs=Path(), status=Path())
+
+        one_of_each_variant = {layout.variant: layout for layout in record.layouts}.values()
+        question = CeleryQuestion(
+            via=self.via,
+            broker=self.broker,
+            python=None if self.python is None else str(self.python),
+            n_nodes=self.nodes,
+            timeout_s=self.timeout,
+        )
+        return CeleryProbe(around.clock, question, jobs, tuple(one_of_each_variant), around.warn)
+
+    def counts_failed(self, _feeder: object) -> bool:
+        """Events report them; the answers to inspect do not."""
+        return self.via == "events"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,40 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.probes.short_run import Printed, run
 from tuner.adapters.processes.exit_codes import ending_in_words
+from tuner.config.fields import Command, LongerThanZero
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.redaction import hidden_in
 from tuner.ports import Clock, Warn
 
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
 _NUMBER = re.compile(rb"\s*([0-9]{1,18})\s*")
 _MOST_BYTES = 4096  #: of its output; a number and a newline are meant
 _SHOWN = 80
+
+
+class CommandProbeSettings(ProbeSettings):
+    """A command prints the number of items finished so far."""
+
+    kind: Literal["command"]  #: Kind of probe
+    command: Command  #: Command that prints one whole number
+    #: Time limit of each run; a slower run is killed, and its reading is missing
+    timeout: LongerThanZero = 2.0
+
+    def build(self, settings: Settings, around: Surroundings) -> CommandProbe:
+        """See `ProbeSettings`."""
+        directory = settings.service.directory
+        return CommandProbe(around.clock, self.command, self.timeout, directory, around.warn)
 
 
 class CommandProbe:

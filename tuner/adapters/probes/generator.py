@@ -5,12 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from tuner.adapters.load.totals import DamagedTotalsError, read_counts
+from tuner.adapters.load.totals import DamagedTotalsError, read_counts, totals_file
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.ports import Clock
+
+if TYPE_CHECKING:
+    from tuner.config.feeders import FeederSettings
+    from tuner.config.settings import Settings
+
+
+class GeneratorProbeSettings(ProbeSettings):
+    """The load generator counts the answers that it gets."""
+
+    is_alone: ClassVar[bool] = True
+    kind: Literal["generator"]  #: Kind of probe
+
+    def build(self, _settings: Settings, around: Surroundings) -> GeneratorProbe:
+        """See `ProbeSettings`."""
+        return GeneratorProbe(around.clock, totals_file(around.scratch))
+
+    def counts_failed(self, _feeder: object) -> bool:
+        """Answers with a bad status are failed items."""
+        return True
+
+    def problem_with(self, feeder: FeederSettings) -> str:
+        """See `ProbeSettings`."""
+        if feeder.kind == "http":
+            return ""
+        return f"generator counts the answers that feeder http gets; the feeder is {feeder.kind}"
 
 
 class GeneratorProbe:

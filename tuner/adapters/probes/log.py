@@ -6,13 +6,23 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
 
 from tuner.adapters.probes.lines import FollowedLog
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.config.fields import Pattern
+from tuner.config.paths import ConfigPath, check_no_folder
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import log_cut, log_lines_long
 from tuner.ports import Clock, Warn
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
 
 Follow = Callable[[], Sequence[FollowedLog]]
 
@@ -25,6 +35,41 @@ def logs_of_user(paths: Sequence[Path]) -> Sequence[FollowedLog]:
 def logs_of_programs(paths: Sequence[Path]) -> Sequence[FollowedLog]:
     """Logs that a launch begins."""
     return [FollowedLog(path, from_end=False) for path in paths]
+
+
+def _one_file_as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class LogProbeSettings(ProbeSettings):
+    """The service logs a line for each item."""
+
+    plain_keys: ClassVar[frozenset[str]] = frozenset({"pattern", "failed"})
+    kind: Literal["log"]  #: Kind of probe
+    pattern: Pattern  #: Pattern of a line that reports a finished item
+    failed: Pattern | None = None  #: Pattern of a line that reports a failed item instead of a finished one
+    #: Files with the lines; None: stdout and stderr of the programs
+    files: (
+        Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
+    ) = None
+
+    @field_validator("files")
+    @classmethod
+    def _are_no_folders(cls, files: Any) -> Any:
+        for path in files or ():
+            check_no_folder(path)
+        if len(set(files or ())) < len(files or ()):
+            raise ValueError("names a file twice")
+        return files
+
+    def build(self, _settings: Settings, around: Surroundings) -> LogProbe:
+        """See `ProbeSettings`."""
+        done = re.compile(self.pattern.encode())
+        failed = None if self.failed is None else re.compile(self.failed.encode())
+        files = self.files
+        if files is None:
+            return LogProbe(around.clock, done, failed, lambda: logs_of_programs(around.logs()), around.warn)
+        return LogProbe(around.clock, done, failed, lambda: logs_of_user(files), around.warn)
 
 
 class LogProbe:

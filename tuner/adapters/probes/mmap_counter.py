@@ -8,7 +8,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
@@ -17,9 +20,35 @@ from tuner.ports import Clock
 from tuner.probe import counter
 from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader
 
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
 #: what workers may import to count, by the config's name for it: files in ``helpers``
 _MODULES = {"celery": "tuner_celery.py"}
 _LARGEST_NS = 2**62  #: 146 years; what is stored has 63 bits
+
+
+class MmapCounterSettings(ProbeSettings):
+    """Workers count their items themselves, with tuner.probe."""
+
+    is_alone: ClassVar[bool] = True
+    fills_in: ClassVar[tuple[str, ...]] = (DIRECTORY_VARIABLE,)
+    kind: Literal["mmap-counter"] = "mmap-counter"  #: Kind of probe
+    #: Module that tuner puts next to the counters, so that workers can import it
+    module: Literal["celery"] | None = None
+
+    def build(self, settings: Settings, around: Surroundings) -> CounterProbe:
+        """See `ProbeSettings`."""
+        return CounterProbe(around.clock, around.counters, settings.service.owner, self.module)
+
+    @property
+    def needs_own_code(self) -> bool:
+        """See `ProbeSettings`."""
+        return self.module is None
+
+    def counts_failed(self, _feeder: object) -> bool:
+        """Workers count them, too."""
+        return True
 
 
 class CounterProbe:

@@ -6,8 +6,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-PORT_VARIABLE = "TUNER_PROBE_PORT"  #: of 127.0.0.1, for the workers
-_FIELD = f"{{{PORT_VARIABLE}}}"
+from tuner.config.probes import PORT_FIELD, PORT_VARIABLE
 
 
 @contextmanager
@@ -17,11 +16,11 @@ def own_port(address: str) -> Iterator[tuple[str, Mapping[str, str]]]:
     The port is held within the block, so that nobody is given it by chance. Who asks for it by its number
     may listen, with SO_REUSEADDR, as servers do.
     """
-    if _FIELD not in address:
+    if PORT_FIELD not in address:
         yield address, {}
         return
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
         port = str(held.getsockname()[1])
-        yield address.replace(_FIELD, port), {PORT_VARIABLE: port}
+        yield address.replace(PORT_FIELD, port), {PORT_VARIABLE: port}

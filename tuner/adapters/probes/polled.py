@@ -14,6 +14,7 @@ from tuner.core.messages.probes import count_restarted
 from tuner.core.text.counter_segments import Segments, joined
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import counted
+from tuner.core.text.one_line import one_line
 from tuner.ports import Clock, Warn
 
 PATIENCE_S = 0.2  #: that a look waits for the answer; the study looks once a second
@@ -21,7 +22,6 @@ MOST_FAILURES = 5  #: in a row
 MOST_FAILURES_AT_FIRST = 30  #: before the first answer: a service that just started may not answer yet
 MOST_FALLS = 3  #: of one count within a launch; more, and it is not one total that is read
 MOST_SERIES = 10_000  #: of a launch; those that are gone are remembered, too
-_SHOWN = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +193,6 @@ def _joined(before: Segments, counts: Mapping[str, float]) -> Segments:
     if len(after.latest) > MOST_SERIES:
         raise MeasurementError(f"more than {MOST_SERIES} series came and went in this launch")
     return after
-
-
-def one_line(problem: str) -> str:
-    """*problem* in one line, however it was told: answers of others are quoted in it."""
-    line = "".join(c if c.isprintable() else " " for c in problem[: 4 * _SHOWN])
-    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}..."
 
 
 Polled = TypeVar("Polled", bound=PolledCounting)

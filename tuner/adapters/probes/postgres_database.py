@@ -10,7 +10,7 @@ import termios
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from tuner.adapters.probes.bounded_socket import Bound, TooMuchError
+from tuner.adapters.bounded_socket import Bound, TooMuchError
 from tuner.adapters.probes.sql import Row
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.durations import render_duration

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import http.client
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from urllib.parse import SplitResult, urlsplit
 
+from pydantic import AfterValidator, Field
+
+from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.load.final_answer import FinalResponse
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.config.fields import LongerThanZero, Section
+from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, FailedIncluded, ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.text.durations import render_duration
 from tuner.core.text.prometheus_text import is_legacy, parse_samples, similar_names
 from tuner.ports import Clock, Warn
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
 
 LARGEST_BYTES = 8 << 20
 _AT_A_TIME_BYTES = 65536
@@ -28,6 +38,67 @@ _ACCEPT_QUOTED = f"text/plain;version=1.0.0;escaping=allow-utf-8, {_ACCEPT}"
 # identity: no bomb to unpack; without a proxy, whatever the environment says of one
 _HEADERS = {"Accept-Encoding": "identity", "Connection": "close"}
 _CHARSETS = ("utf-8", "utf8", "us-ascii", "iso-8859-1")
+
+
+def _http(url: str) -> str:
+    parts = urlsplit(url.replace(PORT_FIELD, "1"))
+    try:
+        known = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port
+        known = False
+    if not known or parts.username is not None or re.search(r"[^\x21-\x7e]", url) is not None:
+        raise ValueError("should be http://HOST:PORT/PATH")
+    return url
+
+
+_LONGEST_METRIC = 1000  #: characters; any of UTF-8 since Prometheus 3
+
+
+def _prometheus_metric(name: str) -> str:
+    if not name.isprintable() or not 0 < len(name) <= _LONGEST_METRIC:
+        raise ValueError(f"{name[:80]!r} is no name of a metric of Prometheus")
+    return name
+
+
+PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
+
+
+class MetricSettings(Section):
+    """A metric, whose samples tuner adds up."""
+
+    metric: PrometheusMetric  #: Name of the metric, as the page prints it, with _total
+    labels: dict[str, str] = Field(default_factory=dict)  #: Labels that the samples must have
+
+
+class PrometheusProbeSettings(MetricSettings, ProbeSettings):
+    """The service has a page of metrics for Prometheus."""
+
+    fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
+    kind: Literal["prometheus"]  #: Kind of probe
+    #: URL of the page. `{TUNER_PROBE_PORT}` stands for a free port, chosen for each launch
+    url: Annotated[str, AfterValidator(_http)]
+    failed: MetricSettings | None = None  #: Metric of failed items
+    failed_included: FailedIncluded = False  #: Whether the metric includes failed items
+    timeout: LongerThanZero = 2.0  #: Time limit to read the whole page
+
+    @property
+    def has_own_port(self) -> bool:
+        """See `ProbeSettings`."""
+        return PORT_FIELD in self.url
+
+    @property
+    def pages(self) -> Mapping[str, str]:
+        """The page, where a launch does not choose its port."""
+        return {} if self.has_own_port else {"url": self.url}
+
+    def build(self, _settings: Settings, around: Surroundings) -> PrometheusProbe:
+        """See `ProbeSettings`."""
+        done = Metric(self.metric, self.labels)
+        failed = None if self.failed is None else Metric(self.failed.metric, self.failed.labels)
+        included, timeout_s = self.failed_included, self.timeout
+        return PrometheusProbe(
+            around.clock, self.url, done, failed, timeout_s, around.warn, failed_included=included
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from tuner.adapters.feeders.queue import QueueFeederSettings
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.queues.brokers import open_queue
-from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue
+from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue, claim_of
+from tuner.config.feeders import FORMS_THAT_TELL_FAILED, FeederSettings
+from tuner.config.fields import LongerThanZero
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.ports import Clock, Warn
 
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
 _FALL_PER_THREAD = 8  #: messages that may all come back at once to be retried: as many as are in hand
 _FALL = 100
+
+
+class QueueProbeSettings(ProbeSettings):
+    """The feeder counts the messages that leave its queue."""
+
+    is_alone: ClassVar[bool] = True
+    kind: Literal["queue"]  #: Kind of probe
+    timeout: LongerThanZero = 2.0  #: Time limit of one answer of the broker
+
+    def build(self, settings: Settings, around: Surroundings) -> QueueProbe:
+        """See `ProbeSettings`."""
+        assert settings.service.kind == "script"
+        fed = settings.service.feeder
+        assert isinstance(fed, QueueFeederSettings)  # `problem_with` sees to that
+        claim = claim_of(around.study.id, around.study.file)
+        return QueueProbe(around.clock, fed.url, fed.form, fed.queue, claim, self.timeout, around.warn)
+
+    def counts_failed(self, feeder: FeederSettings | None) -> bool:
+        """See `ProbeSettings`."""
+        return isinstance(feeder, QueueFeederSettings) and feeder.form in FORMS_THAT_TELL_FAILED
+
+    def problem_with(self, feeder: FeederSettings) -> str:
+        """See `ProbeSettings`."""
+        if feeder.kind == "queue":
+            return ""
+        return f"queue counts the messages of feeder queue, but the feeder is {feeder.kind}"
 
 
 class QueueProbe:

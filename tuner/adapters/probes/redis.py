@@ -3,27 +3,118 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, one_line, polling
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+
+from tuner.adapters.bounded_socket import Bound, BoundedSocket
+from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, polling
 from tuner.adapters.queues.queue import hint_for
+from tuner.config.fields import LongerThanZero, RedisUrl, Section
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.text.one_line import one_line
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:
     from redis import Redis
+
+    from tuner.config.settings import Settings
 
 _COUNTERS = ("get", "hget", "smembers_hget")  #: a fall of these is a restart; of a length, items that went
 MOST_MEMBERS = 10_000
 _SHOWN = 80
 _WHOLE = re.compile(rb"-?[0-9]{1,19}")
 _LARGEST_BYTES = 8 << 20  #: of all answers to a look; lists of empty lists take sixteen times as much memory
+
+
+RedisKey = Annotated[str, Field(min_length=1)]  #: text
+_TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
+
+
+class TermSettings(Section):
+    """One number in Redis: the result of a command on a key, or on a field of a hash."""
+
+    llen: RedisKey | None = None  #: Length of the list with this key
+    hlen: RedisKey | None = None  #: Number of fields of the hash with this key
+    zcard: RedisKey | None = None  #: Number of members of the sorted set with this key
+    scard: RedisKey | None = None  #: Number of members of the set with this key
+    get: RedisKey | None = None  #: Value of this key
+    hget: tuple[RedisKey, RedisKey] | None = None  #: Value of a field of a hash: key, field
+    #: Sum of a field over all hashes whose keys are in a set: key of the set, field
+    smembers_hget: tuple[RedisKey, RedisKey] | None = None
+    sign: Literal["plus", "minus"] = "plus"  #: Whether the term is added or subtracted
+
+    @model_validator(mode="after")
+    def _asks_for_one_thing(self) -> Self:
+        if sum(getattr(self, name) is not None for name in _TERMS) != 1:
+            raise ValueError(f"should request one of {', '.join(_TERMS)}")
+        return self
+
+    @property
+    def asked(self) -> tuple[str, str, str]:
+        """The command, its key and, where it takes one, its field."""
+        (name,) = (name for name in _TERMS if getattr(self, name) is not None)
+        given = getattr(self, name)
+        return (name, given, "") if isinstance(given, str) else (name, *given)
+
+    @property
+    def term(self) -> Term:
+        """The request, with its sign."""
+        return Term(*self.asked, sign=1 if self.sign == "plus" else -1)
+
+
+def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
+    if not terms:
+        raise ValueError("should name at least one")
+    return terms
+
+
+class RedisProbeSettings(ProbeSettings):
+    """tuner reads numbers in Redis and adds them."""
+
+    kind: Literal["redis"]  #: Kind of probe
+    url: RedisUrl  #: URL of the server
+    #: Terms whose sum is the number of finished items
+    count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
+    failed: tuple[TermSettings, ...] = ()  #: Terms whose sum is the number of failed items
+    falls: bool = False  #: Whether the count is the number of remaining items, which decreases
+    fed: TermSettings | None = None  #: Number of items fed so far; None: nothing is fed while a layout runs
+    timeout: LongerThanZero = 2.0  #: Time limit of one answer
+
+    @field_validator("fed")
+    @classmethod
+    def _belongs_to_what_falls(cls, fed: TermSettings | None, info: ValidationInfo) -> TermSettings | None:
+        if fed is not None and info.data.get("falls") is False:
+            raise ValueError("belongs to a count that falls: set falls to yes")
+        return fed
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """See `ProbeSettings`."""
+        return {"url": self.url}
+
+    def build(self, settings: Settings, around: Surroundings) -> RedisProbe:
+        """See `ProbeSettings`."""
+        probe = RedisProbe(
+            around.clock,
+            self.url,
+            [one.term for one in self.count],
+            [one.term for one in self.failed],
+            self.timeout,
+            around.warn,
+            falls=self.falls,
+            fed=None if self.fed is None else self.fed.term,
+        )
+        if settings.is_there_already:
+            probe.check()
+        return probe
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,97 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.config.fields import LongerThanZero
+from tuner.config.paths import check_no_folder, from_config_folder
+from tuner.config.probes import ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.ports import Clock, Warn
 
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
 Row = tuple[object, ...]
 _NUMBER = re.compile(r"([0-9]{1,18})(\.0*)?")  #: a sum may come as 12.0
 _SHOWN = 80
+_SQLITE = "sqlite:///"
+
+
+def _sql_url(url: str) -> str:
+    if re.fullmatch(r"sqlite:///[^\0]*[^\0/]", url) is not None:
+        return url
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in ("postgresql", "postgres") and parts.port != 0
+    except ValueError:  # the port
+        known = False
+    if not known or not url.startswith(f"{parts.scheme}://") or parts.netloc.count("@") > 1 or parts.fragment:
+        raise ValueError(
+            "should be sqlite:///FILE, or postgresql://USER:PASSWORD@HOST:PORT/DATABASE with every / @ # of a"
+            " password as %2F %40 %23"
+        )
+    return url
+
+
+class SqlProbeSettings(ProbeSettings):
+    """A query returns the number of finished items."""
+
+    plain_keys: ClassVar[frozenset[str]] = frozenset({"query", "failed"})
+    kind: Literal["sql"]  #: Kind of probe
+    #: URL of the database: `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
+    url: Annotated[str, AfterValidator(_sql_url)]
+    query: Annotated[str, Field(min_length=1)]  #: Query that returns one number, which only increases
+    #: Query that returns the number of failed items
+    failed: Annotated[str, Field(min_length=1)] | None = None
+    timeout: LongerThanZero = 2.0  #: Time limit of each query, after which the reading is missing
+
+    @field_validator("url")
+    @classmethod
+    def _file_from_the_config_folder(cls, url: str, info: ValidationInfo) -> str:
+        """A relative path begins where the config stands; kept as a whole one."""
+        if not url.startswith(_SQLITE):
+            return url
+        path = from_config_folder(Path(url.removeprefix(_SQLITE)), info)
+        return f"{_SQLITE}{check_no_folder(path)}"
+
+    @property
+    def file(self) -> Path | None:
+        """Of SQLite; None: the url is PostgreSQL's."""
+        return Path(self.url.removeprefix(_SQLITE)) if self.url.startswith(_SQLITE) else None
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """See `ProbeSettings`."""
+        return {"url": self.url}
+
+    def build(self, settings: Settings, around: Surroundings) -> SqlProbe:
+        """See `ProbeSettings`."""
+        url, file, timeout_s = self.url, self.file, self.timeout
+        if file is not None:
+            from tuner.adapters.probes.sqlite_database import SqliteDatabase
+
+            return SqlProbe(
+                around.clock, lambda: SqliteDatabase(file, timeout_s), self.query, self.failed, around.warn
+            )
+        from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
+
+        check_postgres_url(url)
+        probe = SqlProbe(
+            around.clock, lambda: PostgresDatabase(url, timeout_s), self.query, self.failed, around.warn
+        )
+        if settings.is_there_already:
+            probe.check()
+        return probe
 
 
 class Database(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import select
 import socket
 import struct
@@ -9,16 +10,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from tuner.adapters.probes.polled import one_line
+from pydantic import AfterValidator
+
+from tuner.config.probes import FailedIncluded, ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
 from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.one_line import one_line
 from tuner.core.text.statsd import Passed, StatsdTally
 from tuner.ports import Clock
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
 
 ADDRESS_VARIABLE = "TUNER_STATSD"  #: HOST:PORT, for the workers
 _BUFFER_BYTES = 4 << 20  #: some thousand packets: tuner may be busy for a second
@@ -35,6 +43,32 @@ _MEMINFO = struct.Struct("9I")
 
 
 _PASSED: tuple[Passed, ...] = ("unreadable", "other-type", "no-metric")
+
+
+def _metric(name: str) -> str:
+    if re.fullmatch(r"[^:|\x00-\x1f\x7f]{1,200}", name) is None or name != name.strip():
+        raise ValueError(f"{name!r} is no name of a metric of statsd")
+    return name
+
+
+MetricName = Annotated[str, AfterValidator(_metric)]
+
+
+class StatsdProbeSettings(ProbeSettings):
+    """The service sends statsd metrics to tuner, at ``{TUNER_STATSD}``."""
+
+    is_alone: ClassVar[bool] = True
+    fills_in: ClassVar[tuple[str, ...]] = (ADDRESS_VARIABLE,)
+    plain_keys: ClassVar[frozenset[str]] = frozenset({"failed"})
+    kind: Literal["statsd"]  #: Kind of probe
+    name: MetricName  #: Name of the counter of finished items
+    failed: MetricName | None = None  #: Name of the counter of failed items
+    failed_included: FailedIncluded = False  #: Whether the counter `name` includes failed items
+
+    def build(self, _settings: Settings, around: Surroundings) -> StatsdProbe:
+        """See `ProbeSettings`."""
+        included = self.failed_included
+        return StatsdProbe(around.clock, self.name, self.failed, around.warn, failed_included=included)
 
 
 class StatsdProbe:

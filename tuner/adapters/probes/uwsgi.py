@@ -2,22 +2,71 @@
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket, TooMuchError
+from pydantic import AfterValidator
+
+from tuner.adapters.bounded_socket import Bound, BoundedSocket, TooMuchError
 from tuner.adapters.probes.own_port import own_port
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.config.fields import LongerThanZero
+from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, ProbeSettings
+from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.text.durations import render_duration
+from tuner.core.text.http_request import LONGEST_SOCKET_BYTES
 from tuner.core.text.json_text import parse_json
 from tuner.ports import Clock, Warn
 
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
 LARGEST_BYTES = 8 << 20
 _AT_A_TIME_BYTES = 65536
+
+
+def _stats_address(address: str) -> str:
+    host, _, port = address.replace(PORT_FIELD, "1").rpartition(":")
+    is_path = address.startswith("/") and len(address.encode()) <= LONGEST_SOCKET_BYTES
+    is_port = re.fullmatch(r"[0-9]{1,5}", port) is not None and 0 < int(port) < 65536
+    if not is_path and not (is_port and host and "/" not in host):
+        raise ValueError(
+            f"should be HOST:PORT, or the whole path of a unix socket of {LONGEST_SOCKET_BYTES} bytes at most"
+        )
+    return address
+
+
+class UwsgiProbeSettings(ProbeSettings):
+    """tuner reads the stats socket of uWSGI."""
+
+    fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
+    kind: Literal["uwsgi"]  #: Kind of probe
+    #: Address of the stats server, HOST:PORT or a path: the value of uWSGI's --stats
+    stats: Annotated[str, AfterValidator(_stats_address)]
+    timeout: LongerThanZero = 2.0  #: Time limit of the whole answer
+
+    @property
+    def has_own_port(self) -> bool:
+        """See `ProbeSettings`."""
+        return PORT_FIELD in self.stats
+
+    @property
+    def pages(self) -> Mapping[str, str]:
+        """The stats server, unless it listens at a unix socket, or a launch chooses its port."""
+        return {} if self.has_own_port or self.stats.startswith("/") else {"stats": self.stats}
+
+    def build(self, _settings: Settings, around: Surroundings) -> UwsgiProbe:
+        """See `ProbeSettings`."""
+        return UwsgiProbe(around.clock, self.stats, self.timeout, around.warn)
+
+    def counts_failed(self, _feeder: object) -> bool:
+        """uWSGI counts exceptions."""
+        return True
 
 
 class UwsgiProbe:

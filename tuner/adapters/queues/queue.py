@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from tuner.adapters.queues.message import Clone, Cut, Message
@@ -40,6 +42,11 @@ class Claim:
     study_id: str  #: the same when the study is resumed
     study: str  #: its file, for people
     host: str
+
+
+def claim_of(study_id: str, file: str) -> Claim:
+    """Return the mark that the study in *file*, on this host, leaves in a broker at its queue."""
+    return Claim(study_id, str(Path(file).absolute()), platform.node())
 
 
 def shown(url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket, TooMuchError
+from tuner.adapters.bounded_socket import Bound, BoundedSocket, TooMuchError
 
 if TYPE_CHECKING:
     from amqp import Connection

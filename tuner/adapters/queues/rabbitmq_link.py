@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tuner.adapters.probes.bounded_socket import Bound
-from tuner.adapters.probes.polled import one_line
+from tuner.adapters.bounded_socket import Bound
 from tuner.adapters.queues.message import BODY, Message, spread
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, shown
 from tuner.adapters.queues.rabbitmq_connection import connected
 from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
 from tuner.core.errors import ConfigError, TunerError
+from tuner.core.text.one_line import one_line
 
 if TYPE_CHECKING:
     from amqp import Channel, Connection

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from tuner.adapters.probes.polled import one_line
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message
 from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
@@ -17,6 +16,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import counted
 from tuner.core.text.json_text import parse_json
+from tuner.core.text.one_line import one_line
 
 _LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile
 _GONE_WITHIN_S = 10.0  #: consumers of a service that was stopped

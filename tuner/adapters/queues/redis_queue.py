@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from tuner.adapters.probes.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.probes.polled import one_line
+from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
 from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
@@ -18,6 +17,7 @@ from tuner.adapters.queues.redis_there import Holding, queues_there
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import counted
+from tuner.core.text.one_line import one_line
 
 if TYPE_CHECKING:
     from redis import Redis

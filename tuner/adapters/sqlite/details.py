@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from tuner.adapters.sqlite.latencies_packed import packed, unpacked
 from tuner.adapters.sqlite.rows import columns_of
 from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.core.domain.clocks import CLOCKS, SINCE
 from tuner.core.domain.connection_spread import spread_kept, spread_of
 from tuner.core.domain.latency import Latencies
 from tuner.core.domain.records import WindowRecord
@@ -19,14 +20,10 @@ from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 
 Detail = TypeVar("Detail", Reading, Usage, VoidReason)
-CLOCKS = (
-    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "running_s", "blocked_s"),
-    *("child_running_s", "child_blocked_s", "probe_python_cpu_s", "probe_child_cpu_s"),
-    "spawning_s",  #: since version 4
-    *("gil_waiting_s", "gil_waking_s"),  #: since version 5
-)  #: of a window since version 3, as WindowRecord has them
-#: the same since version 12: they stand last where a window is read, so that the digest of an older one holds
-LATER_CLOCKS = ("item_cpu_s", "master_cpu_s", "beside_delay_s")
+_LATER = 12  #: the version since which clocks stand last where a window is read: older digests hold so
+#: clocks of a window, as WindowRecord has them: those that stand before REQUESTS there
+EARLIER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since < _LATER)
+LATER_CLOCKS = tuple(clock.name for clock in CLOCKS if clock.since >= _LATER)  #: those behind REQUESTS
 #: of a window since version 6, as `requests_of` takes them; the last two since version 7
 REQUESTS = (
     *("latencies", "n_requests_failed", "rate_per_s", "capacity_per_s"),
@@ -44,19 +41,19 @@ _SAMPLE = "n_done_total, n_failed_total, load1_x100, load5_x100, load15_x100, n_
 def insert_window(connection: sqlite3.Connection, record: WindowRecord, window: Window) -> int:
     """Add a window with everything that was seen in it, and return its id."""
     began_s = window.samples[0].at_s
-    requests = request_columns(window.requests)
+    clocks, requests = [clock.name for clock in CLOCKS], request_columns(window.requests)
     columns = (
         "launch_id, window_index, attempt, started_wall_s, began_s, length_s, n_done, n_failed,"
         " load1_mean, load1_max, n_active_mean, n_active_from_load1, service_cpu_s, tuner_cpu_s,"
         " backend_cpu_s, foreign_cpu_s, steal_s, pss_bytes, "
-    ) + ", ".join((*CLOCKS, *LATER_CLOCKS, *requests))
+    ) + ", ".join((*clocks, *requests))
     values = (
         *(record.launch_id, record.index, record.attempt, record.started_wall_s, began_s, record.length_s),
         *(record.n_done, record.n_failed, record.load1_mean, record.load1_max),
         *(record.n_active_mean, record.n_active_from_load1),
         *(record.service_cpu_s, record.tuner_cpu_s, record.backend_cpu_s, record.foreign_cpu_s),
         *(record.steal_s, record.pss_bytes),
-        *(getattr(record, clock) for clock in (*CLOCKS, *LATER_CLOCKS)),
+        *(getattr(record, clock) for clock in clocks),
         *requests.values(),
     )
     cursor = connection.execute(
@@ -97,8 +94,9 @@ def select_details(connection: sqlite3.Connection, kind: type[Detail], window_id
 
 
 def _stored(kind: type) -> list[str]:
-    """The fields of a kind of detail that are kept: the columns are called like them, see schema.sql."""
-    return [field.name for field in fields(kind) if field.metadata.get("stored", True)]
+    """The fields of a kind of detail that are kept, in the order of their columns: see schema.sql."""
+    kept = sorted(fields(kind), key=lambda field: field.metadata.get(SINCE, 0))  # clocks stand last
+    return [field.name for field in kept if field.metadata.get("stored", True)]
 
 
 def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Sequence[Sample]) -> int:

@@ -20,7 +20,10 @@ from tuner.adapters.sqlite.study_errors import BACKUP, translated
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
-SCHEMA_VERSION = 13
+#: the newest that an upgrade_to_N.sql leads to
+SCHEMA_VERSION = max(
+    int(path.stem.removeprefix("upgrade_to_")) for path in Path(__file__).parent.glob("upgrade_to_*.sql")
+)
 _TRIES, _BETWEEN_TRIES_S = 10, 0.02  #: to get the lock that somebody just looks at
 _BUSY_S = 20.0  #: how long one program waits for another's commit
 _LARGEST_VALUE_BYTES = 64 << 20  #: of a text or blob; the largest that tuner writes, a config, has some kB

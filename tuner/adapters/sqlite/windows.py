@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple, cast
 
-from tuner.adapters.sqlite.details import CLOCKS, LATER_CLOCKS, REQUESTS, requests_in, requests_of
+from tuner.adapters.sqlite.details import EARLIER_CLOCKS, LATER_CLOCKS, REQUESTS, requests_in, requests_of
 from tuner.adapters.sqlite.rows import columns_of, layout_of
+from tuner.core.domain.clocks import CLOCKS
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.window import VoidReason
 
@@ -20,9 +21,10 @@ _WINDOW = (
     *("backend_cpu_s", "foreign_cpu_s", "steal_s", "pss_bytes", "window.id", "n_active_from_load1"),
 )
 WINDOW_ID = _WINDOW.index("window.id")
-_LATENCIES = len(_WINDOW) + len(CLOCKS)  #: the first of the columns of `requests_of`
-_LATER = _LATENCIES + len(REQUESTS)  #: the first of LATER_CLOCKS, which a file of an older version lacks
-_COUNTED = {"probe_python_cpu_s": "python_cpu_ns_total", "probe_child_cpu_s": "child_cpu_ns_total"}
+_LATENCIES = len(_WINDOW) + len(EARLIER_CLOCKS)  #: the first of the columns of `requests_of`
+_LATER = _LATENCIES + len(REQUESTS)  #: the first of LATER_CLOCKS; a file of an older version has fewer
+#: the clocks of probes, and the column of a reading that each grows from
+_COUNTED = {clock.name: clock.of_reading for clock in CLOCKS if clock.of_reading is not None}
 _NOTHING: list[Row] = []
 OF_ONE = "window.id = ?"
 OF_LAUNCHES = "window.launch_id IN (SELECT value FROM json_each(?))"  #: their ids, as JSON
@@ -54,13 +56,11 @@ def listed_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
     """The records of windows."""
     layout, record, windows = cache(layout_of), cast(Callable[..., WindowRecord], WindowRecord), []
     for row, (block, processes, threads, variant, box), void in kept:
-        window = record(*row[:_LATENCIES])
+        window = record(*row[:_LATENCIES], *row[_LATER:])
         window.block, window.layout, window.box = block, layout(processes, threads, variant), box
         window.void = tuple(VoidReason(*reason) for reason in void) if void else ()
         if row[_LATENCIES] is not None:
             window.requests = requests_of(f"window {row[WINDOW_ID]}", *row[_LATENCIES:_LATER])
-        if len(row) > _LATER:
-            window.item_cpu_s, window.master_cpu_s, window.beside_delay_s = row[_LATER:]
         windows.append(window)
     return windows
 
@@ -69,13 +69,13 @@ def _query(connection: sqlite3.Connection, where: str) -> str:
     """Clocks that an older file has not are NULL; what items counted of CPU stands in the readings."""
     tables = "window"
     known = columns_of(connection, "window")
-    clocks = [clock if clock in known else "NULL" for clock in CLOCKS]
+    clocks = [clock if clock in known else "NULL" for clock in EARLIER_CLOCKS]
     if not known >= _COUNTED.keys():
         for clock, column in _COUNTED.items():
-            clocks[CLOCKS.index(clock)] = f"(after.{column} - before.{column}) * 1e-9"
+            clocks[EARLIER_CLOCKS.index(clock)] = f"(after.{column} - before.{column}) * 1e-9"
         for edge, name in enumerate(("before", "after")):
             tables += f" LEFT JOIN reading AS {name} ON {name}.window_id = window.id AND {name}.edge = {edge}"
-    later = LATER_CLOCKS if known >= set(LATER_CLOCKS) else ()
+    later = [clock for clock in LATER_CLOCKS if clock in known]
     columns = ", ".join((*_WINDOW, *clocks, *requests_in(known), *later))
     return f"SELECT {columns} FROM {tables} WHERE {where or 'true'} ORDER BY window.id"
 

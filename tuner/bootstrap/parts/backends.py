@@ -33,11 +33,7 @@ def _words(settings: Settings, spec: ServiceSpec) -> list[str]:
     words = [word for one in spec.each_variant for word in (*one.command, *one.environment.values())]
     service = settings.service
     if service.kind == "script":
-        if service.feeder.kind == "queue":
-            words.append(service.feeder.url)
+        words += service.feeder.servers.values()
         for probe in service.probes.values():
-            if probe.kind in ("redis", "sql"):
-                words.append(probe.url)
-            elif probe.kind == "celery" and probe.broker is not None:
-                words.append(probe.broker)
+            words += probe.servers.values()
     return words

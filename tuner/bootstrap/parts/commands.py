@@ -41,10 +41,9 @@ def threads_seen(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout
 def counter_seen(settings: Settings, spec: ServiceSpec) -> Iterator[CounterSeen]:
     """Whether a script that should count its own items has a line that does."""
     service = settings.service
-    if service.kind != "script" or service.record is not None or service.probe.kind != "mmap-counter":
+    if service.kind != "script" or service.record is not None or not service.probe.needs_own_code:
         return
-    if service.probe.module is None:
-        yield CounterSeen(spec.command, all(_mention(own, *_COUNTERS) for own in spec.each_variant))
+    yield CounterSeen(spec.command, all(_mention(own, *_COUNTERS) for own in spec.each_variant))
 
 
 def _mention(spec: ServiceSpec, *texts: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.parts.feeders import StudyName, feeder_of
+from tuner.bootstrap.parts.feeders import feeder_of
+from tuner.config.surroundings import StudyName
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.ports import Feeder, Warn
@@ -118,9 +118,4 @@ def _running(
 
 def owner(settings: Settings) -> tuple[int, int] | None:
     """User and group id that the service runs as; None: ours."""
-    return None if settings.service.user is None else _ids(settings.service.user)
-
-
-def _ids(user: str) -> tuple[int, int]:
-    entry = pwd.getpwnam(user)
-    return entry.pw_uid, entry.pw_gid
+    return settings.service.owner

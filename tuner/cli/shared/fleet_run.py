@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.cli import EXIT_INTERRUPTED
+from tuner.cli.shared.exit_codes import EXIT_INTERRUPTED
 from tuner.cli.shared.output import say
 from tuner.cli.shared.session import Session
 from tuner.core.domain.fleet import is_fleet

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING
+from tuner.cli.shared.exit_codes import EXIT_INTERRUPTED, EXIT_NOTHING
 from tuner.cli.shared.option_parsing import asked_for
 from tuner.cli.shared.output import say
 from tuner.core.domain.resuming import STUDY_TYPED, TYPED, told_again

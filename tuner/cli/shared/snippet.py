@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_WEAKER
+from tuner.cli.shared.exit_codes import EXIT_WEAKER
 
 if TYPE_CHECKING:
     from tuner.core.ranking.ranking_options import RankingOptions

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tuner.core.defaults import CONFIDENCE, MEMORY_PRESSURE_RATIO, WITHIN
+from tuner.core.domain.clocks import WindowClocks
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.strategy import Kind
-from tuner.core.domain.window import VoidReason
 
 FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
@@ -82,49 +82,9 @@ class LaunchRecord:
 
 
 @dataclass(slots=True, unsafe_hash=True)
-class WindowRecord:
+class WindowRecord(WindowClocks):
     """A window without its samples: what ranking needs, 100 000 of them at a time."""
 
-    launch_id: int
-    block: int
-    layout: Layout
-    box: str
-    index: int
-    attempt: int
-    started_wall_s: float
-    length_s: float
-    n_done: int
-    n_failed: int
-    load1_mean: float
-    load1_max: float
-    n_active_mean: float | None
-    service_cpu_s: float
-    tuner_cpu_s: float
-    backend_cpu_s: float
-    foreign_cpu_s: float
-    steal_s: float
-    pss_bytes: float | None
-    void: tuple[VoidReason, ...]
-    #: load1 turned back into what it averages; None: the window is too short for it
-    n_active_from_load1: float | None = None
-    # What the kernel's clocks say of workers and children; None: it does not tell, or the file is older.
-    worker_cpu_s: float | None = None  #: CPU of the workers' own threads
-    child_cpu_s: float | None = None  #: CPU of all the service ran beside these
-    run_delay_s: float | None = None  #: thread-seconds that threads which work on items waited for a core
-    running_s: float | None = None  #: thread-seconds of workers in R, from looks a second apart
-    blocked_s: float | None = None  #: ... in D
-    child_running_s: float | None = None  #: the same of children, from looks 5 s apart
-    child_blocked_s: float | None = None
-    # What the items counted themselves, where the service tells its probe.
-    probe_python_cpu_s: float | None = None  #: CPU of the threads that work on items
-    probe_child_cpu_s: float | None = None  #: CPU of the children that items started
-    #: the part of blocked_s in which workers' threads were starting a child; None also: not to be seen
-    spawning_s: float | None = None
-    gil_waiting_s: float | None = None  #: the same for the GIL; None also: no Python
-    gil_waking_s: float | None = None  #: of these, awake to ask for it: waiting for a core
-    item_cpu_s: float | None = None  #: the part of worker_cpu_s of threads that work on items
-    master_cpu_s: float | None = None  #: the part of child_cpu_s of programs that only start the workers
-    beside_delay_s: float | None = None  #: thread-seconds that all these, beside the items, waited for a core
     #: that ended in it; None: not known
     requests: Requests | None = field(default=None, hash=False)
 

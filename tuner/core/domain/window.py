@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tuner.core.domain.clocks import ClockTotals
 from tuner.core.domain.computing import Computing
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
@@ -45,10 +46,11 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(ClockTotals):
     """What the box and the process tree had used by now: taken at the edges and every few seconds.
 
     CPU totals are seconds and cover children already reaped. ``None`` marks what this kernel does not tell.
+    The clocks are `ClockTotals`.
     """
 
     at_s: float
@@ -65,30 +67,8 @@ class Usage:
     cpu_pressure_s_total: float | None  #: PSI: time at least one task waited for a core
     memory_pressure_s_total: float | None
     io_pressure_s_total: float | None
-    worker_cpu_s_total: float | None = None  #: the worker processes' own threads, ended ones included
-    child_cpu_s_total: float | None = None  #: all else of the service: children and below, reaped or not
-    run_delay_s_total: float | None = (
-        None  #: thread-seconds that threads which work on items waited for a core
-    )
-    # Seconds x tasks in a state, from looks: each stands until the next. Workers' threads are looked at every
-    # second; children (their main threads) every few, as the rest of this.
-    running_s_total: float | None = None  #: workers' threads in R: running, or waiting for a core
-    blocked_s_total: float | None = None  #: workers' threads in D: uninterruptible
-    child_running_s_total: float | None = None  #: children and below in R
-    child_blocked_s_total: float | None = None  #: children and below in D
-    #: the part of blocked_s_total in which workers' threads were starting a child; None also: not to be seen
-    spawning_s_total: float | None = None
-    gil_waiting_s_total: float | None = (
-        None  #: threads that work on items in line for the GIL, from some looks a second
-    )
-    gil_waking_s_total: float | None = None  #: the part of it in which they were awake, waiting for a core
     #: threads of the worker process that has the most; None: not seen. It is not stored
     n_threads_most: int | None = field(default=None, metadata={"stored": False})
-    item_cpu_s_total: float | None = None  #: the part of worker_cpu_s_total of threads that work on items
-    #: the part of child_cpu_s_total of programs that only start the workers
-    master_cpu_s_total: float | None = None
-    #: thread-seconds that such programs, and workers' threads that do not work on items, waited for a core
-    beside_delay_s_total: float | None = None
     #: threads that compute beside the layout's, since the look before; None: not judged. It is not stored
     computing: Computing | None = field(default=None, metadata={"stored": False})
 

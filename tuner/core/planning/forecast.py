@@ -15,7 +15,7 @@ from typing import Literal
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Kind
-from tuner.core.search.replay import run
+from tuner.core.planning.replay import run
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Suite, SuiteNoise
 

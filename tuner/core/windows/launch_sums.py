@@ -9,6 +9,7 @@ from functools import partial, reduce
 from operator import add, attrgetter
 from typing import Any
 
+from tuner.core.domain.clocks import SUMMED_CLOCKS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.requests import Requests
@@ -18,10 +19,7 @@ from tuner.core.text.figures import counted
 TOLD = (
     *("n_done", "n_failed", "length_s"),
     *("service_cpu_s", "tuner_cpu_s", "backend_cpu_s", "foreign_cpu_s", "steal_s"),
-    *("worker_cpu_s", "child_cpu_s", "run_delay_s", "blocked_s", "spawning_s"),
-    *("child_running_s", "child_blocked_s"),
-    *("probe_python_cpu_s", "probe_child_cpu_s", "gil_waiting_s", "gil_waking_s"),
-    *("item_cpu_s", "master_cpu_s", "beside_delay_s"),
+    *SUMMED_CLOCKS,
 )
 told_by = attrgetter(*TOLD)  #: of one window
 _means_of = attrgetter("length_s", "active", "active_s", "from_load1", "from_load1_s", "pss_bytes", "n_pss")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import fmean
 
+from tuner.core.domain.clocks import CLOCKS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.load import mean_active_from_load1
 from tuner.core.domain.records import WindowRecord
@@ -66,7 +67,6 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
     Usage is taken a moment before the first reading and a moment after the last; CPU is scaled to the window.
     """
     first, last = window.usage[0], window.usage[-1]
-    begin, end = window.readings
     scale = window.length_s / (last.at_s - first.at_s) if last.at_s > first.at_s else 0.0
     loads = [sample.load1 for sample in window.samples]
     return WindowRecord(
@@ -91,23 +91,23 @@ def record_of(window: Window, *, launch_id: int, block: int, box: str) -> Window
         pss_bytes=mean_or_none([moment.pss_bytes for moment in window.usage]),
         void=window.void,
         n_active_from_load1=_active_from_load1(window),
-        worker_cpu_s=_grown(first.worker_cpu_s_total, last.worker_cpu_s_total, scale),
-        child_cpu_s=_grown(first.child_cpu_s_total, last.child_cpu_s_total, scale),
-        run_delay_s=_grown(first.run_delay_s_total, last.run_delay_s_total, scale),
-        running_s=_grown(first.running_s_total, last.running_s_total, scale),
-        blocked_s=_grown(first.blocked_s_total, last.blocked_s_total, scale),
-        child_running_s=_grown(first.child_running_s_total, last.child_running_s_total, scale),
-        child_blocked_s=_grown(first.child_blocked_s_total, last.child_blocked_s_total, scale),
-        probe_python_cpu_s=_grown(begin.python_cpu_ns_total, end.python_cpu_ns_total, 1e-9),
-        probe_child_cpu_s=_grown(begin.child_cpu_ns_total, end.child_cpu_ns_total, 1e-9),
-        spawning_s=_grown(first.spawning_s_total, last.spawning_s_total, scale),
-        gil_waiting_s=_grown(first.gil_waiting_s_total, last.gil_waiting_s_total, scale),
-        gil_waking_s=_grown(first.gil_waking_s_total, last.gil_waking_s_total, scale),
-        item_cpu_s=_grown(first.item_cpu_s_total, last.item_cpu_s_total, scale),
-        master_cpu_s=_grown(first.master_cpu_s_total, last.master_cpu_s_total, scale),
-        beside_delay_s=_grown(first.beside_delay_s_total, last.beside_delay_s_total, scale),
         requests=window.requests,
+        **_clocks(window, scale),
     )
+
+
+def _clocks(window: Window, scale: float) -> dict[str, float | None]:
+    """The growth of each clock: the host's from the first usage to the last, times *scale*; the probe's."""
+    first, last = window.usage[0], window.usage[-1]
+    begin, end = window.readings
+    grown = {}
+    for clock in CLOCKS:
+        if clock.of_reading is None:
+            grown[clock.name] = _grown(getattr(first, clock.total), getattr(last, clock.total), scale)
+        else:
+            before, after = getattr(begin, clock.of_reading), getattr(end, clock.of_reading)
+            grown[clock.name] = _grown(before, after, 1e-9)
+    return grown
 
 
 def _grown(before: float | None, after: float | None, scale: float) -> float | None:

@@ -1,0 +1,62 @@
+"""The check whether an address of a launch accepts connections."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+from tuner.config.ready import ReadySettings
+from tuner.core.domain.layout import Layout
+
+_ANSWER_S = 5.0  #: for a connection
+
+
+def _address(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError("should be an address, as 127.0.0.1:8000")
+    return text
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class TcpReady(ReadySettings):
+    """An address accepts connections."""
+
+    kind: Literal["tcp"]  #: Kind of check
+    address: Address  #: Address that must accept connections, HOST:PORT
+
+    @property
+    def places(self) -> Mapping[str, tuple[str, int]]:
+        """See `ReadySettings`."""
+        return {"address": self._host_and_port}
+
+    def build(self, _layout: Layout, _directory: Path | None) -> TcpAnswer:
+        """See `ReadySettings`."""
+        return TcpAnswer(*self._host_and_port)
+
+    @property
+    def _host_and_port(self) -> tuple[str, int]:
+        host, _, port = self.address.rpartition(":")
+        return host.strip("[]"), int(port)
+
+
+@dataclass(frozen=True, slots=True)
+class TcpAnswer:
+    """Somebody listens at an address."""
+
+    host: str
+    port: int
+
+    def lacks(self, logs: Sequence[Path]) -> str:  # noqa: ARG002, D102
+        try:
+            socket.create_connection((self.host, self.port), timeout=_ANSWER_S).close()
+        except OSError as error:
+            return f"nobody listens at {self.host}:{self.port}: {error}"
+        return ""
