@@ -10,11 +10,8 @@ import typer
 
 from tuner.cli import CUT_OFF, EXIT_WEAKER
 from tuner.cli.shared.options import (
-    FILE,
-    ORDER,
     TIME,
     AsJson,
-    ForeignLimit,
     MetricsAddress,
     MetricsFile,
     MetricsOpen,
@@ -24,9 +21,8 @@ from tuner.cli.shared.options import (
     ServiceSettings,
     ShortWindow,
     Simulate,
-    Spool,
-    Warmup,
-    WarmupCap,
+    setting,
+    study_file,
 )
 from tuner.core.domain.run_order import MOST_TIMES
 from tuner.core.errors import ConfigError
@@ -62,14 +58,7 @@ def aa(
             help="Layout to measure, for example 4x6. Required for a new measurement.",
         ),
     ] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_WHAT,
-            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
-        ),
-    ] = None,
+    cores: Annotated[str | None, setting("cores", panel=_WHAT)] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -81,16 +70,11 @@ def aa(
         ),
     ] = None,
     budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=TIME,
-            help="Measure as many pairs as fit into this time, for example 2h.",
-        ),
+        str | None, setting("budget", "Measure as many pairs as fit into this time, for example 2h.")
     ] = None,
     window: ShortWindow = None,
-    warmup: Warmup = None,
-    warmup_cap: WarmupCap = None,
+    warmup: Annotated[str | None, setting("warmup")] = None,
+    warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     windows: Annotated[
         int | None,
         typer.Option(
@@ -103,34 +87,19 @@ def aa(
         ),
     ] = None,
     confidence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL",
-            rich_help_panel=ORDER,
-            help="Confidence level of the tested rules (default: 95%).",
-        ),
+        str | None, setting("confidence", "Confidence level of the tested rules (default: 95%).")
     ] = None,
     seed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=ORDER,
-            help="Seed for the random labels within a pair (default: 1).",
-        ),
+        str | None, setting("seed", "Seed for the random labels within a pair (default: 1).")
     ] = None,
-    foreign_limit: ForeignLimit = None,
+    foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
-    study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=FILE, help="File for the result (default: SERVICE.aa.tuner.db)."
-        ),
-    ] = None,
+    study: Annotated[Path | None, study_file("File for the result (default: SERVICE.aa.tuner.db).")] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
     metrics_open: MetricsOpen = False,
-    spool: Spool = None,
+    spool: Annotated[str | None, setting("spool")] = None,
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
@@ -155,19 +124,7 @@ def aa(
     from tuner.cli.shared.session import kept, measured, resumed_session
     from tuner.study.pairing import pairs_strategy
 
-    options = given(
-        {
-            ("study", "cores"): cores,
-            ("study", "window"): window,
-            ("study", "warmup"): warmup,
-            ("study", "warmup_cap"): warmup_cap,
-            ("study", "budget"): budget,
-            ("study", "confidence"): confidence,
-            ("study", "seed"): seed,
-            ("study", "foreign_limit"): foreign_limit,
-            ("service", "spool"): spool,
-        }
-    ) | service_options(service, settings, command)
+    options = given(locals()) | service_options(service, settings, command)
     of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
     if config is not None and is_study(config):
         others = {

@@ -14,16 +14,14 @@ from tuner.cli.shared.options import (
     MOST_CORES,
     TIME,
     AsJson,
-    ForeignLimit,
     Resume,
     Service,
     ServiceCommand,
     ServiceSettings,
     ShortWindow,
     Simulate,
-    Spool,
-    Warmup,
-    WarmupCap,
+    setting,
+    study_file,
     variant_option,
 )
 from tuner.core.domain.run_order import MOST_TIMES
@@ -64,9 +62,9 @@ def calibrate(
         ),
     ] = None,
     window: ShortWindow = None,
-    warmup: Warmup = None,
-    warmup_cap: WarmupCap = None,
-    foreign_limit: ForeignLimit = None,
+    warmup: Annotated[str | None, setting("warmup")] = None,
+    warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
+    foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
     into: Annotated[
         Path | None,
@@ -77,15 +75,10 @@ def calibrate(
         ),
     ] = None,
     study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=FILE,
-            help="File for the measurement (default: SERVICE.calibrate.tuner.db).",
-        ),
+        Path | None, study_file("File for the measurement (default: SERVICE.calibrate.tuner.db).")
     ] = None,
     resume: Resume = None,
-    spool: Spool = None,
+    spool: Annotated[str | None, setting("spool")] = None,
     variant: Annotated[str | None, variant_option(FILE)] = None,
     service: Service = None,
     settings: ServiceSettings = None,
@@ -109,15 +102,7 @@ def calibrate(
     )
     from tuner.config.load import Given
 
-    options = given(
-        {
-            ("study", "window"): window,
-            ("study", "warmup"): warmup,
-            ("study", "warmup_cap"): warmup_cap,
-            ("study", "foreign_limit"): foreign_limit,
-            ("service", "spool"): spool,
-        }
-    ) | service_options(service, settings, command)
+    options = given(locals()) | service_options(service, settings, command)
     if into is not None:
         _check_new(into)
     of_new = {"launches": launches, "windows": windows, "study": study}

@@ -11,14 +11,13 @@ from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.shared.completions import layouts_of_study, one_of
 from tuner.cli.shared.options import (
     FILE,
-    TIME,
     AsJson,
     MetricsAddress,
     MetricsFile,
     MetricsOpen,
     Resume,
     Simulate,
-    WarmupCap,
+    setting,
 )
 from tuner.core.errors import ConfigError, StaleReport
 
@@ -78,17 +77,9 @@ def check(
             help="Most CPU, in cores, that other processes may use in a valid window.",
         ),
     ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", rich_help_panel=TIME, help="Longest time to measure (default: 2h)."),
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Length of a window (default: as in the study)."
-        ),
-    ] = None,
-    warmup_cap: WarmupCap = None,
+    budget: Annotated[str | None, setting("budget", "Longest time to measure (default: 2h).")] = None,
+    window: Annotated[str | None, setting("window", "Length of a window (default: as in the study).")] = None,
+    warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     simulate: Simulate = None,
     to: Annotated[
         Path | None,

@@ -12,10 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.shared.options import FILE, AsJson
+from tuner.cli.shared.options import (
+    AsJson,
+    study_file,
+)
 from tuner.core.errors import MeasurementError
 
 if TYPE_CHECKING:
@@ -38,12 +39,7 @@ _STUDY = {
 
 def demo(
     study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=FILE,
-            help="Keep the study in this file (default: the study is not kept).",
-        ),
+        Path | None, study_file("Keep the study in this file (default: the study is not kept).")
     ] = None,
     as_json: AsJson = False,
 ) -> int:

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.shared.completions import one_of
 from tuner.cli.shared.exit_codes import CUT_OFF
 from tuner.cli.shared.options import (
     BOXES,
     FILE,
-    ORDER,
-    TIME,
     AsJson,
     Certs,
     Force,
-    ForeignLimit,
     MetricsAddress,
     MetricsFile,
     MetricsOpen,
@@ -28,7 +24,8 @@ from tuner.cli.shared.options import (
     ServiceCommand,
     ServiceSettings,
     Simulate,
-    WarmupCap,
+    setting,
+    study_file,
 )
 from tuner.core.errors import ConfigError
 
@@ -50,6 +47,10 @@ _QUICK = {
 
 _FIRST = "Options that most people need"
 _LAYOUTS = "More options: layouts"
+_GRID = (
+    "Layouts to measure on N cores. small: N threads in total; divisors: N/2, N or 2N in total; "
+    "full: any number up to 2N (default: divisors)."
+)
 
 
 def grid(
@@ -61,43 +62,10 @@ def grid(
             help="Config in YAML (default: the built-in crash processor).",
         ),
     ] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_FIRST,
-            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
-        ),
-    ] = None,
-    layouts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PxT,PxT",
-            rich_help_panel=_FIRST,
-            help="Measure only these layouts, for example 24x1,4x6.",
-        ),
-    ] = None,
-    grid_name: Annotated[
-        str | None,
-        typer.Option(
-            "--grid",
-            metavar="NAME",
-            autocompletion=one_of("small", "divisors", "full"),
-            rich_help_panel=_LAYOUTS,
-            help=(
-                "Layouts to measure on N cores. small: N threads in total; divisors: N/2, N or 2N in total; "
-                "full: any number up to 2N (default: divisors)."
-            ),
-        ),
-    ] = None,
-    variants: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,NAME",
-            rich_help_panel=_FIRST,
-            help="Variants of the service to measure, for example prefork,threads.",
-        ),
-    ] = None,
+    cores: Annotated[str | None, setting("cores", panel=_FIRST)] = None,
+    layouts: Annotated[str | None, setting("layouts", panel=_FIRST)] = None,
+    grid_name: Annotated[str | None, setting("grid_name", _GRID, panel=_LAYOUTS)] = None,
+    variants: Annotated[str | None, setting("variants", panel=_FIRST)] = None,
     python: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,17 +90,7 @@ def grid(
             ),
         ),
     ] = None,
-    max_connections: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_LAYOUTS,
-            help=(
-                "Skip layouts that would open more than N connections (one per thread), for example to a "
-                "database."
-            ),
-        ),
-    ] = None,
+    max_connections: Annotated[str | None, setting("max_connections", panel=_LAYOUTS)] = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -142,173 +100,30 @@ def grid(
             help="Take a first look: at most 5 layouts, in about 3 minutes.",
         ),
     ] = False,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Length of the longest window (default: 10m)."
-        ),
-    ] = None,
-    min_window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=TIME,
-            help="Length of the shortest window of a race (default: 1m, or --window if it is shorter).",
-        ),
-    ] = None,
-    warmup: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=TIME,
-            help=(
-                "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s "
-                "(default: auto)."
-            ),
-        ),
-    ] = None,
-    warmup_cap: WarmupCap = None,
-    repeats: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=TIME,
-            help="With --strategy all: number of launches per layout (default: 3).",
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=_FIRST,
-            help="Stop within this time, for example 8h, and print the result so far.",
-        ),
-    ] = None,
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=one_of("race", "all"),
-            rich_help_panel=ORDER,
-            help=(
-                "Strategy. race: drop layouts that cannot be the best, and stop when the best is known; all: "
-                "measure every layout equally often (default: race)."
-            ),
-        ),
-    ] = None,
-    within: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            rich_help_panel=_FIRST,
-            help="Stop once a layout is known to be within this share of the best (default: 2%).",
-        ),
-    ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL", rich_help_panel=ORDER, help="Confidence level of the answer (default: 95%)."
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            autocompletion=one_of("strict", "calibrated"),
-            rich_help_panel=ORDER,
-            help=(
-                "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over "
-                "services, and is reached sooner (default: strict)."
-            ),
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=one_of("throughput", "throughput-per-cpu"),
-            rich_help_panel=ORDER,
-            help="Figure to maximise: throughput or throughput-per-cpu (default: throughput).",
-        ),
-    ] = None,
-    max_load: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", rich_help_panel=_FIRST, help="Highest load average that the best layout may cause."
-        ),
-    ] = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            rich_help_panel=_FIRST,
-            help="Most memory that the best layout may use, for example 8G.",
-        ),
-    ] = None,
-    max_p95: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=ORDER,
-            help="Highest p95 latency of the best layout, for example 2s, if the service reports latency.",
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE",
-            rich_help_panel=_FIRST,
-            help=(
-                "Rate of requests: a number per second, a share of each layout's capacity (70%), or the "
-                "highest rate at which a latency limit holds (p95=200ms)."
-            ),
-        ),
-    ] = None,
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=ORDER,
-            help=(
-                "Number of clients that send requests (default: tuner doubles it until throughput stops "
-                "rising)."
-            ),
-        ),
-    ] = None,
-    connections: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOW",
-            rich_help_panel=ORDER,
-            help=(
-                "Connections of the clients. even: kept, and spread over all worker processes; fresh: a new "
-                "one for each request; kept: not spread; reuse:N: N requests at most (default: even)."
-            ),
-        ),
-    ] = None,
-    seed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", rich_help_panel=ORDER, help="Seed for the random order of launches (default: 1)."
-        ),
-    ] = None,
-    max_attempts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=ORDER,
-            help="Most attempts to measure a valid window (default: 3).",
-        ),
-    ] = None,
-    foreign_limit: ForeignLimit = None,
+    window: Annotated[str | None, setting("window")] = None,
+    min_window: Annotated[str | None, setting("min_window")] = None,
+    warmup: Annotated[str | None, setting("warmup")] = None,
+    warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
+    repeats: Annotated[str | None, setting("repeats")] = None,
+    budget: Annotated[str | None, setting("budget", panel=_FIRST)] = None,
+    strategy: Annotated[str | None, setting("strategy")] = None,
+    within: Annotated[str | None, setting("within", panel=_FIRST)] = None,
+    confidence: Annotated[str | None, setting("confidence")] = None,
+    kind: Annotated[str | None, setting("kind")] = None,
+    objective: Annotated[str | None, setting("objective")] = None,
+    max_load: Annotated[str | None, setting("max_load", panel=_FIRST)] = None,
+    max_memory: Annotated[str | None, setting("max_memory", panel=_FIRST)] = None,
+    max_p95: Annotated[str | None, setting("max_p95")] = None,
+    rate: Annotated[str | None, setting("rate", panel=_FIRST)] = None,
+    clients: Annotated[str | None, setting("clients")] = None,
+    connections: Annotated[str | None, setting("connections")] = None,
+    seed: Annotated[str | None, setting("seed")] = None,
+    max_attempts: Annotated[str | None, setting("max_attempts")] = None,
+    foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=_FIRST,
-            help="File for the study, which must not exist yet (default: SERVICE.tuner.db).",
-        ),
+        study_file("File for the study, which must not exist yet (default: SERVICE.tuner.db).", panel=_FIRST),
     ] = None,
     resume: Resume = None,
     like: Annotated[
@@ -335,14 +150,7 @@ def grid(
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
     metrics_open: MetricsOpen = False,
-    spool: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            rich_help_panel=FILE,
-            help="Folder for the items of the built-in service (default: a temporary folder).",
-        ),
-    ] = None,
+    spool: Annotated[str | None, setting("spool")] = None,
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
@@ -379,36 +187,7 @@ def grid(
             "--metrics and --metrics-file cannot be combined with --fleet",
             hint="Leave --metrics and --metrics-file out.",
         )
-    options = given(
-        {
-            ("study", "cores"): cores,
-            ("study", "layouts"): layouts,
-            ("study", "grid"): grid_name,
-            ("study", "variants"): variants,
-            ("study", "max_connections"): max_connections,
-            ("study", "window"): window,
-            ("study", "min_window"): min_window,
-            ("study", "warmup"): warmup,
-            ("study", "warmup_cap"): warmup_cap,
-            ("study", "repeats"): repeats,
-            ("study", "budget"): budget,
-            ("study", "strategy"): strategy,
-            ("study", "within"): within,
-            ("study", "confidence"): confidence,
-            ("study", "kind"): kind,
-            ("study", "objective"): objective,
-            ("study", "max_load"): max_load,
-            ("study", "max_memory"): max_memory,
-            ("study", "max_p95"): max_p95,
-            ("study", "seed"): seed,
-            ("study", "max_attempts"): max_attempts,
-            ("study", "foreign_limit"): foreign_limit,
-            ("service", "feeder", "rate"): rate,
-            ("service", "feeder", "clients"): clients,
-            ("service", "feeder", "connections"): connections,
-            ("service", "spool"): spool,
-        }
-    ) | service_options(service, settings, command)
+    options = given(locals()) | service_options(service, settings, command)
     options |= python_options(python, simulate, fleet)
     options |= axis_options(axes)
     if resume is not None:

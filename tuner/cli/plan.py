@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_WEAKER
-from tuner.cli.shared.completions import one_of
 from tuner.cli.shared.options import (
-    FILE,
-    ORDER,
     TIME,
     AsJson,
-    ForeignLimit,
     MetricsAddress,
     MetricsFile,
     MetricsOpen,
@@ -25,9 +21,8 @@ from tuner.cli.shared.options import (
     ServiceCommand,
     ServiceSettings,
     Simulate,
-    Spool,
-    Warmup,
-    WarmupCap,
+    setting,
+    study_file,
 )
 
 if TYPE_CHECKING:
@@ -56,101 +51,37 @@ def plan(
             help="Config in YAML, to measure a pilot, or a study file, which tuner only reads.",
         ),
     ] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_LAYOUTS,
-            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
-        ),
-    ] = None,
+    cores: Annotated[str | None, setting("cores")] = None,
     layouts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PxT,PxT",
-            rich_help_panel=_LAYOUTS,
-            help="Layouts of the study. The pilot measures four of them.",
-        ),
+        str | None, setting("layouts", "Layouts of the study. The pilot measures four of them.")
     ] = None,
-    grid_name: Annotated[
-        str | None,
-        typer.Option(
-            "--grid",
-            metavar="NAME",
-            autocompletion=one_of("small", "divisors", "full"),
-            rich_help_panel=_LAYOUTS,
-            help="Grid of the study: small, divisors or full.",
-        ),
-    ] = None,
+    grid_name: Annotated[str | None, setting("grid_name")] = None,
     pilot: Annotated[
         str | None,
         typer.Option(
             metavar="TIME", rich_help_panel=TIME, help="Approximate time to measure (default: 10m)."
         ),
     ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Length of the longest window (default: 10m)."
-        ),
-    ] = None,
-    min_window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=TIME,
-            help="Length of the shortest window of a race (default: 1m, or --window if it is shorter).",
-        ),
-    ] = None,
-    warmup: Warmup = None,
-    warmup_cap: WarmupCap = None,
+    window: Annotated[str | None, setting("window")] = None,
+    min_window: Annotated[str | None, setting("min_window")] = None,
+    warmup: Annotated[str | None, setting("warmup")] = None,
+    warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     within: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            rich_help_panel=ORDER,
-            help="Margin of the answer to plan for, in addition to 1 %, 2 % and 5 %.",
-        ),
+        str | None, setting("within", "Margin of the answer to plan for, in addition to 1 %, 2 % and 5 %.")
     ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL", rich_help_panel=ORDER, help="Confidence level of the answer (default: 95%)."
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            autocompletion=one_of("strict", "calibrated"),
-            rich_help_panel=ORDER,
-            help=(
-                "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over "
-                "services, and is reached sooner (default: strict)."
-            ),
-        ),
-    ] = None,
+    confidence: Annotated[str | None, setting("confidence")] = None,
+    kind: Annotated[str | None, setting("kind")] = None,
     seed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=ORDER,
-            help="Seed for the launch order and the simulation (default: 1).",
-        ),
+        str | None, setting("seed", "Seed for the launch order and the simulation (default: 1).")
     ] = None,
-    foreign_limit: ForeignLimit = None,
+    foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
-    study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=FILE, help="File for the pilot (default: SERVICE.pilot.tuner.db)."
-        ),
-    ] = None,
+    study: Annotated[Path | None, study_file("File for the pilot (default: SERVICE.pilot.tuner.db).")] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
     metrics_open: MetricsOpen = False,
-    spool: Spool = None,
+    spool: Annotated[str | None, setting("spool")] = None,
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
@@ -174,23 +105,7 @@ def plan(
     from tuner.cli.shared.session import kept, measured, resumed_session
     from tuner.core.search.strategies.of_study import strategy_of
 
-    options = given(
-        {
-            ("study", "cores"): cores,
-            ("study", "layouts"): layouts,
-            ("study", "grid"): grid_name,
-            ("study", "window"): window,
-            ("study", "min_window"): min_window,
-            ("study", "warmup"): warmup,
-            ("study", "warmup_cap"): warmup_cap,
-            ("study", "within"): within,
-            ("study", "confidence"): confidence,
-            ("study", "kind"): kind,
-            ("study", "seed"): seed,
-            ("study", "foreign_limit"): foreign_limit,
-            ("service", "spool"): spool,
-        }
-    ) | service_options(service, settings, command)
+    options = given(locals()) | service_options(service, settings, command)
     of_new = {"pilot": pilot, "study": study}
     if config is not None and is_study(config):
         others = {

@@ -84,14 +84,15 @@ def command_words(command: str) -> list[str]:
     return words
 
 
-def given(texts: Mapping[tuple[str, ...], str | None]) -> Options:
-    """The options that were typed; *texts* is by their place in the settings."""
+def given(parameters: Mapping[str, object]) -> Options:
+    """The settings that were typed, of the *parameters* of a command: those that `SETTINGS` has."""
+    from tuner.cli.shared.options import PLACES
     from tuner.config.load import Given
 
     return {
         place: Given(f"--{place[-1].replace('_', '-')}", text)
-        for place, text in texts.items()
-        if text is not None
+        for name, place in PLACES.items()
+        if isinstance(text := parameters.get(name), str)
     }
 
 
