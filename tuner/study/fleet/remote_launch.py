@@ -77,7 +77,7 @@ def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: S
     )
     bench = Workbench(study, box, telling, telling, stop)
     if order.discards:
-        return _counted(bench.discard(launch))
+        return _counted(bench.make(launch))
     history = History(study, [], [])
     cell, launched = _cell(order, study.max_attempts), history.begin(launch)
 
@@ -85,7 +85,7 @@ def _made(order: Order, study: StudyRecord, box: Box, telling: _Telling, stop: S
         record = record_of(window, launch_id=launch_id, block=cell.block, box=box.name)
         history.add_window(cell, launched, record)
 
-    return _counted(bench.measure(launch, cell, take_note))
+    return _counted(bench.make(launch, cell, take_note))
 
 
 def _counted(launch: LaunchRecord) -> LaunchRecord:

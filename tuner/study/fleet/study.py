@@ -41,7 +41,7 @@ from tuner.study.fleet.roster import Roster
 from tuner.study.gil import keep_gil
 from tuner.study.history import History
 from tuner.study.inner_threads import note_inner
-from tuner.study.launch.hooks import led
+from tuner.study.launch.hooks import between, finishing
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
 from tuner.study.run import CACHE_KEEPS_S
@@ -107,14 +107,12 @@ class _FleetStudy:
     def run(self) -> StudyOutcome:
         check_budget(self._asked, self._least())
         facts = {"service": self._asked.service, "box": ""}
-        return led(
-            self._hooks,
-            self._progress.warning,
-            facts,
-            self._measured,
-            self._outcome,
-            lambda: self._history.n_windows,
-        )
+        with finishing(self._hooks, facts, lambda: self._history.n_windows) as ending:
+            with between(self._hooks, self._progress.warning, "study", facts):
+                self._measure()
+                if self._braked is not None:
+                    facts["brake"] = self._braked  # for the hook after it too
+            return ending.at(self._outcome())
 
     def _least(self) -> list[Proposal]:
         """What the budget is to have room for: of a grid that begins its first block, else one window."""
@@ -122,10 +120,6 @@ class _FleetStudy:
         if study.strategy == "all" and not self._history.n_windows:
             return [Proposal(layout, study.window_s, study.windows_per_launch) for layout in study.layouts]
         return [Proposal(study.layouts[0], study.shortest_window_s)]
-
-    def _measured(self) -> str | None:
-        self._measure()
-        return self._braked
 
     # ------------------------------------------------------------------ from news to orders
 
