@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from tuner.adapters.load.final_answer import FinalResponse
-from tuner.adapters.load.first_answer import tls_context
 from tuner.adapters.processes.exit_codes import ending_in_words
 from tuner.adapters.processes.own_group import running_in_own_group
 from tuner.core.text.http_request import is_loopback
@@ -84,6 +82,8 @@ class HttpAnswer:
     url: str
 
     def lacks(self, logs: Sequence[Path]) -> str:  # noqa: ARG002, D102
+        from tuner.adapters.load.final_answer import FinalResponse
+
         parts = urlsplit(self.url)
         connection = self._connection(parts.scheme, parts.hostname or "", parts.port)
         connection.response_class = FinalResponse
@@ -100,6 +100,8 @@ class HttpAnswer:
     def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
         if scheme != "https":
             return http.client.HTTPConnection(host, port, timeout=_ANSWER_S)
+        from tuner.adapters.load.first_answer import tls_context
+
         context = tls_context(checks_certificate=not is_loopback(host))
         return http.client.HTTPSConnection(host, port, timeout=_ANSWER_S, context=context)
 
