@@ -22,7 +22,7 @@ from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
 from tuner.core.settings.pace import Share
 from tuner.core.text.setting_changes import changed_settings
-from tuner.services.catalogue import known_services, recognised
+from tuner.services.catalogue import OWN, known_services, recognised
 from tuner.services.expansion import expanded
 from tuner.services.record import Command, Service
 
@@ -323,6 +323,10 @@ def test_a_service_is_recognised_by_its_program_or_module(command: str, name: st
     found = recognised(tuple(command.split()))
 
     assert (found.name if found else None) == name
+
+
+def test_the_catalogue_knows_the_programs_of_each_record_without_importing_it() -> None:
+    assert {name: known_services()[name].commands for name in OWN} == dict(OWN)
 
 
 def test_a_study_goes_on_with_its_command_and_what_else_was_typed_is_as_it_was() -> None:

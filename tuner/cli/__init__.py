@@ -129,7 +129,7 @@ ALONE = ("--help", "--version", "--install-completion", "--show-completion")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit unless the exit code is 0."""
-    from tuner.bootstrap.host import fill_closed_streams
+    from tuner.bootstrap.streams import fill_closed_streams
 
     fill_closed_streams()
     code = run(list(sys.argv[1:] if arguments is None else arguments))
@@ -206,7 +206,24 @@ def _run(arguments: list[str]) -> int:
         from tuner.cli.completion import completion
 
         return completion(arguments[0], arguments[1:])
-    return _run_command(_command(arguments[0]), arguments[1:])
+    import typer
+
+    usage_error: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on
+    command = _command(arguments[0])
+    runner, words = _runner(command, arguments[1:])
+    try:
+        with runner.make_context(f"tuner {command.name}", list(words)) as context:
+            code = runner.invoke(context)
+    except usage_error as error:
+        _complain(*_usage_problem(error, command))
+        return EXIT_INPUT
+    except typer.Exit as end:
+        return end.exit_code
+    except SystemExit:
+        if "--help" not in words:
+            raise
+        return 0  # rich's own, of a page that nobody reads to its end
+    return code if isinstance(code, int) else 0
 
 
 def _command(name: str) -> Command:
@@ -219,31 +236,17 @@ def _command(name: str) -> Command:
     raise TunerError(f"no such {kind}: {name}", hint=hint)
 
 
-def _run_command(command: Command, arguments: list[str]) -> int:
-    import typer
+def _runner(command: Command, arguments: list[str]) -> tuple[Any, list[str]]:
+    """Return the runner of *command*, and *arguments* with the service's command as an option."""
     from typer.main import get_command
 
-    usage_error: Any = typer.BadParameter.__mro__[1]  # typer brings its own click from 0.26 on
     runner = get_command(command.load())
     if "--" in arguments:
-        arguments = _with_service_command(runner, command, arguments)
-    else:
-        from tuner.cli.shared.missing_dashes import check_dashes
+        return runner, _with_service_command(runner, command, arguments)
+    from tuner.cli.shared.missing_dashes import check_dashes
 
-        check_dashes(command.name, runner.params, arguments)
-    try:
-        with runner.make_context(f"tuner {command.name}", list(arguments)) as context:
-            code = runner.invoke(context)
-    except usage_error as error:
-        _complain(*_usage_problem(error, command))
-        return EXIT_INPUT
-    except typer.Exit as end:
-        return end.exit_code
-    except SystemExit:
-        if "--help" not in arguments:
-            raise
-        return 0  # rich's own, of a page that nobody reads to its end
-    return code if isinstance(code, int) else 0
+    check_dashes(command.name, runner.params, arguments)
+    return runner, arguments
 
 
 def _with_service_command(runner: Any, command: Command, arguments: list[str]) -> list[str]:

@@ -10,20 +10,21 @@ import typer
 
 from tuner.cli import EXIT_INPUT
 from tuner.cli.shared.options import (
-    FILE,
+    LAYOUTS,
     PLACE,
     AsJson,
-    ForeignLimit,
     Service,
     ServiceCommand,
     ServiceSettings,
+    setting,
+    study_file,
 )
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-_LAYOUTS = "Layouts"
+_BUDGET = "Time limit of the study, for example 8h, to check that a block fits and to estimate the disk use."
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 
 
@@ -36,31 +37,9 @@ def doctor(
             help="Config in YAML (default: the built-in crash processor).",
         ),
     ] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_LAYOUTS,
-            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
-        ),
-    ] = None,
-    layouts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PxT,PxT", rich_help_panel=_LAYOUTS, help="Layouts of the study, for example 24x1,4x6."
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=_LAYOUTS,
-            help=(
-                "Time limit of the study, for example 8h, to check that a block fits and to estimate the "
-                "disk use."
-            ),
-        ),
-    ] = None,
+    cores: Annotated[str | None, setting("cores")] = None,
+    layouts: Annotated[str | None, setting("layouts", "Layouts of the study, for example 24x1,4x6.")] = None,
+    budget: Annotated[str | None, setting("budget", _BUDGET, panel=LAYOUTS)] = None,
     seconds: Annotated[
         float,
         typer.Option(
@@ -72,14 +51,9 @@ def doctor(
             help="Seconds to measure the CPU of other processes: at least 1, or 0 to skip this (default: 5).",
         ),
     ] = 5.0,
-    foreign_limit: ForeignLimit = None,
+    foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     study: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=FILE,
-            help="File for the study, to check its folder (default: the current folder).",
-        ),
+        Path | None, study_file("File for the study, to check its folder (default: the current folder).")
     ] = None,
     service: Service = None,
     settings: ServiceSettings = None,
@@ -93,22 +67,16 @@ def doctor(
 
     Example: tuner doctor study.yaml --seconds 2
     """
-    from tuner.bootstrap.doctor import box_examined
-    from tuner.cli.shared.option_parsing import asked_for, given, service_options
+    from tuner.app.doctor.examined import box_examined
+    from tuner.app.settings import asked_for
+    from tuner.cli.shared.option_parsing import given, service_options
     from tuner.cli.shared.output import say
     from tuner.core.doctor.finding import blockers
     from tuner.reports.doctor import render_findings, render_findings_json
 
     _check_seconds(seconds)
 
-    options = given(
-        {
-            ("study", "cores"): cores,
-            ("study", "layouts"): layouts,
-            ("study", "budget"): budget,
-            ("study", "foreign_limit"): foreign_limit,
-        }
-    ) | service_options(service, settings, command)
+    options = given(locals()) | service_options(service, settings, command)
     asked, _ = asked_for(config, options, None)
     _check_asked(asked, study)
     if seconds:
@@ -122,10 +90,10 @@ def doctor(
 
 def _check_asked(settings: Settings, study: Path | None) -> None:
     """What `tuner grid` would refuse to begin, in its words; a *study* is looked for where it was named."""
-    from tuner.bootstrap import plan_builder
-    from tuner.cli.shared.session import check_new
+    from tuner.app import plan_builder
+    from tuner.app.session import check_new
     from tuner.core.search.strategies.of_study import strategy_of
-    from tuner.study import check_budget
+    from tuner.study.timetable import check_budget
 
     if study is not None:
         check_new(study)

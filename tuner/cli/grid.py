@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.shared.completions import one_of
 from tuner.cli.shared.exit_codes import CUT_OFF
 from tuner.cli.shared.options import (
     BOXES,
     FILE,
-    ORDER,
-    TIME,
     AsJson,
     Certs,
     Force,
-    ForeignLimit,
     MetricsAddress,
     MetricsFile,
     MetricsOpen,
@@ -28,28 +23,20 @@ from tuner.cli.shared.options import (
     ServiceCommand,
     ServiceSettings,
     Simulate,
-    WarmupCap,
+    setting,
+    study_file,
 )
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.bootstrap.parts.metrics import MetricsAsked
-    from tuner.cli.shared.fleet_run import OnFleet
-    from tuner.cli.shared.option_parsing import Options
-    from tuner.cli.shared.session import Session
-
-#: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
-_QUICK = {
-    ("study", "strategy"): "all",  # bounded; a race for an answer may take long
-    ("study", "window"): "6s",
-    ("study", "warmup"): "3s",
-    ("study", "repeats"): "3",
-    ("study", "max_attempts"): "2",
-    ("study", "foreign_limit"): "0.5",  # a newcomer's box is rarely quiet, and this is no answer to act on
-}
+    from tuner.bootstrap.wire import FleetAddress, Session
 
 _FIRST = "Options that most people need"
 _LAYOUTS = "More options: layouts"
+_GRID = (
+    "Layouts to measure on N cores. small: N threads in total; divisors: N/2, N or 2N in total; "
+    "full: any number up to 2N (default: divisors)."
+)
 
 
 def grid(
@@ -61,43 +48,10 @@ def grid(
             help="Config in YAML (default: the built-in crash processor).",
         ),
     ] = None,
-    cores: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_FIRST,
-            help="Number of CPU cores to plan layouts for (default: the cores available to tuner).",
-        ),
-    ] = None,
-    layouts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PxT,PxT",
-            rich_help_panel=_FIRST,
-            help="Measure only these layouts, for example 24x1,4x6.",
-        ),
-    ] = None,
-    grid_name: Annotated[
-        str | None,
-        typer.Option(
-            "--grid",
-            metavar="NAME",
-            autocompletion=one_of("small", "divisors", "full"),
-            rich_help_panel=_LAYOUTS,
-            help=(
-                "Layouts to measure on N cores. small: N threads in total; divisors: N/2, N or 2N in total; "
-                "full: any number up to 2N (default: divisors)."
-            ),
-        ),
-    ] = None,
-    variants: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,NAME",
-            rich_help_panel=_FIRST,
-            help="Variants of the service to measure, for example prefork,threads.",
-        ),
-    ] = None,
+    cores: Annotated[str | None, setting("cores", panel=_FIRST)] = None,
+    layouts: Annotated[str | None, setting("layouts", panel=_FIRST)] = None,
+    grid_name: Annotated[str | None, setting("grid_name", _GRID, panel=_LAYOUTS)] = None,
+    variants: Annotated[str | None, setting("variants", panel=_FIRST)] = None,
     python: Annotated[
         list[str] | None,
         typer.Option(
@@ -122,17 +76,7 @@ def grid(
             ),
         ),
     ] = None,
-    max_connections: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=_LAYOUTS,
-            help=(
-                "Skip layouts that would open more than N connections (one per thread), for example to a "
-                "database."
-            ),
-        ),
-    ] = None,
+    max_connections: Annotated[str | None, setting("max_connections", panel=_LAYOUTS)] = None,
     quick: Annotated[
         bool,
         typer.Option(
@@ -142,171 +86,30 @@ def grid(
             help="Take a first look: at most 5 layouts, in about 3 minutes.",
         ),
     ] = False,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Length of the longest window (default: 10m)."
-        ),
-    ] = None,
-    min_window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=TIME,
-            help="Length of the shortest window of a race (default: 1m, or --window if it is shorter).",
-        ),
-    ] = None,
-    warmup: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=TIME,
-            help=(
-                "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s "
-                "(default: auto)."
-            ),
-        ),
-    ] = None,
-    warmup_cap: WarmupCap = None,
-    repeats: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=TIME,
-            help="With --strategy all: number of launches per layout (default: 3).",
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=_FIRST,
-            help="Stop within this time, for example 8h, and print the result so far.",
-        ),
-    ] = None,
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=one_of("race", "all"),
-            rich_help_panel=ORDER,
-            help=(
-                "Strategy. race: drop layouts that cannot be the best, and stop when the best is known; all: "
-                "measure every layout equally often (default: race)."
-            ),
-        ),
-    ] = None,
-    within: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            rich_help_panel=_FIRST,
-            help="Stop once a layout is known to be within this share of the best (default: 2%).",
-        ),
-    ] = None,
-    confidence: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LEVEL", rich_help_panel=ORDER, help="Confidence level of the answer (default: 95%)."
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            autocompletion=one_of("strict", "calibrated"),
-            rich_help_panel=ORDER,
-            help=(
-                "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over "
-                "services, and is reached sooner (default: strict)."
-            ),
-        ),
-    ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=one_of("throughput", "throughput-per-cpu"),
-            rich_help_panel=ORDER,
-            help="Figure to maximise: throughput or throughput-per-cpu (default: throughput).",
-        ),
-    ] = None,
-    max_load: Annotated[
-        str | None,
-        typer.Option(metavar="N", rich_help_panel=_FIRST, help="Highest load average of the best layout."),
-    ] = None,
-    max_memory: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            rich_help_panel=_FIRST,
-            help="Highest memory use of the best layout, for example 8G.",
-        ),
-    ] = None,
-    max_p95: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            rich_help_panel=ORDER,
-            help="Highest p95 latency of the best layout, for example 2s, if the service reports latency.",
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RATE",
-            rich_help_panel=_FIRST,
-            help=(
-                "Rate of requests: a number per second, a share of each layout's capacity (70%), or the "
-                "highest rate at which a latency limit holds (p95=200ms)."
-            ),
-        ),
-    ] = None,
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=ORDER,
-            help=(
-                "Number of clients that send requests (default: tuner doubles it until throughput stops "
-                "rising)."
-            ),
-        ),
-    ] = None,
-    connections: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOW",
-            rich_help_panel=ORDER,
-            help=(
-                "Connections of the clients. even: kept, and spread over all worker processes; fresh: a new "
-                "one for each request; kept: not spread; reuse:N: N requests at most (default: even)."
-            ),
-        ),
-    ] = None,
-    seed: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N", rich_help_panel=ORDER, help="Seed for the random order of launches (default: 1)."
-        ),
-    ] = None,
-    max_attempts: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=ORDER,
-            help="Largest number of attempts to measure a valid window (default: 3).",
-        ),
-    ] = None,
-    foreign_limit: ForeignLimit = None,
+    window: Annotated[str | None, setting("window")] = None,
+    min_window: Annotated[str | None, setting("min_window")] = None,
+    warmup: Annotated[str | None, setting("warmup")] = None,
+    warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
+    repeats: Annotated[str | None, setting("repeats")] = None,
+    budget: Annotated[str | None, setting("budget", panel=_FIRST)] = None,
+    strategy: Annotated[str | None, setting("strategy")] = None,
+    within: Annotated[str | None, setting("within", panel=_FIRST)] = None,
+    confidence: Annotated[str | None, setting("confidence")] = None,
+    kind: Annotated[str | None, setting("kind")] = None,
+    objective: Annotated[str | None, setting("objective")] = None,
+    max_load: Annotated[str | None, setting("max_load", panel=_FIRST)] = None,
+    max_memory: Annotated[str | None, setting("max_memory", panel=_FIRST)] = None,
+    max_p95: Annotated[str | None, setting("max_p95")] = None,
+    rate: Annotated[str | None, setting("rate", panel=_FIRST)] = None,
+    clients: Annotated[str | None, setting("clients")] = None,
+    connections: Annotated[str | None, setting("connections")] = None,
+    seed: Annotated[str | None, setting("seed")] = None,
+    max_attempts: Annotated[str | None, setting("max_attempts")] = None,
+    foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=_FIRST,
-            help="File for the study, which must not exist yet (default: SERVICE.tuner.db).",
-        ),
+        study_file("File for the study, which must not exist yet (default: SERVICE.tuner.db).", panel=_FIRST),
     ] = None,
     resume: Resume = None,
     like: Annotated[
@@ -333,14 +136,7 @@ def grid(
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
     metrics_open: MetricsOpen = False,
-    spool: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR",
-            rich_help_panel=FILE,
-            help="Folder for the items of the built-in service (default: a temporary folder).",
-        ),
-    ] = None,
+    spool: Annotated[str | None, setting("spool")] = None,
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
@@ -364,11 +160,15 @@ def grid(
 
     Example: tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}
     """
+    from tuner.app.fleet_run import check_same_place, fleet_asked, measured_on
+    from tuner.app.grid import begin_study
+    from tuner.app.measuring import measured
+    from tuner.app.session import resumed_session
     from tuner.bootstrap.parts.metrics import metrics_asked
-    from tuner.cli.shared.fleet_run import check_same_place, fleet_asked
     from tuner.cli.shared.option_parsing import axis_options, check_as_it_is, given, service_options
+    from tuner.cli.shared.output import say
     from tuner.cli.shared.pythons import python_options
-    from tuner.cli.shared.session import resumed_session
+    from tuner.core.search.strategies.of_study import strategy_of
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
@@ -377,125 +177,39 @@ def grid(
             "--metrics and --metrics-file cannot be combined with --fleet",
             hint="Leave --metrics and --metrics-file out.",
         )
-    options = given(
-        {
-            ("study", "cores"): cores,
-            ("study", "layouts"): layouts,
-            ("study", "grid"): grid_name,
-            ("study", "variants"): variants,
-            ("study", "max_connections"): max_connections,
-            ("study", "window"): window,
-            ("study", "min_window"): min_window,
-            ("study", "warmup"): warmup,
-            ("study", "warmup_cap"): warmup_cap,
-            ("study", "repeats"): repeats,
-            ("study", "budget"): budget,
-            ("study", "strategy"): strategy,
-            ("study", "within"): within,
-            ("study", "confidence"): confidence,
-            ("study", "kind"): kind,
-            ("study", "objective"): objective,
-            ("study", "max_load"): max_load,
-            ("study", "max_memory"): max_memory,
-            ("study", "max_p95"): max_p95,
-            ("study", "seed"): seed,
-            ("study", "max_attempts"): max_attempts,
-            ("study", "foreign_limit"): foreign_limit,
-            ("service", "feeder", "rate"): rate,
-            ("service", "feeder", "clients"): clients,
-            ("service", "feeder", "connections"): connections,
-            ("service", "spool"): spool,
-        }
-    ) | service_options(service, settings, command)
+    options = given(locals()) | service_options(service, settings, command)
     options |= python_options(python, simulate, fleet)
     options |= axis_options(axes)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "like": like, "quick": quick or None})
         session = resumed_session(
-            resume, config, options, made_by="tuner grid", simulate=simulate, is_here=on is None
+            resume, config, options, made_by="tuner grid", say=say, simulate=simulate, is_here=on is None
         )
         check_same_place(session.record, resume, on)
     else:
-        session = _begun(config, options, study, simulate, on, like, quick=quick)
-    return _measured(session, simulate, told, on, as_json=as_json)
+        session = begin_study(config, options, say, simulate, study, on, like, quick=quick)
+    if on is None:
+        reached = measured(session, strategy_of(session.record), say, told, looks=True)
+    else:
+        reached = measured_on(session, on, say)
+    return _shown(session, reached, simulate, on, as_json=as_json)
 
 
-def _begun(
-    config: Path | None,
-    options: Options,
-    study: Path | None,
-    simulate: Path | None,
-    on: OnFleet | None,
-    like: Path | None,
-    *,
-    quick: bool,
-) -> Session:
-    from tuner.bootstrap.beginning import beginning
-    from tuner.cli.shared.fleet_run import box_of, say_who_is_idle
-    from tuner.cli.shared.like import free_name, settings_like
-    from tuner.cli.shared.option_parsing import asked_for
-    from tuner.cli.shared.output import say
-    from tuner.cli.shared.session import new_session, planned
-    from tuner.config.load import Given, names_service
-    from tuner.core.domain.fleet import FLEET
-    from tuner.core.domain.resuming import CONFIG_FILE
-    from tuner.core.search.strategies.of_study import strategy_of
-    from tuner.study import check_budget
-    from tuner.study.fleet.study import least_on_fleet
-
-    if quick:
-        given: Options = {place: Given("--quick", text) for place, text in _QUICK.items()}
-        if ("study", "strategy") in options:
-            del given["study", "repeats"]  # as many as that strategy has
-        options = {**given, **options}
-    before = kept = None
-    if like is not None:
-        is_alone = config is None and not any(map(names_service, options))
-        of_first_looks = [name for _, name in _QUICK]
-        before, kept = settings_like(like, is_alone=is_alone, of_first_looks=of_first_looks)
-    settings, profile = asked_for(config, options, simulate, kept=before, profile=kept)
-    one = None if on is None else box_of(on, None if profile is not None else settings)
-    thins_out = quick and ("study", "layouts") not in options
-    record = planned(settings, profile, options, quick=thins_out, on=one)
-    if one is not None:
-        record = replace(record, provenance={**record.provenance, FLEET: "yes"})
-        say_who_is_idle(record, one[1])
-    if config is not None:
-        record = replace(record, provenance={**record.provenance, CONFIG_FILE: str(config)})
-    usual = Path(f"{record.service}.tuner.db") if like is None else free_name(like)
-    session = new_session(settings, record, usual if study is None else study)
-    if study is None and like is not None:
-        say(f"A new study with the settings of {like}, in {usual}.")
-    if quick:
-        few = "a few layouts, " * thins_out
-        say(f"A first look only: {few}short windows. For an answer to rely on, leave --quick out.")
-    check_budget(record, strategy_of(record).propose() if on is None else least_on_fleet(record))
-    if one is not None and profile is None:
-        for line in beginning(settings, record, is_new=True, n_hosts=one[1]):
-            say(line)
-    return session
-
-
-def _measured(
+def _shown(
     session: Session,
+    reached: tuple[int, bool],
     simulate: Path | None,
-    metrics: MetricsAsked | None,
-    on: OnFleet | None,
+    on: FleetAddress | None,
     *,
     as_json: bool,
 ) -> int:
-    """Measure, then print what is known by then; the exit code says how good it is."""
-    from tuner.bootstrap import beginning
-    from tuner.cli.shared.fleet_run import measured_on, told_of
+    """Print the result of a study that was measured; return its exit code."""
+    from tuner.app import beginning
+    from tuner.app.fleet_run import told_of
+    from tuner.cli.shared.continuing import go_on
     from tuner.cli.shared.output import say, show
-    from tuner.cli.shared.session import go_on, measured
-    from tuner.core.search.strategies.of_study import strategy_of
 
-    file = session.file
-    if on is None:
-        code, is_over = measured(session, strategy_of(session.record), metrics, looks=True)
-    else:
-        code, is_over = measured_on(session, on)
+    file, (code, is_over) = session.file, reached
     if code == EXIT_NOTHING:
         say(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # how to go on, as the next step
@@ -513,7 +227,7 @@ def _measured(
 
 def _print_ranking(file: Path, *, as_json: bool) -> bool:
     """Print what is known; whether the next step below it is to go on with the study."""
-    from tuner.bootstrap import study_queries
+    from tuner.app import study_queries
     from tuner.cli.shared.output import show
     from tuner.reports.ranking.ranking import render_ranking
 

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.cli.shared.completions import one_of
-from tuner.cli.shared.options import MOST_CORES, variant_option
+from tuner.cli.shared.options import (
+    MOST_CORES,
+    setting,
+    variant_option,
+)
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import counted
 
@@ -21,6 +25,10 @@ if TYPE_CHECKING:
     from tuner.reports.model.prediction import Predicted
 
 _WAYS = ("network", "simulation")
+_GRID = (
+    "Layouts to predict: small, divisors or full (default: those of the study; divisors for another number "
+    "of cores)."
+)
 _WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the demand of an item", "Output"
 
 
@@ -40,12 +48,12 @@ def predict(
     ],
     cores: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
+        setting(
+            "cores",
+            "Number of CPU cores of the host to predict (default: as measured).",
+            panel=_WHAT,
             min=1,
             max=MOST_CORES,
-            rich_help_panel=_WHAT,
-            help="Number of CPU cores of the host to predict (default: as measured).",
         ),
     ] = None,
     physical_cores: Annotated[
@@ -59,24 +67,11 @@ def predict(
     ] = None,
     layouts: Annotated[
         str | None,
-        typer.Option(
-            metavar="PxT,PxT",
-            rich_help_panel=_WHAT,
-            help="Predict only these layouts (default: those of --grid).",
-        ),
+        setting("layouts", "Predict only these layouts (default: those of --grid).", panel=_WHAT),
     ] = None,
     grid_name: Annotated[
         str | None,
-        typer.Option(
-            "--grid",
-            metavar="NAME",
-            autocompletion=one_of("small", "divisors", "full"),
-            rich_help_panel=_WHAT,
-            help=(
-                "Layouts to predict: small, divisors or full (default: those of the study; divisors "
-                "for another number of cores)."
-            ),
-        ),
+        setting("grid_name", _GRID, panel=_WHAT),
     ] = None,
     variant: Annotated[str | None, variant_option(_WHAT)] = None,
     by: Annotated[
@@ -136,8 +131,8 @@ def predict(
     """
     import json
 
-    from tuner.bootstrap import model
-    from tuner.bootstrap.plan_builder import check_modelled
+    from tuner.app import model
+    from tuner.app.plan_builder import check_modelled
     from tuner.cli.shared.output import show
     from tuner.core.model.prediction.whatif import parse_what_if
     from tuner.reports.model.prediction import MOST_ROWS, prediction_facts, render_prediction
@@ -202,7 +197,7 @@ def _predicted(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
-    from tuner.bootstrap import model
+    from tuner.app import model
     from tuner.core.model.prediction.trust import trusted
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.model.prediction import Predicted

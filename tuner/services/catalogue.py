@@ -1,46 +1,90 @@
-"""The services that tuner knows: its own, and those that installed packages bring."""
+"""The services that tuner knows: its own, and those that installed packages bring.
+
+A record of tuner's own is imported once it is asked for: a command needs one of them, or none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import taken_apart
-from tuner.services.record import Service
+
+if TYPE_CHECKING:
+    from tuner.services.record import Service
 
 GROUP = "tuner.services"  #: entry points of third parties
-#: one file of this package each
-OWN = (
-    "arq",
-    "celery",
-    "dramatiq",
-    "gnocchi",
-    "granian",
-    "gunicorn",
-    "huey",
-    "hypercorn",
-    "procrastinate",
-    "rq",
-    "saq",
-    "taskiq",
-    "uvicorn",
-    "uwsgi",
-    "waitress",
-)
+#: tuner's own, one file of this package each, with the programs that its record is known by
+OWN: Mapping[str, tuple[str, ...]] = {
+    "arq": ("arq",),
+    "celery": ("celery",),
+    "dramatiq": ("dramatiq", "dramatiq-gevent"),
+    "gnocchi": ("gnocchi-metricd",),
+    "granian": ("granian",),
+    "gunicorn": ("gunicorn",),
+    "huey": ("huey_consumer", "huey_consumer.py"),
+    "hypercorn": ("hypercorn",),
+    "procrastinate": ("procrastinate",),
+    "rq": ("rq",),
+    "saq": ("saq",),
+    "taskiq": ("taskiq",),
+    "uvicorn": ("uvicorn",),
+    "uwsgi": ("uwsgi", "uwsgi-core", "pyuwsgi"),
+    "waitress": ("waitress-serve", "waitress"),
+}
+
+
+class Services(MutableMapping[str, "Service"]):
+    """Services by their names; a record of tuner's own is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Service | None] = dict.fromkeys(OWN)
+
+    def __getitem__(self, name: str) -> Service:
+        found = self._records[name]
+        if found is None:
+            found = self._records[name] = import_module(f"tuner.services.{name}").SERVICE
+            assert found is not None
+        return found
+
+    def __setitem__(self, name: str, service: Service) -> None:
+        self._records[name] = service
+
+    def __delitem__(self, name: str) -> None:
+        del self._records[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._records)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._records
+
+    def started_by(self, program: str) -> Service | None:
+        """The first service that is known by that *program*."""
+        for name, record in self._records.items():
+            if program in (OWN[name] if record is None else record.commands):
+                return self[name]
+        return None
 
 
 @cache
-def known_services() -> Mapping[str, Service]:
+def known_services() -> Services:
     """Every known service by its name; a third party's goes before tuner's own of that name.
 
     Raises:
         ConfigError: an entry point cannot be loaded, or is no `Service`.
     """
-    services = {name: _own(name) for name in OWN}
+    services = Services()
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        from tuner.services.record import Service
+
         try:
             found = entry.load()
         except Exception as error:
@@ -59,10 +103,4 @@ def known_services() -> Mapping[str, Service]:
 
 def recognised(words: Sequence[str]) -> Service | None:
     """The service that a command starts, by its program's name, or by its module (``python -m celery``)."""
-    program = taken_apart(words).program
-    return next((one for one in known_services().values() if program in one.commands), None)
-
-
-def _own(name: str) -> Service:
-    service: Service = import_module(f"tuner.services.{name}").SERVICE
-    return service
+    return known_services().started_by(taken_apart(words).program)

@@ -23,7 +23,7 @@ from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
 from tuner.study.inner_threads import note_inner
 from tuner.study.launch.deadline import Deadline
-from tuner.study.launch.hooks import led
+from tuner.study.launch.hooks import between, finishing
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Block, Cell
@@ -79,10 +79,23 @@ def run_study(
         MeasurementError: the hook before the study failed.
         KeyboardInterrupt: the second Ctrl-C, as it came, with everything stopped.
     """
-    return _Study(box, store, progress, stop, strategy, grew, began_s, looked).run()
+    study = _Study(box, store, progress, stop, strategy, grew, began_s, looked)
+    study.prepare()
+    facts = {"service": study.asked.service, "box": box.name}
+    with finishing(box.hooks, facts, study.n_windows) as ending:
+        with between(box.hooks, progress.warning, "study", facts):
+            if not study.is_stopped_by_limit(facts):
+                study.look()
+                study.scout()
+                study.measure()
+            if study.braked is not None:
+                facts["brake"] = study.braked  # for the hook after it too
+        return ending.at(study.outcome())
 
 
 class _Study:
+    """A study under way: its blocks, the rest of its budget, and the reason why it must end."""
+
     def __init__(
         self,
         box: Box,
@@ -100,32 +113,32 @@ class _Study:
         self._before_s: float | None = None  #: that earlier sessions took
         self._said: set[str] = set()  #: slugs of warnings that a session prints once
         launches = self._recall()
-        self._scouts_first = grew is not None and is_due(self._asked, launches)
-        self._looks_first = looked is not None and first_look.is_due(self._asked, launches)
+        self._scouts_first = grew is not None and is_due(self.asked, launches)
+        self._looks_first = looked is not None and first_look.is_due(self.asked, launches)
         self._settling = SettlingCount.of(launch for _, launch in launches)
         self._block: Block | None = None  #: in hand; None: there is nothing more to measure
         self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
         self._out_of_budget = False
         self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
-        self._braked: str | None = None  #: what passed a limit of the user's, and so stops the study
+        self.braked: str | None = None  #: what passed a limit of the user's, and so stops the study
         self._works: bool | None = None  #: whether any layout comes through its warm-up; None: not known yet
         if any(launch.warmup_s is not None for _, launch in launches):
             self._works = True
-        self._alike = FailingAlike(_smallest(self._asked.layouts))
+        self._alike = FailingAlike(_smallest(self.asked.layouts))
         self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
         """Begin with what the store holds; gives its launches."""
-        self._asked = self._store.study()
+        self.asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
         ran = seen_before(self._store, windows)
         self._bench = Workbench(
-            self._asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop, self._said
+            self.asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop, self._said
         )
-        self._history = History(self._asked, launches, windows)
-        self._course = Course(self._history, self._strategy, self._asked.max_attempts)
-        self._timetable = Timetable(self._asked, launches, windows)
+        self._history = History(self.asked, launches, windows)
+        self._course = Course(self._history, self._strategy, self.asked.max_attempts)
+        self._timetable = Timetable(self.asked, launches, windows)
         if self._before_s is None:
             self._before_s = self._timetable.total_s
         self._timetable.session_began(self._began_s, self._before_s, self._box.clock.monotonic_s)
@@ -134,40 +147,29 @@ class _Study:
     def _add_stop(self, lasted_s: float) -> None:
         self._timetable.add_stop(lasted_s)
 
-    def run(self) -> StudyOutcome:
+    def n_windows(self) -> int:
+        """Return the number of valid windows so far."""
+        return self._history.n_windows
+
+    def prepare(self) -> None:
+        """Check that the first block fits into the budget, unless the grid may still grow."""
         if not self._scouts_first:
             self._begin()
-        facts = {"service": self._asked.service, "box": self._box.name}
-        return led(
-            self._box.hooks,
-            self._progress.warning,
-            facts,
-            lambda: self._measured(facts),
-            self._outcome,
-            lambda: self._history.n_windows,
-        )
 
     def _begin(self) -> None:
         """Go to the first block with something left to measure."""
         self._forward()
         self._tell_otherwise()
         if self._block is not None and self._block.number == 0 and not self._block.is_begun:
-            check_budget(self._asked, [cell.asked for cell in self._block.cells])
+            check_budget(self.asked, [cell.asked for cell in self._block.cells])
 
-    def _measured(self, facts: Mapping[str, str]) -> str | None:
-        if not self._box_is_over(facts):
-            if self._looks_first:
-                self._look()
-            if self._scouts_first:
-                self._scout()
-            self._measure()
-        return self._braked
-
-    def _look(self) -> None:
-        """Take a first look, and tell what was seen of it, also where somebody ended it."""
+    def look(self) -> None:
+        """Take a first look if the study begins with one, and report its windows."""
+        if not self._looks_first:
+            return
         assert self._looked is not None
         clock = self._box.clock
-        for n, layout in enumerate(first_look.layouts_of(self._asked)):
+        for n, layout in enumerate(first_look.layouts_of(self.asked)):
             cell = self._history.look(n, first_look.look_at(layout))
             if cell.is_done or self._must_end():
                 continue
@@ -178,33 +180,33 @@ class _Study:
         self._n_disturbed = 0
         self._looked(first_look.windows_of(self._store.launches(), self._store.windows()))
 
-    def _scout(self) -> None:
-        """Look at the edge of the grid, let the grid grow, and begin with what it is then."""
-        while not self._must_end():
+    def scout(self) -> None:
+        """Look at the edge of a grid that may grow, let it grow, and begin with what it is then."""
+        while self._scouts_first and not self._must_end():
             scouting = self._scouting()
             if (cell := scouting.next_cell()) is None:
                 self._grow(*scouting.grown())
                 return
-            block = [Proposal(one, self._asked.shortest_window_s) for one in self._asked.layouts]
+            block = [Proposal(one, self.asked.shortest_window_s) for one in self.asked.layouts]
             self._measure_cell(cell, partial(self._deadline, after=block))
             if not cell.is_done and not self._must_end():  # the budget has no room for it any more
                 self._grow(*self._scouting().grown())
                 return
 
     def _scouting(self) -> Scouting:
-        return Scouting.of(self._asked, self._box, self._history, self._timetable, self._store.windows())
+        return Scouting.of(self.asked, self._box, self._history, self._timetable, self._store.windows())
 
     def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
         assert self._grew is not None
         self._store.add_to_study(more, {GREW: kept_growth(growth)})
         self._recall()
         if more:
-            self._grew(self._asked)
+            self._grew(self.asked)
             self._progress.warning(*growth_warning(growth, more))
         self._scouts_first = False
         self._begin()
 
-    def _box_is_over(self, facts: Mapping[str, str]) -> bool:
+    def is_stopped_by_limit(self, facts: Mapping[str, str]) -> bool:
         """Whether a limit of the user's is passed before anything runs: then nothing is started."""
         brake = self._box.brake
         nothing_runs = {**facts, "layout": ""}  # commands may rely on it
@@ -213,11 +215,12 @@ class _Study:
         over = brake.still_over(nothing_runs, self._stop.requested)
         if over is None or self._stop.requested():
             return False
-        self._braked = f"before anything was started: {over}"
+        self.braked = f"before anything was started: {over}"
         self._progress.warning(*messages.braked_before_start(over))
         return True
 
-    def _measure(self) -> None:
+    def measure(self) -> None:
+        """Measure block after block, until the strategy or the user ends it, or the budget does."""
         self._renew_budget()
         while self._block is not None:
             cells = self._course.open_cells(self._block)
@@ -243,7 +246,7 @@ class _Study:
         return (
             self._stop.requested()
             or self._works is False
-            or self._braked is not None
+            or self.braked is not None
             or self._n_disturbed >= MOST_DISTURBED
             or self._source.gave_up
         )
@@ -293,29 +296,19 @@ class _Study:
             self._tell_when_disturbed()
 
     def _launch_of(self, cell: Cell, deadline: Deadline) -> Launched:
-        return self._launched(
-            cell.asked,
-            (cell.block, cell.position, cell.n_spoilt + 1),
-            lambda launch, launched: self._bench.measure(
-                launch,
-                cell,
-                lambda window, id_: self._window_taken(cell, launched, window, id_),
-                deadline,
-            ),
-        )
+        which = cell.block, cell.position, cell.n_spoilt + 1
+        return self._launched(cell.asked, which, deadline, cell)
 
     def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
         """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
-        if not self._asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
+        if not self.asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
             return
         self._discard(layout, deadline)
 
     def _discard(self, layout: Layout, deadline_of: Callable[[], Deadline] | None = None) -> LaunchRecord:
-        asked = Proposal(layout, self._asked.window_s, 0)
+        asked = Proposal(layout, self.asked.window_s, 0)
         deadline = deadline_of() if deadline_of else self._deadline(asked, after=self._rest_in_hand())
-        launched = self._launched(
-            asked, (WARMING_BLOCK, 0, 1), lambda launch, _: self._bench.discard(launch, deadline)
-        )
+        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), deadline)
         self._history.end_warming(launched)
         return launched.launch
 
@@ -323,8 +316,10 @@ class _Study:
         self,
         asked: Proposal,
         which: tuple[int, int, int],
-        made: Callable[[LaunchRecord, Launched], LaunchRecord],
+        deadline: Deadline,
+        cell: Cell | None = None,
     ) -> Launched:
+        """Make a launch, and take the windows that *cell* still needs; None: it only warms up."""
         block, position, attempt = which
         self._progress.launch_started(asked.layout, block, position, self._remaining_s())
         began_s = self._box.clock.monotonic_s()
@@ -342,14 +337,15 @@ class _Study:
             n_windows=asked.n_windows,
         )
         launched = self._history.begin(launch)
-        launched.launch = launch = made(launch, launched)
+        window_taken = partial(self._window_taken, cell, launched)
+        launched.launch = launch = self._bench.make(launch, cell, window_taken, deadline)
         keep_gil(self._store, launch, self._progress.warning)
         self._settling.add(launch)
         if (alarm := alarm_of(launch, self._settling)) is not None:
             self._progress.warning(*alarm)
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
-        self._braked = braked_by(launch.error, BRAKED) or self._braked
+        self.braked = braked_by(launch.error, BRAKED) or self.braked
         if launch.warmup_s is not None:  # one that was given up while it started shows nothing
             self._works = self._works is not False
         self._source.after(launch)
@@ -366,7 +362,7 @@ class _Study:
         A launch that the brake stops says nothing about that.
         """
         self._works = False
-        smallest = _smallest(self._asked.layouts)
+        smallest = _smallest(self.asked.layouts)
         tried = self._discard(smallest)
         if tried.warmup_s is not None:
             self._works = True
@@ -375,7 +371,7 @@ class _Study:
         else:
             self._progress.warning(
                 *messages.never_started(
-                    self._asked.service,
+                    self.asked.service,
                     smallest,
                     failed_in="start" if tried.running_after_s is None else "warm-up",
                 )
@@ -388,7 +384,8 @@ class _Study:
         self._works = False
         self._progress.warning(*messages.fails_alike(failed, self._alike.smallest))
 
-    def _window_taken(self, cell: Cell, launched: Launched, window: Window, launch_id: int) -> None:
+    def _window_taken(self, cell: Cell | None, launched: Launched, window: Window, launch_id: int) -> None:
+        assert cell is not None  # a launch without one takes no windows
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
         self._history.add_window(cell, launched, record)
         note_inner(window, self._store, self._progress.warning)
@@ -425,7 +422,8 @@ class _Study:
         if self._n_disturbed == MOST_DISTURBED:
             self._progress.warning(*messages.box_not_quiet(MOST_DISTURBED))
 
-    def _outcome(self) -> StudyOutcome:
+    def outcome(self) -> StudyOutcome:
+        """Return the outcome so far."""
         history, course = self._history, self._course
         return StudyOutcome(
             answer=self._strategy.answer(),
@@ -441,7 +439,7 @@ class _Study:
                 if cell.is_void and cell.layout not in course.failed
             ),
             out_of_budget=self._out_of_budget,
-            braked=self._braked,
+            braked=self.braked,
             interrupted=self._stop.requested() and (self._block is not None or self._scouts_first),
             is_over=self._block is None and not self._scouts_first,
         )

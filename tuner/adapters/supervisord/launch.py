@@ -20,7 +20,6 @@ from tuner.adapters.processes.log_tail import beginning_of, last_lines
 from tuner.adapters.supervisord import config as config
 from tuner.adapters.supervisord.guardian import Guardian
 from tuner.adapters.supervisord.rpc import SupervisordRpc
-from tuner.adapters.supervisord.service_clue import clue_of
 from tuner.adapters.supervisord.worker_watch import WorkerWatch, n_threads_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
@@ -117,6 +116,8 @@ class SupervisedLaunch:
 
     def clue(self) -> str:
         """See ``tuner.ports.Launch``."""
+        from tuner.adapters.supervisord.service_clue import clue_of
+
         if self._spec.is_known:  # tuner counts and feeds it already
             return ""
         table = ProcessTable(Path("/proc"))

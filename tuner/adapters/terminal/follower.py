@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK
-from tuner.core.domain.window import Sample, Window
 from tuner.core.ranking.overview import BoxLive, Live, Phase
+
+if TYPE_CHECKING:
+    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.window import Sample, Window
 
 _MOST_WARNINGS = 5  #: that are remembered; a log has all of them
 _LONGEST_WARNING = 400  #: characters

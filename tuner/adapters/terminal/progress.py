@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from tuner.core.defaults import TEN_MINUTES_S
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import FIRST_LOOK, StudyRecord
-from tuner.core.domain.window import Sample, Window
-from tuner.core.ranking.leading import Leading
-from tuner.core.ranking.overview import Phase
+from tuner.core.domain.records import FIRST_LOOK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.text.durations import render_duration, render_rest, until
 from tuner.core.text.figures import block_told
+
+if TYPE_CHECKING:
+    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.window import Sample, Window
+    from tuner.core.ranking.leading import Leading
+    from tuner.core.ranking.overview import Phase
 
 SILENT_S = 25.0  #: after so long without a line one says what runs
 UNTOLD_S = 27.0  #: likewise where nobody has told anything; somebody looks every `BEATS_S`
@@ -104,6 +106,9 @@ class LineProgress:
     def say(self, text: str) -> None:
         """Something else."""
         self._line(text)
+
+    def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
+        """Ignore the content of the file: lines do not show it."""
 
     def grew(self, study: StudyRecord) -> None:
         """The grid of the study has grown."""

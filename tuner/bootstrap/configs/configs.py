@@ -177,7 +177,6 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
     """Of a script whose command starts a known service; what else is wrong with it is told elsewhere."""
     from tuner.config.fields import Misplaced
     from tuner.services.catalogue import recognised
-    from tuner.services.expansion import Unclear, check_queue_is_read
 
     command = asked.get("command")
     if asked.get("variants") or asked.get("axes"):
@@ -189,6 +188,8 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
         return
     if found is None:
         return
+    from tuner.services.expansion import Unclear, check_queue_is_read
+
     try:
         check_queue_is_read(found, asked, os.environ)
     except Unclear as error:

@@ -8,9 +8,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from tuner.core.text.command_words import SHELLS, CommandWords, shell_script, taken_apart
-from tuner.services.record import Service
+
+if TYPE_CHECKING:
+    from tuner.services.record import Service
 
 _LONGEST_SCRIPT = 1 << 16
 _TITLE = re.compile(r"\[?([\w-]+): ")
@@ -94,8 +97,9 @@ def _with_env(words: Sequence[str]) -> tuple[str, ...]:
 def _known(program: str, service: Service | None) -> Service | None:
     from tuner.services.catalogue import known_services
 
-    known = known_services().values() if service is None else (service,)
-    return next((one for one in known if program in one.commands), None)
+    if service is None:
+        return known_services().started_by(program)
+    return service if program in service.commands else None
 
 
 def _named_in(text: str, service: Service | None) -> Service | None:

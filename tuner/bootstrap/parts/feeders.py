@@ -13,6 +13,7 @@ from tuner.core.messages.feeders import latency_at_saturation
 from tuner.ports import Feeder, Warn
 
 if TYPE_CHECKING:
+    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.config.service import ScriptSettings
     from tuner.config.settings import Settings
 
@@ -27,6 +28,16 @@ def feeder_of(
 ) -> Feeder:
     """What feeds the service; *scratch* is a folder of the study's own."""
     return asked.feeder.build(asked, layouts, FeederSurroundings(study, scratch, warn))
+
+
+def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
+    """*feeder*, if it is one that sends requests."""
+    service = settings.service
+    if service.kind != "script" or service.feeder.kind != "http":
+        return None
+    from tuner.adapters.feeders.http import HttpFeeder
+
+    return feeder if isinstance(feeder, HttpFeeder) else None
 
 
 def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:

@@ -32,14 +32,14 @@ def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> M
     Raises:
         ConfigError: *address* is none, or others could get there and *is_open* does not say that they may.
     """
-    from tuner.core.text.address import parse_address
-
     if address is None and file is None:
         if is_open:
             raise ConfigError("--metrics-open needs --metrics")
         return None
     if address is None:
         return MetricsAsked(None, file)
+    from tuner.core.text.address import parse_address
+
     try:
         where = parse_address(address)
     except ConfigError as error:

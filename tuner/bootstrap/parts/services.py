@@ -93,10 +93,13 @@ def _running(
 ) -> Running:
     """How it runs. The environment file's values go before the config's, and are not filled in; with a known
     service the config's go first: they carry the layout. What makes a variant goes before all."""
-    from tuner.config.environment_file import read_environment_file
     from tuner.services.running import Running, escaped
 
-    file = read_environment_file(asked.environment_file) if asked.environment_file is not None else {}
+    file: Mapping[str, str] = {}
+    if asked.environment_file is not None:
+        from tuner.config.environment_file import read_environment_file
+
+        file = read_environment_file(asked.environment_file)
     of_file = {name: escaped(value) for name, value in file.items()}
     told = {**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file}
     return Running(

@@ -53,6 +53,4 @@ def _is_program(word: str) -> bool:
     program = path.name
     if is_assignment(word) or is_python(program) or program in SHELLS or program in WRAPPERS:
         return True
-    return shutil.which(word) is not None or any(
-        program in service.commands for service in known_services().values()
-    )
+    return shutil.which(word) is not None or known_services().started_by(program) is not None

@@ -1,60 +1,170 @@
-"""Options that several of the commands that measure have: the same name, words and panel of the help."""
+"""Options of the commands that measure, each with its place in the settings and its help."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tuner.cli.shared.completions import services
+from tuner.cli.shared.completions import one_of, services
 
 STDOUT = Path("-")  #: in place of a file's name
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
 SERVICE = "Service"
-TIME, ORDER, PLACE, FILE = "Time", "Method", "Host", "Files and output"
+LAYOUTS, TIME, ORDER, PLACE, FILE = "Layouts", "Time", "Method", "Host", "Files and output"
 TOLD = "Monitoring"
 BOXES = "Several hosts"
 
-Warmup = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        rich_help_panel=TIME,
-        help=(
-            "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s "
-            "(default: auto)."
-        ),
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """An option that sets something of a study; a command may word its help otherwise."""
+
+    metavar: str
+    help: str
+    panel: str
+    place: tuple[str, ...] = ()  #: in the settings; empty: in the section of the study, under its name
+    words: tuple[str, ...] = ()  #: that TAB completes
+
+
+#: by the names of parameters; ``grid_name`` is --grid, as a command is called grid
+SETTINGS = {
+    "cores": Setting(
+        "N", "Number of CPU cores to plan layouts for (default: the cores available to tuner).", LAYOUTS
     ),
-]
-WarmupCap = Annotated[
-    str | None,
-    typer.Option(
-        "--warmup-cap",
-        metavar="TIME",
-        rich_help_panel=TIME,
-        help="Longest warm-up with auto (default: 5m). tuner marks a layout that is not steady by then.",
+    "layouts": Setting("PxT,PxT", "Measure only these layouts, for example 24x1,4x6.", LAYOUTS),
+    "grid_name": Setting(
+        "NAME",
+        "Grid of the study: small, divisors or full.",
+        LAYOUTS,
+        ("study", "grid"),
+        ("small", "divisors", "full"),
     ),
-]
+    "variants": Setting(
+        "NAME,NAME", "Variants of the service to measure, for example prefork,threads.", LAYOUTS
+    ),
+    "max_connections": Setting(
+        "N",
+        "Skip layouts that would open more than N connections (one per thread), for example to a database.",
+        LAYOUTS,
+    ),
+    "window": Setting("TIME", "Length of the longest window (default: 10m).", TIME),
+    "min_window": Setting(
+        "TIME", "Length of the shortest window of a race (default: 1m, or --window if it is shorter).", TIME
+    ),
+    "warmup": Setting(
+        "TIME",
+        "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s"
+        " (default: auto).",
+        TIME,
+    ),
+    "warmup_cap": Setting(
+        "TIME",
+        "Longest warm-up with auto (default: 5m). tuner marks a layout that is not steady by then.",
+        TIME,
+    ),
+    "repeats": Setting("N", "With --strategy all: number of launches per layout (default: 3).", TIME),
+    "budget": Setting("TIME", "Stop within this time, for example 8h, and print the result so far.", TIME),
+    "strategy": Setting(
+        "NAME",
+        "Strategy. race: drop layouts that cannot be the best, and stop when the best is known; all:"
+        " measure every layout equally often (default: race).",
+        ORDER,
+        words=("race", "all"),
+    ),
+    "within": Setting(
+        "SHARE", "Stop once a layout is known to be within this share of the best (default: 2%).", ORDER
+    ),
+    "confidence": Setting("LEVEL", "Confidence level of the answer (default: 95%).", ORDER),
+    "kind": Setting(
+        "KIND",
+        "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over"
+        " services, and is reached sooner (default: strict).",
+        ORDER,
+        words=("strict", "calibrated"),
+    ),
+    "objective": Setting(
+        "NAME",
+        "Figure to maximise: throughput or throughput-per-cpu (default: throughput).",
+        ORDER,
+        words=("throughput", "throughput-per-cpu"),
+    ),
+    "max_load": Setting("N", "Highest load average of the best layout.", ORDER),
+    "max_memory": Setting("SIZE", "Highest memory use of the best layout, for example 8G.", ORDER),
+    "max_p95": Setting(
+        "TIME",
+        "Highest p95 latency of the best layout, for example 2s, if the service reports latency.",
+        ORDER,
+    ),
+    "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
+    "max_attempts": Setting("N", "Largest number of attempts to measure a valid window (default: 3).", ORDER),
+    "foreign_limit": Setting(
+        "CORES",
+        "Largest CPU use of other processes in a valid window, in cores (default: 1 % of the cores, at"
+        " least 0.15).",
+        ORDER,
+    ),
+    "rate": Setting(
+        "RATE",
+        "Rate of requests: a number per second, a share of each layout's capacity (70%), or the highest"
+        " rate at which a latency limit holds (p95=200ms).",
+        ORDER,
+        ("service", "feeder", "rate"),
+    ),
+    "clients": Setting(
+        "N",
+        "Number of clients that send requests (default: tuner doubles it until throughput stops rising).",
+        ORDER,
+        ("service", "feeder", "clients"),
+    ),
+    "connections": Setting(
+        "HOW",
+        "Connections of the clients. even: kept, and spread over all worker processes; fresh: a new one for"
+        " each request; kept: not spread; reuse:N: N requests at most (default: even).",
+        ORDER,
+        ("service", "feeder", "connections"),
+    ),
+    "spool": Setting(
+        "DIR",
+        "Folder for the items of the built-in service (default: a temporary folder).",
+        FILE,
+        ("service", "spool"),
+    ),
+}
+#: where what was typed goes
+PLACES = {name: one.place or ("study", name) for name, one in SETTINGS.items()}
+
+
+def setting(
+    name: str, help: str | None = None, *, panel: str | None = None, **more: Any
+) -> typer.models.OptionInfo:
+    """Make the option for a setting of `SETTINGS`, with the help, panel and limits of one command."""
+    one = SETTINGS[name]
+    option: typer.models.OptionInfo = typer.Option(
+        f"--{PLACES[name][-1].replace('_', '-')}",
+        metavar=one.metavar,
+        rich_help_panel=panel or one.panel,
+        help=help or one.help,
+        autocompletion=one_of(*one.words) if one.words else None,
+        **more,
+    )
+    return option
+
+
+def study_file(help: str, *, panel: str | None = None) -> typer.models.OptionInfo:
+    """Make the option that names the file of a study."""
+    option: typer.models.OptionInfo = typer.Option(
+        "--study", metavar="FILE", rich_help_panel=panel or FILE, help=help
+    )
+    return option
+
+
 ShortWindow = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME",
-        rich_help_panel=TIME,
-        help="Length of a window (default: 1m, or the config's window if it is shorter).",
-    ),
-]
-ForeignLimit = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CORES",
-        rich_help_panel=ORDER,
-        help=(
-            "Largest CPU use of other processes in a valid window, in cores (default: 1 % of the "
-            "cores, at least 0.15)."
-        ),
-    ),
+    setting("window", "Length of a window (default: 1m, or the config's window if it is shorter)."),
 ]
 Simulate = Annotated[
     Path | None,
@@ -110,14 +220,6 @@ ServiceCommand = Annotated[
 Resume = Annotated[
     Path | None,
     typer.Option(metavar="FILE", rich_help_panel=FILE, help="Continue the interrupted study in this file."),
-]
-Spool = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        rich_help_panel=FILE,
-        help="Folder for the items of the built-in service (default: a temporary folder).",
-    ),
 ]
 MetricsAddress = Annotated[
     str | None,

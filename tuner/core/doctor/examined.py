@@ -16,29 +16,17 @@ from tuner.core.doctor.command import (
 from tuner.core.doctor.cores import CoresSeen, Neighbours, cores_findings, neighbours_findings
 from tuner.core.doctor.finding import Finding, worst_first
 from tuner.core.doctor.kernel import KernelSeen, kernel_findings
-from tuner.core.doctor.room import FolderSeen, LimitsSeen, Needed, disk_findings, limits_findings
+from tuner.core.doctor.room import Room, room_findings
 from tuner.core.doctor.service import (
     InterpreterSeen,
     LockSeen,
-    PortSeen,
     ServerSeen,
     ToolSeen,
     interpreter_findings,
     lock_finding,
-    port_finding,
     server_finding,
     tool_finding,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a study needs, and what there is: cheap to see, so a study looks at it, too, before it begins."""
-
-    need: Needed
-    limits: LimitsSeen
-    folders: tuple[FolderSeen, ...]
-    ports: tuple[PortSeen, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +44,6 @@ class BoxSeen:
     threads: tuple[ThreadsSeen, ...] = ()  #: of a script
     counters: tuple[CounterSeen, ...] = ()
     queues: tuple[QueueSeen, ...] = ()
-
-
-def room_findings(room: Room) -> Iterator[Finding]:
-    """Whether the study fits."""
-    yield from limits_findings(room.limits, room.need)
-    yield from disk_findings(room.folders)
-    yield from map(port_finding, room.ports)
 
 
 def examined(seen: BoxSeen) -> tuple[Finding, ...]:

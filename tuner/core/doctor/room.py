@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
+from tuner.core.doctor.service import PortSeen, port_finding
 from tuner.core.domain.layout import Layout
 from tuner.core.text.sizes import render_size
 
@@ -257,3 +258,20 @@ def _limit(value: int | None) -> str:
 
 def _size(size: int) -> str:
     return render_size(max(1000, size))
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a study needs, and what there is: cheap to see, so a study looks at it, too, before it begins."""
+
+    need: Needed
+    limits: LimitsSeen
+    folders: tuple[FolderSeen, ...]
+    ports: tuple[PortSeen, ...]
+
+
+def room_findings(room: Room) -> Iterator[Finding]:
+    """Whether the study fits."""
+    yield from limits_findings(room.limits, room.need)
+    yield from disk_findings(room.folders)
+    yield from map(port_finding, room.ports)

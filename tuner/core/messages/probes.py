@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning, with_reasons
 from tuner.core.text.figures import counted
-from tuner.core.text.statsd import Passed
+
+if TYPE_CHECKING:
+    from tuner.core.domain.layout import Layout
+    from tuner.core.text.statsd import Passed
 
 _MOST_NAMES = 5
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.model.diagnosis.explanation import Explanation
-from tuner.core.model.diagnosis.sizing import Rule
-from tuner.core.ranking.ranking import Ranking
+if TYPE_CHECKING:
+    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
+    from tuner.core.model.diagnosis.explanation import Explanation
+    from tuner.core.model.diagnosis.sizing import Rule
+    from tuner.core.ranking.ranking import Ranking
 
 #: why a study that nobody measures goes no further
 Ending = Literal["over", "out-of-budget", "cut-off"]

@@ -97,7 +97,7 @@ def _made(
     )
     bench = Workbench(study, box, telling, telling, stop, stopped=stopped)
     if order.discards:
-        return _counted(bench.discard(launch, deadline))
+        return _counted(bench.make(launch, deadline=deadline))
     history = History(study, [], [])
     cell, launched = _cell(order, study.max_attempts), history.begin(launch)
 
@@ -105,7 +105,7 @@ def _made(
         record = record_of(window, launch_id=launch_id, block=cell.block, box=box.name)
         history.add_window(cell, launched, record)
 
-    return _counted(bench.measure(launch, cell, take_note, deadline))
+    return _counted(bench.make(launch, cell, take_note, deadline))
 
 
 def _deadline(left: TimeLeft | None, now_s: float) -> Deadline:

@@ -41,7 +41,7 @@ from tuner.study.fleet.roster import Roster
 from tuner.study.gil import keep_gil
 from tuner.study.history import History
 from tuner.study.inner_threads import note_inner
-from tuner.study.launch.hooks import led
+from tuner.study.launch.hooks import between, finishing
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.ran_before import seen_before
 from tuner.study.run import CACHE_KEEPS_S
@@ -114,18 +114,12 @@ class _FleetStudy:
     def run(self) -> StudyOutcome:
         check_budget(self._asked, least_on_fleet(self._asked, self._history.n_windows))
         facts = {"service": self._asked.service, "box": ""}
-        return led(
-            self._hooks,
-            self._progress.warning,
-            facts,
-            self._measured,
-            self._outcome,
-            lambda: self._history.n_windows,
-        )
-
-    def _measured(self) -> str | None:
-        self._measure()
-        return self._braked
+        with finishing(self._hooks, facts, lambda: self._history.n_windows) as ending:
+            with between(self._hooks, self._progress.warning, "study", facts):
+                self._measure()
+                if self._braked is not None:
+                    facts["brake"] = self._braked  # for the hook after it too
+            return ending.at(self._outcome())
 
     # ------------------------------------------------------------------ from news to orders
 

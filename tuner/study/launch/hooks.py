@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tuner.core.errors import MeasurementError, TunerError
 from tuner.core.messages.host import hook_failed
@@ -24,37 +25,35 @@ def between(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) -> It
             warn(*hook_failed(error.problem))
 
 
-def led(
-    hooks: Hooks,
-    warn: Warn,
-    facts: dict[str, str],
-    measure: Callable[[], str | None],
-    outcome: Callable[[], StudyOutcome],
-    n_windows: Callable[[], int],
-) -> StudyOutcome:
-    """Measure between the hooks of a study; the last one is told how it ended, whatever ends it.
+@dataclass(slots=True)
+class Ending:
+    """How a study ends, for the hook after it."""
+
+    exit_code: int = 1  #: that of a bug, until something else is known
+
+    def at(self, outcome: StudyOutcome) -> StudyOutcome:
+        """Note that the study ended with *outcome*, which is returned."""
+        self.exit_code = outcome.exit_code
+        return outcome
+
+
+@contextmanager
+def finishing(hooks: Hooks, facts: Mapping[str, str], n_windows: Callable[[], int]) -> Iterator[Ending]:
+    """Run the hook ``finished`` at the end of a study, whatever ends it.
 
     Args:
         hooks: the user's.
-        warn: told of a hook that failed after the study.
-        facts: for the hooks.
-        measure: gives what passed a limit of the user's, and so stopped it; None: nothing did.
-        outcome: what was reached, asked for afterwards.
-        n_windows: windows that count, by then.
+        facts: for the hook, as they are at the end.
+        n_windows: the number of valid windows by then.
     """
-    exit_code = 1
+    ending = Ending()
     try:
-        with between(hooks, warn, "study", facts):
-            if (braked := measure()) is not None:
-                facts["brake"] = braked  # for the hook after it too
-        reached = outcome()
-        exit_code = reached.exit_code
+        yield ending
     except TunerError as error:
-        exit_code = error.exit_code
+        ending.exit_code = error.exit_code
         raise
     except KeyboardInterrupt:
-        exit_code = INTERRUPTED
+        ending.exit_code = INTERRUPTED
         raise
     finally:
-        hooks.run("finished", {**facts, "exit_code": str(exit_code), "windows": str(n_windows())})
-    return reached
+        hooks.run("finished", {**facts, "exit_code": str(ending.exit_code), "windows": str(n_windows())})

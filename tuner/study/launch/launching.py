@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from tuner.core.domain.connection_spread import uneven_ratio
 from tuner.core.domain.layout import Layout
@@ -28,13 +29,15 @@ from tuner.core.warmup.by_chance import CUT
 from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
-from tuner.study.launch.cross_check import SecondCounting
 from tuner.study.launch.deadline import NO_END, Deadline, NotWanted
 from tuner.study.launch.hooks import between
 from tuner.study.launch.plan_cells import Cell, spoils_launch
 from tuner.study.launch.rate_search import find_rate, usual_search_s
 from tuner.study.launch.source_away import error_text, lost_source
 from tuner.study.launch.watching import RunningLayout, Warmup
+
+if TYPE_CHECKING:
+    from tuner.study.launch.cross_check import SecondCounting
 
 LONG_SILENCE_S = 5.0  #: of a warm-up: without an item so long, worth a word before the window is waited for
 
@@ -53,77 +56,24 @@ class Workbench:
     stopped: Callable[[float], None] = lambda _lasted_s: None
     said: set[str] = field(default_factory=set)  #: slugs of warnings that are given once
 
-    def discard(self, launch: LaunchRecord, deadline: Deadline = NO_END) -> LaunchRecord:
-        """Make a launch that only warms up."""
-        ending = _Ending(self.box.clock, self.stop, deadline)
-        return self._made(
-            launch, self.study.window_s, ending, lambda _running, _launch_id: None, is_paced=False
-        )
-
-    def measure(
+    def make(
         self,
         launch: LaunchRecord,
-        cell: Cell,
-        window_taken: Callable[[Window, int], None],
+        cell: Cell | None = None,
+        window_taken: Callable[[Window, int], None] = lambda _window, _launch_id: None,
         deadline: Deadline = NO_END,
     ) -> LaunchRecord:
         """Make a launch and take the windows that *cell* still needs, each in the store once it is taken.
 
-        *window_taken* gets the window and its launch's id. Returns with the cell done, the launch failed,
-        spoilt or stopped by the brake (its ``error`` says so), a stop requested, or no room for a window
-        before the *deadline*.
-        """
-        ending = _Ending(self.box.clock, self.stop, deadline, cell)
-
-        def take_windows(running: RunningLayout, launch_id: int) -> None:
-            while (index := cell.next_index) is not None and not ending.is_due():
-                attempt = cell.tries[index] + 1
-                facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
-                with self.between("window", facts):
-                    window = running.take_window(index, attempt, self._sampled(cell))
-                    if head := running.unkept_warmup():  # the window had begun before steady state
-                        self.store.add_warmup(launch_id, head)
-                    if self.ran is not None:
-                        window = self.ran.judged(window)
-                    self.store.add_window(launch_id, window)
-                window_taken(window, launch_id)
-                refuse_alike(window)
-                self._warn_of_uneven_connections(window)
-                if launch.block != WARMING_BLOCK:  # those windows are short, whatever the study's are
-                    self._warn_of_items(window)
-                if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
-                    raise Braked(f"in window {index + 1}: {passed[0]}")
-                if spoils_launch(window):
-                    seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
-                    raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
-                is_dry = any(reason.slug == "source-dry" for reason in window.void)
-                if is_dry and not cell.is_done:
-                    # steady state is gone, and the source may fill meanwhile
-                    self._warm_up(running, launch_id, ending)
-
-        launch = self._made(launch, cell.window_s, ending, take_windows)
-        if launch.error is None and not cell.is_done and not self.stop.requested():
-            self.progress.warning(*messages.no_time_for_window(launch.layout))
-        return launch
-
-    def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Run the hooks before and after *what*."""
-        return between(self.box.hooks, self.progress.warning, what, facts)
-
-    def _made(
-        self,
-        launch: LaunchRecord,
-        window_s: float,
-        ending: _Ending,
-        used: Callable[[RunningLayout, int], None],
-        *,
-        is_paced: bool = True,
-    ) -> LaunchRecord:
-        """Make *launch*, warm it up and use it; what became of it is in the store and returned.
+        Without a *cell* the launch only warms up. *window_taken* gets the window and its launch's id.
+        Returns with the cell done, the launch failed, spoilt or stopped by the brake (its ``error`` says
+        so), a stop requested, or no room for a window before the *deadline*.
 
         Only a MeasurementError, or what a layout can use up (processes, files), is the launch's own trouble;
         with any other error it stays without an end in the store, as one that was cut off.
         """
+        ending = _Ending(self.box.clock, self.stop, deadline, cell)
+        window_s = self.study.window_s if cell is None else cell.window_s
         clock, left_at_s = self.box.clock, None
         launch_id = self.store.add_launch(launch)
         facts = _facts(self.study, launch)
@@ -145,7 +95,7 @@ class Workbench:
                 if second is not None:
                     own_pids |= second.pids()
                 watch = stack.enter_context(self.box.sampler.watching(live, own_pids))
-                pace = self.box.feeder.pace if is_paced else None
+                pace = None if cell is None else self.box.feeder.pace
                 cap_s = min(self.study.warmup_cap_s, ending.warmup_s(pace))
                 asked = replace(self.study, window_s=window_s, warmup_cap_s=cap_s)  # as this launch has it
                 feeder = self.box.feeder
@@ -166,7 +116,8 @@ class Workbench:
                     warmup = self._paced(layout, launch_id, pace, warmup, ending)
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 try:
-                    used(layout, launch_id)
+                    if cell is not None:
+                        self._take_windows(layout, launch_id, launch, cell, window_taken, ending)
                 finally:  # also of a launch that was spoilt
                     launch = self._with_gil(launch, live, watch)
                     left_at_s = clock.monotonic_s()
@@ -188,7 +139,48 @@ class Workbench:
             self.stopped(clock.monotonic_s() - left_at_s)
         launch = replace(launch, ended_wall_s=clock.wall_s())
         self.store.finish_launch(launch_id, launch)
+        if cell is not None and launch.error is None and not cell.is_done and not self.stop.requested():
+            self.progress.warning(*messages.no_time_for_window(launch.layout))
         return launch
+
+    def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Run the hooks before and after *what*."""
+        return between(self.box.hooks, self.progress.warning, what, facts)
+
+    def _take_windows(
+        self,
+        running: RunningLayout,
+        launch_id: int,
+        launch: LaunchRecord,
+        cell: Cell,
+        window_taken: Callable[[Window, int], None],
+        ending: _Ending,
+    ) -> None:
+        """Take the windows that *cell* still needs of a launch in steady state."""
+        while (index := cell.next_index) is not None and not ending.is_due():
+            attempt = cell.tries[index] + 1
+            facts = {**_facts(self.study, launch), "window": str(index), "window_attempt": str(attempt)}
+            with self.between("window", facts):
+                window = running.take_window(index, attempt, self._sampled(cell))
+                if head := running.unkept_warmup():  # the window had begun before steady state
+                    self.store.add_warmup(launch_id, head)
+                if self.ran is not None:
+                    window = self.ran.judged(window)
+                self.store.add_window(launch_id, window)
+            window_taken(window, launch_id)
+            refuse_alike(window)
+            self._warn_of_uneven_connections(window)
+            if launch.block != WARMING_BLOCK:  # those windows are short, whatever the study's are
+                self._warn_of_items(window)
+            if passed := [reason.detail for reason in window.void if reason.slug == BRAKED]:
+                raise Braked(f"in window {index + 1}: {passed[0]}")
+            if spoils_launch(window):
+                seen = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
+                raise MeasurementError(f"{launch.layout} in window {index + 1}: {seen}")
+            is_dry = any(reason.slug == "source-dry" for reason in window.void)
+            if is_dry and not cell.is_done:
+                # steady state is gone, and the source may fill meanwhile
+                self._warm_up(running, launch_id, ending)
 
     @contextmanager
     def _given_up_while_starting(self, ending: _Ending) -> Iterator[None]:
@@ -251,6 +243,8 @@ class Workbench:
         check = self.box.cross_check
         if check is None:
             return None, {}
+        from tuner.study.launch.cross_check import SecondCounting
+
         counting = stack.enter_context(check.probe.counting(layout))
         return SecondCounting(counting, check, self.progress.warning), counting.environment
 

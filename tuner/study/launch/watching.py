@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
+from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
@@ -18,8 +19,10 @@ from tuner.core.warmup import has_settled
 from tuner.core.windows.summary import window_from
 from tuner.core.windows.validity import lost_counts, missing_threads, void_reasons
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
-from tuner.study.launch.cross_check import SecondCounting
 from tuner.study.launch.steady_state import Seen
+
+if TYPE_CHECKING:
+    from tuner.study.launch.cross_check import SecondCounting
 
 SAMPLE_EVERY_S = 1.0
 USAGE_EVERY_N = 5  #: samples; reading a process tree costs more than a load average

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from tuner.core.domain.fleet import Done, Place
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import Verdict
 from tuner.core.domain.strategy import Answer, Comparing, Foreseeing, Judging, Observed, Proposal, Strategy
-from tuner.core.search.fleet_strategy import SpreadingStrategy
-from tuner.core.stats.groups import OfBest
-from tuner.core.stats.interval import Estimate
+
+if TYPE_CHECKING:
+    from tuner.core.domain.fleet import Done, Place
+    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.limits import Verdict
+    from tuner.core.search.fleet_strategy import SpreadingStrategy
+    from tuner.core.stats.groups import OfBest
+    from tuner.core.stats.interval import Estimate
 
 
 class _Watched:

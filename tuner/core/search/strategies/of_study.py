@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tuner.core.domain.pooled import pooled_variants
-from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Goal, Strategy
 from tuner.core.errors import ConfigError
-from tuner.core.search.fleet_strategy import SpreadingStrategy
+
+if TYPE_CHECKING:
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.search.fleet_strategy import SpreadingStrategy
 
 NAMES = ("race", "all")  #: what `tuner grid --strategy` takes
 
