@@ -116,7 +116,7 @@ def _settle(session: Session, stop: Stop, say: Say, box: Box, warn: Warn, say_in
         return session.record
     record = session.record
     if (feeder := http_feeder_of(box.feeder, session.settings)) is not None:
-        from tuner.app.loading import with_clients_found
+        from tuner.app.client_count import with_clients_found
 
         record = with_clients_found(box, feeder, record, warn, say, stop.requested)
     if stop.requested():
