@@ -32,7 +32,8 @@ from statistics import median
 
 from probe_services import CASES, ITEM, Case
 
-from tuner.bootstrap import boxes, plan_builder
+from tuner.app import plan_builder
+from tuner.bootstrap import wire
 from tuner.bootstrap.configs import configs
 from tuner.core.errors import TunerError
 from tuner.ports import Counting, Watch
@@ -167,7 +168,7 @@ def launched(place: Place, probe: str, *, bare: bool = False) -> Iterator[tuple[
             print(f"    warning [{slug}]: {text}", file=sys.stderr)
 
     with ExitStack() as stack:
-        box = stack.enter_context(boxes.this_box(settings, record, str(place.folder / "s.tuner.db"), warn))
+        box = stack.enter_context(wire.this_box(settings, record, str(place.folder / "s.tuner.db"), warn))
         counting = stack.enter_context(box.probe.counting(layout))
         stack.enter_context(box.feeder.feeding(layout))
         launch = stack.enter_context(box.launcher.running(layout, counting.environment))

@@ -24,7 +24,7 @@ from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService,
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.core.domain.layout import divisors_grid
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 PROCESSOR = (sys.executable, "-m", "tuner_workers.crash_processor")
 SERVICE = VirtualService({layout: 5.0 + layout.total_threads for layout in divisors_grid(24)})

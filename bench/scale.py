@@ -47,7 +47,7 @@ from tuner.core.domain.service import ServiceSpec
 from tuner.core.domain.window import Reading
 from tuner.core.model.simulation.scenario import Scenario
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 Answer = TypeVar("Answer")
 
@@ -202,7 +202,7 @@ def ended(process: subprocess.Popen[str], *, waits: bool) -> os.waitid_result | 
 
 def parts(study: Path) -> None:
     """What `rank` does with *study*, part by part, and how often the model is fitted for a `report`."""
-    from tuner.bootstrap.collection import collection_paused
+    from tuner.app.collection import collection_paused
     from tuner.bootstrap.stores import open_store
     from tuner.core.model.calibration.joint_fit import Problem
     from tuner.core.model.diagnosis.evidence import evidence_of

@@ -29,7 +29,7 @@ from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.window import Window
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 SERVICE = VirtualService({layout: 5.0 + layout.total_threads for layout in divisors_grid(24)})
 

@@ -29,13 +29,13 @@ from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.terminal.progress_tee import ProgressTee
 from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
-from tuner.bootstrap import model, study_queries
+from tuner.app import model, study_queries
 from tuner.bootstrap.progress_ui import drawn
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.ranking.live_status import Board, board_of
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.reports.page import render_page
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 PROFILE = Path(__file__).resolve().parents[1] / "configs" / "profiles" / "socorro-2014.yaml"
 

@@ -16,7 +16,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.window import Window
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 A, B, C = Layout(1, 2), Layout(2, 1), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 15.0})

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tuner.bootstrap import study_queries
-from tuner.bootstrap.collection import collection_paused
+from tuner.app import study_queries
+from tuner.app.collection import collection_paused
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason

@@ -19,7 +19,8 @@ from mix_registry import PREFIX, Mix, Tools, mix_environment, worker_command
 
 from tuner.adapters.processes.signals import SignalStop, stopping_by_signal
 from tuner.adapters.terminal.progress import LineProgress
-from tuner.bootstrap import boxes, plan_builder, stores
+from tuner.app import plan_builder
+from tuner.bootstrap import stores, wire
 from tuner.config.load import Given, canonical_json, load_settings
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
@@ -29,7 +30,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.durations import render_duration, render_rest
 from tuner.core.text.setting_changes import changed_settings
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 BESIDE_S = 1.5  #: of a launch: its start and stop
 MAX_ATTEMPTS = 4  #: launches and windows: strangers come and go
@@ -144,7 +145,7 @@ def _measure_block(
     """Measure *mix* up to and with *block*: the same study, asked for so many blocks."""
     file = study_file(plan.folder, mix.name)
     with (
-        boxes.this_box(settings, record, str(file), progress.warning) as box,
+        wire.this_box(settings, record, str(file), progress.warning) as box,
         stores.open_store(file) if file.exists() else stores.new_store(file, record) as store,
     ):
         dense = replace(box, sampler=DenseSampler(box.sampler, looks_file(plan.folder, mix.name)))

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.sqlite import digests as sqlite_digests
-from tuner.bootstrap.plan_builder import planned
+from tuner.app.plan_builder import planned
 from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given, load_settings
 from tuner.core.domain.layout import Layout

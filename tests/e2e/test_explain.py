@@ -21,7 +21,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..wording import wording
 from .typed import Typed

@@ -73,7 +73,7 @@ def test_a_grid_whose_cores_are_full_stays_as_it_is(tuner: Typed) -> None:
 
 
 def test_a_plan_says_that_the_grid_may_grow(tuner: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tuner.cli.plan.COMPUTES_S", 0.1)
+    monkeypatch.setattr("tuner.app.forecasting.COMPUTES_S", 0.1)
     planned = ("plan", "--cores", "4", "--pilot", "5m", "--warmup", "5s", "--json")
 
     of_grid = tuner(*planned, "--simulate", WAITING, "--study", "a.db")

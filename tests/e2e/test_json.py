@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.terminal.live_file import LiveFile
-from tuner.bootstrap.serving import studies_served
+from tuner.app.serving import studies_served
 from tuner.core.domain.layout import Layout
 from tuner.core.text.address import Address
 

@@ -13,7 +13,7 @@ from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualS
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.core.domain.layout import parse_layout
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..wording import wording
 from .typed import Typed

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.bootstrap.study_queries import ranked
+from tuner.app.study_queries import ranked
 from tuner.reports.documents import PAGE_FORMATS
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.runbook.runbook import marks, updated

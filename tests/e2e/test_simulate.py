@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.app.plan_builder import planned
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.plan_builder import planned
 from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given
 from tuner.config.profile import read_profile

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.bootstrap import study_queries
+from tuner.app import study_queries
 from tuner.core.domain.layout import Layout
 
 from ..bench_modules import loaded

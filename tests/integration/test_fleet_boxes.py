@@ -20,9 +20,9 @@ from jsonschema import Draft202012Validator
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.looking import Looking
+from tuner.app.plan_builder import planned
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import boxes_there, fleet_of
-from tuner.bootstrap.plan_builder import planned
 from tuner.core.domain.fleet import Began, BoxCame, BoxWent, Ended, Lost, Refused, Sampled, Took, Warned
 from tuner.core.errors import ConfigError
 
@@ -241,7 +241,7 @@ from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.looking import Looking
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
-from tuner.bootstrap.plan_builder import planned
+from tuner.app.plan_builder import planned
 from tuner.core.domain.fleet import *
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Proposal

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
+from tuner.app.plan_builder import planned
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
-from tuner.bootstrap.plan_builder import planned
 from tuner.config.load import Given
 from tuner.config.profile import read_profile
 from tuner.core.domain.fleet import FLEET, BoxFacts
@@ -20,8 +20,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.window import Window
 from tuner.core.search.strategies.of_study import spreading_strategy_of
-from tuner.study import StudyOutcome
 from tuner.study.fleet.study import run_fleet
+from tuner.study.launch.outcome import StudyOutcome
 
 from ..fleet_processes import Machines, machines_in
 from ..wording import wording

@@ -10,7 +10,7 @@ from pathlib import Path
 import axe_core_python
 import pytest
 
-from tuner.bootstrap import comparing, model
+from tuner.app import comparing, model
 from tuner.core.planning.differences import Difference
 from tuner.core.ranking.overview import Overview
 from tuner.reports.charts import ranking_svg

@@ -18,7 +18,7 @@ import pytest
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.core.ranking.race_result import Claim
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import recalled
+from tuner.study.replay_store import recalled
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ import pytest
 
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.sqlite.study_file import is_held
-from tuner.bootstrap import model, study_queries
+from tuner.app import model, study_queries
 from tuner.core.errors import ConfigError
 
 from ..overviews import recorded

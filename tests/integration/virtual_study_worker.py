@@ -15,7 +15,7 @@ from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, Virtua
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.core.domain.layout import parse_layouts
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 SERVICE = VirtualService({layout: 8.0 + layout.threads for layout in parse_layouts("1x8,2x4,4x2,8x1,2x2")})
 TROUBLES = (Trouble("dies", block=1, attempt=1), Trouble("dies-at-start", block=2, attempt=1))

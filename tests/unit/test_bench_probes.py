@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuner.bootstrap import plan_builder
+from tuner.app import plan_builder
 from tuner.bootstrap.configs import configs
 
 from ..bench_modules import loaded

@@ -11,7 +11,7 @@ import pytest
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
-from tuner.bootstrap.study_queries import overview
+from tuner.app.study_queries import overview
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.strategy import Answer
@@ -21,7 +21,7 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.groups import OfBest
 from tuner.core.stats.interval import Estimate
 from tuner.reports.live.live_words import end_told, place_told, standing_told
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..wording import wording
 from . import boards

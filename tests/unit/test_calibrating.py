@@ -22,8 +22,8 @@ from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
 from tuner.reports.model.calibration import calibration_facts, render_calibration
-from tuner.study import run_study
 from tuner.study.calibration_run import around_their_means, read_calibration
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import start_of, wording

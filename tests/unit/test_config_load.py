@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.plan_builder import planned
+from tuner.app.plan_builder import planned
 from tuner.config.load import Given, canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import Layout

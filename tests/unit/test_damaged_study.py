@@ -28,7 +28,7 @@ from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.doctor import box_examined, room_of
-from tuner.bootstrap.doctor_service import servers_seen
+from tuner.app.doctor.examined import box_examined
+from tuner.app.doctor.service import servers_seen
 from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
+from tuner.bootstrap.room import room_of
 from tuner.config.load import load_settings
 from tuner.config.settings import Settings
 from tuner.core.doctor.room import FolderSeen, disk_findings

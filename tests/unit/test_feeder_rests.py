@@ -12,7 +12,7 @@ from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 A = Layout(1, 4)
 SERVICE = VirtualService({A: 10.0})

@@ -15,8 +15,8 @@ from tuner.core.domain.window import Window
 from tuner.core.messages.launch import several_interpreters
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
-from tuner.study import run_study
 from tuner.study.launch.launching import Workbench
+from tuner.study.run import run_study
 
 from ..wording import wording
 

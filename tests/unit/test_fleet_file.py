@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.bootstrap.study_queries import overview, ranked
+from tuner.app.study_queries import overview, ranked
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.live_status import board_of
 from tuner.core.ranking.ranking_options import RankingOptions

@@ -17,7 +17,7 @@ import pytest
 from tuner.adapters.lab.published import published
 from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.adapters.proc.cores import usable_cores
-from tuner.bootstrap.lab.lab import experiment_named
+from tuner.app.lab.lab import experiment_named
 from tuner.core.errors import ConfigError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, in_blocks, outcome

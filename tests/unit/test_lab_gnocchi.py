@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.bootstrap.lab.tools import tools_of
+from tuner.app.lab.tools import tools_of
 from tuner.core.lab.experiment import At, LabClaim, LabRun, Outcome, outcome, programs_at, spreads
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.lab.published import published
-from tuner.bootstrap.lab.tools import tools_of
+from tuner.app.lab.tools import tools_of
 from tuner.core.lab.experiment import GO, At, LabClaim, LabJob, LabRun, Outcome, needs_at, outcome, source_of
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir

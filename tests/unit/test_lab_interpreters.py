@@ -12,9 +12,9 @@ import pytest
 
 from tuner.adapters.lab.published import published
 from tuner.adapters.lab.results import Results, read_results, write_results
-from tuner.bootstrap.lab.interpreters import by_version, on_interpreters
-from tuner.bootstrap.lab.lab import LabAsked
-from tuner.bootstrap.lab.tools import tools_of
+from tuner.app.lab.interpreters import by_version, on_interpreters
+from tuner.app.lab.lab import LabAsked
+from tuner.app.lab.tools import tools_of
 from tuner.core.lab.experiment import At, LabRun, Outcome, outcome
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.interpreters import OnInterpreters

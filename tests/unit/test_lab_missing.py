@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.lab.results import Results, read_results, write_results
-from tuner.bootstrap.lab import lab
+from tuner.app.lab import lab
 from tuner.core.errors import ConfigError
 from tuner.core.lab.experiment import At, Experiment, Failure, LabRun, Outcome, failures_told, outcome
 from tuner.core.lab.gnocchi import Gnocchi

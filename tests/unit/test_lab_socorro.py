@@ -15,7 +15,7 @@ import pytest
 from tuner.adapters.lab.published import published
 from tuner.adapters.lab.pythons import pythons_here
 from tuner.adapters.virtual.simulator import simulate_all
-from tuner.bootstrap.lab.studies import study_file
+from tuner.app.lab.studies import study_file
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord

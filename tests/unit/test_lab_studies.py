@@ -14,17 +14,17 @@ import pytest
 from tuner.adapters.lab.results import Results, read_results
 from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
-from tuner.bootstrap.lab.command_line import lab_command
-from tuner.bootstrap.lab.lab import LabAsked
-from tuner.bootstrap.lab.studies import run_studies
-from tuner.bootstrap.lab.tools import others_told
+from tuner.app.lab.command_line import lab_command
+from tuner.app.lab.lab import LabAsked
+from tuner.app.lab.studies import run_studies
+from tuner.app.lab.tools import others_told
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.settings import Settings
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab.socorro import Socorro
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..e2e.typed import Typed
 from ..raising import raises

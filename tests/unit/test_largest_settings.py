@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import plan_builder, stores
+from tuner.app import plan_builder
+from tuner.bootstrap import stores
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.cli import EXIT_INPUT, run
 from tuner.config.load import Given

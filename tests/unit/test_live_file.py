@@ -9,7 +9,7 @@ import pytest
 
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.terminal.live_file import LiveFile, live_path, read_live, render_live
-from tuner.bootstrap.study_queries import live_now, overview
+from tuner.app.study_queries import live_now, overview
 from tuner.cli.watch import _Look
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord

@@ -25,8 +25,8 @@ from tuner.core.windows.launch_sums import summed_window
 from tuner.core.windows.load_facts import load_facts
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.ranking.ranking_words import reservations, verdict
-from tuner.study import run_study
 from tuner.study.calibration_run import read_calibration
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import wording

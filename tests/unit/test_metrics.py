@@ -27,7 +27,7 @@ from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.prometheus_text import parse_samples
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 A, B = Layout(1, 4), Layout(2, 2)
 SERVICE = VirtualService({A: 10.0, B: 20.0})

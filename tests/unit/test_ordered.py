@@ -13,8 +13,8 @@ from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
 from tuner.study.fleet.remote_launch import make_order, telling_interval_s
+from tuner.study.run import run_study
 
 from ..wording import wording
 

@@ -30,8 +30,8 @@ from tuner.core.planning.surfaces import drawn_surfaces
 from tuner.core.search.replay import ReplayJob, replay
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
-from tuner.study import run_study
 from tuner.study.pilot_run import pilot_study, read_pilot
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import wording

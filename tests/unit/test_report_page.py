@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap import model, production
+from tuner.app import model, production
 from tuner.bootstrap.configs import configs
 from tuner.cli import run
 from tuner.core.domain.layout import Layout

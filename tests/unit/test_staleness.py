@@ -19,8 +19,8 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.stats.variance import MeanSquare
 from tuner.reports.check import check_sentence, render_check
-from tuner.study import run_study
 from tuner.study.recheck_plan import asked_of, check_study, read_check, read_past, recheck_of
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import start_of, wording

@@ -21,7 +21,9 @@ from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import BrakeWatch
-from tuner.study import StudyOutcome, recalled, run_study
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.replay_store import recalled
+from tuner.study.run import run_study
 
 from ..wording import end_of, wording
 

@@ -16,8 +16,9 @@ from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.warmup.report import settling_told
-from tuner.study import StudyOutcome, check_budget, run_study
-from tuner.study.timetable import Timetable
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.run import run_study
+from tuner.study.timetable import Timetable, check_budget
 
 from ..raising import raises
 from ..wording import wording

@@ -14,7 +14,7 @@ from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Counting, CrossCheck, Probe
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..wording import wording
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.bootstrap.beginning import first_look_shown
+from tuner.app.beginning import first_look_shown
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
@@ -17,9 +17,10 @@ from tuner.core.search.growth import LOOKS
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Store
 from tuner.reports.ranking.first_look import render_first_look
-from tuner.study import StudyOutcome, run_study
 from tuner.study.first_estimate import before
 from tuner.study.first_look import layouts_of
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.run import run_study
 
 from ..wording import wording
 

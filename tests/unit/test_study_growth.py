@@ -18,7 +18,9 @@ from tuner.core.search.strategies.followed import Followed
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.launch_sums import tally
 from tuner.ports import Box
-from tuner.study import StudyOutcome, recalled, run_study
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.replay_store import recalled
+from tuner.study.run import run_study
 
 from ..wording import wording
 

@@ -14,7 +14,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import StudyOutcome, run_study
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import wording

@@ -16,7 +16,7 @@ from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..raising import raises
 from ..wording import wording

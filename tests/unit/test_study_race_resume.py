@@ -17,7 +17,9 @@ from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
-from tuner.study import StudyOutcome, recalled, run_study
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.replay_store import recalled
+from tuner.study.run import run_study
 
 from ..wording import wording
 from .cut_off import cut_clock, kept

@@ -17,7 +17,8 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.domain.window import Window
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Clock, Store
-from tuner.study import StudyOutcome, run_study
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.run import run_study
 
 from .cut_off import cut_clock, kept
 

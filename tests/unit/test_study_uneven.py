@@ -12,8 +12,8 @@ from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study import run_study
 from tuner.study.launch.launching import Workbench
+from tuner.study.run import run_study
 
 SERVICE = VirtualService({Layout(2, 2): 20.0})
 

@@ -21,7 +21,7 @@ from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import Reading, Sample
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.summary import items_per_s
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 from ..wording import start_of, wording
 

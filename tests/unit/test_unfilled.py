@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.command_files import mentions
+from tuner.app.doctor.examined import _spec
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.doctor import _spec
 from tuner.bootstrap.parts.commands import check_told_threads, counter_seen
 from tuner.config.load import Given
 from tuner.core.domain.layout import Layout, parse_layout

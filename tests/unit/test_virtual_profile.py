@@ -20,7 +20,7 @@ from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.strategies.unforeseen import Unforeseen
-from tuner.study import run_study
+from tuner.study.run import run_study
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"
 QUIET = ProfileNoise(window_sd=0.0, launch_sd=0.0, drift_sd=0.0, second_sd=0.0)

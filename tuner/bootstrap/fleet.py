@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.domain.fleet import BoxFacts, Order
+from tuner.core.domain.layout import whole_cores
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import ConfigError, MissingToolError, TunerError
@@ -150,7 +151,6 @@ def first_box(
         return BoxFacts(one.name, one.cores, {"host": one.host, "tuner": one.tuner}), len(found)
     from tuner.adapters.fleet.dask_fleet import asked_of
     from tuner.adapters.fleet.quiet import security_of
-    from tuner.bootstrap.plan_builder import whole_cores
 
     cores = settings.study.cores or whole_cores(usual)
     where = str(_scheduler(address, certs, is_forced=is_forced))

@@ -47,7 +47,7 @@ def making_of(asked: bytes) -> Making:
 
 def provenance_of(asked: bytes) -> dict[str, str]:
     """Of this box, and of what workers are run by there: *asked* holds settings, and for how many cores."""
-    from tuner.bootstrap.plan_builder import provenance_here
+    from tuner.bootstrap.parts.provenance import provenance_here
 
     settings, cores = pickle.loads(asked)
     return provenance_here(settings, settings.layouts_for(cores))
@@ -72,7 +72,7 @@ def main() -> None:
 
 def _make(asked: FleetOrder, line: Lifeline) -> None:
     from tuner.adapters.clock import SystemClock
-    from tuner.bootstrap.boxes import this_box
+    from tuner.bootstrap.wire import this_box
     from tuner.study.fleet.remote_launch import make_order
 
     order, clock = asked.order, SystemClock()
@@ -116,7 +116,7 @@ class _Simulated:
     def frames(self) -> Iterator[Frame]:
         """All that comes of it, with the times of the simulation."""
         from tuner.adapters.fleet.frames import Frame, packed
-        from tuner.bootstrap.boxes import virtual_box_of
+        from tuner.bootstrap.wire import virtual_box_of
         from tuner.study.fleet.remote_launch import make_order
 
         asked, found = self._asked, list[Frame]()

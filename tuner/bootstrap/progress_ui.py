@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tuner.core.ranking.live_status import Board
     from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 
+_ALL_LINES = 100_000
+_SVG_COLUMNS = 96
+
 
 @contextmanager
 def showing(
@@ -103,13 +106,10 @@ def live_file(file: Path, progress: Progress) -> LiveFile:
 
 
 @contextmanager
-def begun(store: Store, view: Progress | LiveView, file: LiveFile) -> Iterator[None]:
+def begun(store: Store, view: LineProgress | LiveView, file: LiveFile) -> Iterator[None]:
     """Both know what *store*, which is held by now, has; the file is there within the block."""
-    from tuner.adapters.terminal.live_view import LiveView
-
     windows = [window for window in store.windows() if window.block != WARMING_BLOCK]
-    if isinstance(view, LiveView):
-        view.begins(windows, lambda: [launch for _, launch in store.launches()])
+    view.begins(windows, lambda: [launch for _, launch in store.launches()])
     n_void = sum(bool(window.void) for window in windows)
     with file.written(len(windows) - n_void, n_void):
         yield
@@ -137,6 +137,28 @@ def drawn(
             board, Look(columns, lines, time.time(), unicode=unicode), go_on=go_on, says=says
         )
     ]
+
+
+def write_picture(board: Board, go_on: str | None, svg: Path) -> None:
+    """Write *board* as an SVG picture; *go_on* is the command that continues the study, if one does."""
+    import io
+    import re
+
+    from rich.console import Console
+    from rich.text import Text
+
+    from tuner.adapters.text_file import replace_text
+
+    utf8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    lines = drawn(board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=go_on)
+    console = Console(
+        record=True, width=_SVG_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard"
+    )
+    for text, _ in lines:
+        console.print(Text.from_ansi(text), soft_wrap=True)
+    drawing = console.export_svg(title="tuner watch")
+    # A picture that asks no other host for its fonts; any monospaced one will do.
+    replace_text(svg, re.sub(r"@font-face\s*{[^}]*}", "", drawing))
 
 
 def takes_unicode(stream: TextIO) -> bool:

@@ -1,18 +1,121 @@
-"""Whether a layout that a grid would grow by has room on this box."""
+"""The room that a study needs on this host, the room there is, and whether a further layout fits."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.doctor.room import needed, too_large
+from tuner.bootstrap.parts.feeders import http_feeder_of
+from tuner.bootstrap.parts.folders import shared_memory
+from tuner.bootstrap.parts.ports import ports_seen
+from tuner.bootstrap.parts.services import owner
+from tuner.core.defaults import REPEATS
+from tuner.core.doctor.finding import blockers
+from tuner.core.doctor.room import FolderSeen, Planned, Room, needed, room_findings, study_bytes, too_large
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
+from tuner.core.messages.host import unfit
+from tuner.ports import Warn
 
 if TYPE_CHECKING:
+    from tuner.adapters.feeders.http import HttpFeeder
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings
     from tuner.ports import Feeder
+
+_COUNTERS_BYTES_PER_PROCESS = 65_536
+
+
+def tell_what_blocks(
+    settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None, warn: Warn
+) -> None:
+    """Before a study begins: one line for each thing that it will not fit, as far as that is quick to see."""
+    for finding in blockers(room_findings(room_of(settings, layouts, spec, study))):
+        warn(*unfit(finding.check, finding.found, finding.effect, finding.cure))
+
+
+def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
+    """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
+    from tuner.adapters.doctor.limits import limits_seen
+    from tuner.adapters.supervisord.config import supervisord_files
+
+    service = settings.service
+    shapes = [spec.of(layout).shape(layout) for layout in layouts]
+    extra = max((one.max_extra_threads or 0 for one in spec.each_variant), default=0)
+    user = owner(settings)
+    return Room(
+        need=needed(
+            shapes,
+            extra_threads=extra,
+            has_children=service.kind == "crash-processor",
+            of_supervisord=supervisord_files(max(spec.of(layout).n_programs(layout) for layout in layouts)),
+            of_generator=connections_of_generator(service, layouts),
+        ),
+        limits=limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0]),
+        folders=tuple(_folders(settings, layouts, study)),
+        ports=tuple(ports_seen(settings, spec)),
+    )
+
+
+def connections_of_generator(
+    service: CrashProcessorSettings | ScriptSettings, layouts: Sequence[Layout]
+) -> int:
+    """Those that the load generator needs; 0 where there is none."""
+    if service.kind != "script" or service.feeder.kind != "http":
+        return 0
+    from tuner.adapters.feeders.http import MOST_OUTSTANDING
+    from tuner.core.settings.clients import first_clients
+
+    fed = service.feeder
+    if fed.rate is not None:
+        return fed.max_outstanding or MOST_OUTSTANDING
+    return fed.clients or first_clients(layouts)
+
+
+def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
+    from tuner.adapters.doctor.limits import folder_seen, temporary_folder
+
+    asked, service = settings.study, settings.service
+    if study is not None:
+        planned = Planned(
+            n_layouts=len(layouts),
+            n_blocks=(asked.repeats or REPEATS) if asked.strategy == "all" else 0,
+            windows_per_launch=asked.windows_per_launch or 1,
+            window_s=asked.window,
+            budget_s=asked.budget,
+        )
+        yield folder_seen(study.absolute().parent, "the study's file", study_bytes(planned))
+    scratch_bytes = 0
+    if service.kind == "crash-processor":
+        scratch_bytes = _spool_bytes(service, layouts)
+        if service.spool is not None:
+            yield folder_seen(service.spool, "the spool", scratch_bytes)
+            scratch_bytes = 0
+    what = "the spool" if scratch_bytes else "files and logs of launches"
+    yield folder_seen(temporary_folder(), what, scratch_bytes, has_logs=True)
+    if service.probe.kind == "mmap-counter":
+        processes = max(layout.processes for layout in layouts)
+        size = _COUNTERS_BYTES_PER_PROCESS * processes
+        yield folder_seen(shared_memory() or temporary_folder(), "counters of the workers", size)
+
+
+def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> int:
+    """What is still to be filled into the spool; 0: it holds items already, and keeps them."""
+    from tuner.adapters.feeders.spool import SpoolFeeder
+    from tuner.core.doctor.room import LARGEST_SYMBOLS_BYTES, copied_spool_bytes, synthetic_spool_bytes
+    from tuner.services.crash_processor import copies_of, dumps_in, items_for
+
+    with suppress(OSError):  # it cannot be looked into: it is told of by itself
+        if service.spool is not None and not SpoolFeeder(service.spool, ()).is_dry():
+            return 0
+    n_items = service.items or items_for(layouts, service.options)
+    if service.dumps is None:
+        return synthetic_spool_bytes(n_items, service.symbols_bytes or LARGEST_SYMBOLS_BYTES)
+    sizes = [path.stat().st_size for path in dumps_in(service.dumps) if path.is_file()]
+    return copied_spool_bytes(sizes, copies_of(len(sizes), n_items))
 
 
 def refusing(
@@ -24,18 +127,17 @@ def refusing(
     clients of its *feeder* were found for these.
     """
     from tuner.adapters.doctor.limits import limits_seen
-    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.adapters.supervisord.config import supervisord_files
-    from tuner.bootstrap.doctor import connections_of_generator
-    from tuner.bootstrap.parts.services import owner
 
     service, user = settings.service, owner(settings)
     seen = limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0])
     extra = max((one.max_extra_threads or 0 for one in spec.each_variant), default=0)
 
+    sender = http_feeder_of(feeder, settings)
+
     def refuses(layout: Layout) -> str | None:
         own = spec.of(layout)
-        clients = feeder.clients_of(layout) if isinstance(feeder, HttpFeeder) else None
+        clients = None if sender is None else sender.clients_of(layout)
         need = needed(
             [own.shape(layout)],
             extra_threads=extra,
@@ -43,13 +145,14 @@ def refusing(
             of_supervisord=supervisord_files(own.n_programs(layout)),
             of_generator=clients or connections_of_generator(service, [layout]),
         )
-        return _not_fed(settings, layout, asked, feeder) or too_large(need, seen)
+        return _not_fed(settings, layout, asked, sender) or too_large(need, seen)
 
     return refuses
 
 
-def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: Feeder) -> str | None:
-    from tuner.adapters.feeders.http import HttpFeeder
+def _not_fed(
+    settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: HttpFeeder | None
+) -> str | None:
     from tuner.core.settings.clients import MOST_CLIENTS, first_clients
 
     service = settings.service
@@ -62,7 +165,7 @@ def _not_fed(settings: Settings, layout: Layout, asked: Sequence[Layout], feeder
             if items_for([layout], service.options) <= filled
             else f"{layout} needs a larger spool than the one of this study (service.items)"
         )
-    if not isinstance(feeder, HttpFeeder) or (clients := feeder.clients_of(layout)) is None:
+    if feeder is None or (clients := feeder.clients_of(layout)) is None:
         return None
     if clients < (least := first_clients([layout])):
         return f"{layout} needs {least} clients of the load generator, which has {clients} (--clients)"

@@ -129,7 +129,7 @@ ALONE = ("--help", "--version", "--install-completion", "--show-completion")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit unless the exit code is 0."""
-    from tuner.bootstrap.host import fill_closed_streams
+    from tuner.bootstrap.streams import fill_closed_streams
 
     fill_closed_streams()
     code = run(list(sys.argv[1:] if arguments is None else arguments))
@@ -237,7 +237,7 @@ def _command(name: str) -> Command:
 
 
 def _runner(command: Command, arguments: list[str]) -> tuple[Any, list[str]]:
-    """Return what runs *command*, and *arguments* with the service's command as an option."""
+    """Return the runner of *command*, and *arguments* with the service's command as an option."""
     from typer.main import get_command
 
     runner = get_command(command.load())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,12 +27,7 @@ from tuner.core.domain.run_order import MOST_TIMES
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.cli.shared.option_parsing import Options
-    from tuner.cli.shared.session import Session
-
-_REPEATS = 10  #: pairs
-_WINDOWS = 3  #: of each launch
-_WINDOW_S = 60.0  #: unless --window says otherwise, or the config says less
+    pass
 
 _WHAT = "Layout"
 
@@ -113,16 +107,8 @@ def aa(
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
-    from tuner.bootstrap.parts.metrics import metrics_asked
-    from tuner.cli.shared.option_parsing import (
-        check_as_it_is,
-        check_nothing_asked,
-        given,
-        is_study,
-        service_options,
-    )
-    from tuner.cli.shared.session import kept, measured, resumed_session
-    from tuner.study.pairing import pairs_strategy
+    from tuner.app.settings import is_study
+    from tuner.cli.shared.option_parsing import check_as_it_is, check_nothing_asked, given, service_options
 
     options = given(locals()) | service_options(service, settings, command)
     of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
@@ -135,63 +121,25 @@ def aa(
         }
         check_nothing_asked(config, options, {**of_new, **others})
         return _shown(config, as_json=as_json)
+    from tuner.app.measuring import measured
+    from tuner.app.self_test import begin_self_test
+    from tuner.app.session import resumed_session
+    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.cli.shared.continuing import kept
+    from tuner.cli.shared.output import say
+    from tuner.study.pairing import pairs_strategy
+
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         check_as_it_is(resume, of_new)
-        session = resumed_session(resume, config, options, made_by="tuner aa", simulate=simulate)
+        session = resumed_session(resume, config, options, made_by="tuner aa", say=say, simulate=simulate)
     else:
-        session = _new(config, options, layout, repeats, windows or _WINDOWS, study, simulate)
-    code, _ = outcome = measured(session, pairs_strategy(session.record), told)
+        session = begin_self_test(config, options, say, layout, repeats, windows, study, simulate)
+    code, _ = outcome = measured(session, pairs_strategy(session.record), say, told)
     if not kept(session, outcome, "tuner aa", simulate):
         return code
     shown = _shown(session.file, as_json=as_json)
     return code if code in CUT_OFF else shown
-
-
-def _new(
-    config: Path | None,
-    options: Options,
-    layout: str | None,
-    repeats: int | None,
-    windows_per_launch: int,
-    study: Path | None,
-    simulate: Path | None,
-) -> Session:
-    from tuner.cli.shared.option_parsing import asked_for, told_of
-    from tuner.cli.shared.session import new_session, planned
-    from tuner.config.load import Given
-    from tuner.core.domain.layout import parse_layout
-    from tuner.core.domain.strategy import Proposal
-    from tuner.study import check_budget
-
-    if layout is None:
-        raise ConfigError("no layout is named", hint="Name the one in use, as --layout 4x6.")
-    with told_of("--layout"):
-        parse_layout(layout)
-    options = {
-        ("study", "strategy"): Given("tuner aa", "all"),
-        ("study", "layouts"): Given("--layout", layout),
-        **options,
-    }
-    settings, profile = asked_for(config, options, simulate)
-    record = planned(settings, profile, options)
-    window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
-    n_pairs = repeats or _REPEATS
-    budget_s = record.budget_s
-    if budget_s is not None and repeats is None:
-        n_pairs = max(2, int(budget_s / (2 * windows_per_launch * window_s)))
-    record = replace(
-        record,
-        strategy="aa",
-        n_blocks=n_pairs,
-        window_s=window_s,
-        windows_per_launch=windows_per_launch,
-        provenance={**record.provenance, "made_by": "tuner aa"},
-    )
-    check_budget(record, [Proposal(record.layouts[0], window_s, windows_per_launch)] * 4)
-    return new_session(
-        settings, record, study if study is not None else Path(f"{record.service}.aa.tuner.db")
-    )
 
 
 def _shown(file: Path, *, as_json: bool) -> int:

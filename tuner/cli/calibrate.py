@@ -28,8 +28,7 @@ from tuner.core.domain.run_order import MOST_TIMES
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.cli.shared.option_parsing import Options
-    from tuner.cli.shared.session import Session
+    pass
 
 
 def calibrate(
@@ -93,13 +92,8 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.cli.shared.option_parsing import (
-        check_as_it_is,
-        check_nothing_asked,
-        given,
-        is_study,
-        service_options,
-    )
+    from tuner.app.settings import is_study
+    from tuner.cli.shared.option_parsing import check_as_it_is, check_nothing_asked, given, service_options
     from tuner.config.load import Given
 
     options = given(locals()) | service_options(service, settings, command)
@@ -109,12 +103,28 @@ def calibrate(
     if config is not None and is_study(config):
         check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
         return _shown(config, into, variant, as_json=as_json)
+    from tuner.app.calibration import begin_calibration, has_windows
+    from tuner.app.measuring import measured
+    from tuner.app.session import resumed_session
+    from tuner.cli.shared.continuing import kept
+    from tuner.cli.shared.output import say
+    from tuner.core.search.strategies.of_study import strategy_of
+    from tuner.study.calibration_run import MADE_BY
+
     if resume is not None:
         check_as_it_is(resume, {**of_new, "variant": variant})
-    elif variant is not None:
-        options["study", "layouts"] = Given("--variant", f"1x1@{variant}")
-    session = _session(config, options, launches, windows, study, resume, simulate)
-    return _measured(session, into, simulate, as_json=as_json)
+        session = resumed_session(resume, config, options, made_by=MADE_BY, say=say, simulate=simulate)
+    else:
+        if variant is not None:
+            options["study", "layouts"] = Given("--variant", f"1x1@{variant}")
+        session = begin_calibration(config, options, say, launches, windows, study, simulate)
+    code, _ = outcome = measured(session, strategy_of(session.record), say)
+    if not kept(session, outcome, "tuner calibrate", simulate):
+        return code
+    if code in CUT_OFF and not has_windows(session.file):
+        return code
+    _shown(session.file, into, None, as_json=as_json)
+    return code
 
 
 def _check_new(into: Path) -> None:
@@ -129,64 +139,11 @@ def _check_new(into: Path) -> None:
         raise ConfigError(f"--into {into}: {into.parent} cannot be written", hint="Give it another folder.")
 
 
-def _session(
-    config: Path | None,
-    options: Options,
-    launches: int | None,
-    windows: int | None,
-    study: Path | None,
-    resume: Path | None,
-    simulate: Path | None,
-) -> Session:
-    from tuner.cli.shared.option_parsing import asked_for
-    from tuner.cli.shared.session import new_session, planned, resumed_session
-    from tuner.config.load import Given
-    from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
-
-    if resume is not None:
-        return resumed_session(resume, config, options, made_by=MADE_BY, simulate=simulate)
-    options = {
-        ("study", "strategy"): Given(MADE_BY, "all"),
-        ("study", "layouts"): Given(MADE_BY, "1x1"),
-        **options,
-    }
-    settings, profile = asked_for(config, options, simulate)
-    usual = planned(settings, profile, options)
-    record = calibration_study(
-        usual,
-        n_launches=launches or N_LAUNCHES,
-        n_windows=windows or N_WINDOWS,
-        window_s=usual.window_s if ("study", "window") in options else min(WINDOW_S, usual.window_s),
-    )
-    file = study if study is not None else Path(f"{record.service}.calibrate.tuner.db")
-    return new_session(settings, record, file)
-
-
-def _measured(session: Session, into: Path | None, simulate: Path | None, *, as_json: bool) -> int:
-    from tuner.cli.shared.session import kept, measured
-    from tuner.core.search.strategies.of_study import strategy_of
-
-    code, _ = outcome = measured(session, strategy_of(session.record))
-    if not kept(session, outcome, "tuner calibrate", simulate):
-        return code
-    if code in CUT_OFF and not _has_windows(session.file):
-        return code
-    _shown(session.file, into, None, as_json=as_json)
-    return code
-
-
-def _has_windows(file: Path) -> bool:
-    from tuner.bootstrap import stores
-
-    with stores.open_store(file, read_only=True) as store:
-        return any(not window.void for window in store.windows())
-
-
 def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool) -> int:
     """Print what *file* says of an item, and write the profile that was asked for."""
     import json
 
-    from tuner.bootstrap import model
+    from tuner.app import model
     from tuner.cli.shared.output import say, show
     from tuner.reports.model.calibration import calibration_facts, render_calibration
 

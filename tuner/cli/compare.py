@@ -62,7 +62,7 @@ def compare(
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """
-    from tuner.bootstrap import comparing
+    from tuner.app import comparing
     from tuner.cli.shared.output import show
     from tuner.core.planning.compared import slower
     from tuner.reports.comparison.comparison import render_comparison
@@ -83,14 +83,12 @@ def compare(
     if output is None:
         show(render_comparison(found, named or "simple"))
     else:
-        from tuner.bootstrap.host import replace_text
-        from tuner.reports.page.comparison import render_comparison_page
+        from tuner.app.pages import write_comparison_page
 
-        page = render_comparison_page(found)
+        page = write_comparison_page(found, None if output == STDOUT else output)
         if output == STDOUT:
             typer.echo(page, nl=False)
         else:
-            replace_text(output, page)
             typer.echo(f"{output} is written.", err=True)
     if by is None:
         return 0

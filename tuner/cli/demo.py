@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tuner.cli import CUT_OFF, EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.shared.options import (
@@ -19,22 +18,7 @@ from tuner.cli.shared.options import (
 )
 from tuner.core.errors import MeasurementError
 
-if TYPE_CHECKING:
-    from tuner.cli.shared.option_parsing import Options
-    from tuner.cli.shared.session import Session
-
 DISTRIBUTION = "proctuner"  #: what pip installs
-WINDOW = "2s"
-MOST_CORES = 4  #: with more, five layouts would start too many processes for a minute
-
-#: 16 launches of less than 4 s each: one to warm the page cache, then 5 layouts in 3 blocks
-_STUDY = {
-    ("study", "strategy"): "all",
-    ("study", "window"): WINDOW,
-    ("study", "warmup"): "1s",
-    ("study", "repeats"): "3",
-    ("study", "max_attempts"): "5",
-}
 
 
 def demo(
@@ -52,20 +36,22 @@ def demo(
 
     Example: tuner demo
     """
+    from tuner.app.demo import demo_session
+    from tuner.app.measuring import measured
+    from tuner.app.session import check_new
     from tuner.cli.shared.output import say
-    from tuner.cli.shared.session import check_new, measured
     from tuner.core.search.strategies.of_study import strategy_of
 
     if study is not None:
         check_new(study)
     with _file(study) as file:
-        session = _session(file)
+        session = demo_session(file, say)
         say(
             f"A demonstration: the built-in crash processor in {len(session.record.layouts)} layouts on this"
             " host. It takes about a minute if the host is quiet."
         )
         try:
-            code, _ = measured(session, strategy_of(session.record))
+            code, _ = measured(session, strategy_of(session.record), say)
         except MeasurementError as error:
             raise _without_file(error, file, is_kept=study is not None) from error
         if code == EXIT_NOTHING:
@@ -89,29 +75,6 @@ def _file(kept: Path | None) -> Iterator[Path]:
         yield Path(folder) / "demo.tuner.db"
 
 
-def _session(file: Path) -> Session:
-    from tuner.cli.shared.option_parsing import asked_for
-    from tuner.cli.shared.session import new_session, planned
-    from tuner.config.load import Given
-
-    n_cpus = os.cpu_count() or 1
-    texts = {
-        **_STUDY,
-        ("study", "cores"): str(_cores()),
-        ("study", "foreign_limit"): str(n_cpus),  # others may use them all: said below the ranking
-    }
-    options: Options = {place: Given("tuner demo", text) for place, text in texts.items()}
-    settings, _ = asked_for(None, options, None)
-    return new_session(settings, planned(settings, None, options, quick=True), file)
-
-
-def _cores() -> int:
-    """The cores to plan layouts for: those of this host, but enough of them for five layouts."""
-    from tuner.bootstrap.host import n_usable_cores
-
-    return max(2, min(MOST_CORES, n_usable_cores()))
-
-
 def _without_file(error: MeasurementError, file: Path, *, is_kept: bool) -> MeasurementError:
     """*error* without a hint that names a file which is gone."""
     if is_kept or error.hint is None or str(file) not in error.hint:
@@ -120,7 +83,7 @@ def _without_file(error: MeasurementError, file: Path, *, is_kept: bool) -> Meas
 
 
 def _print_ranking(file: Path, *, as_json: bool) -> None:
-    from tuner.bootstrap import study_queries
+    from tuner.app import study_queries
     from tuner.cli.shared.output import show
     from tuner.reports.ranking.ranking import render_ranking
 
@@ -130,6 +93,8 @@ def _print_ranking(file: Path, *, as_json: bool) -> None:
 
 
 def _next_steps(study: Path | None) -> str:
+    from tuner.app.demo import WINDOW
+
     lines = [
         f"\nThis was a demonstration, not evidence: its windows last {WINDOW}, those of a study 1 to 10"
         " minutes.",

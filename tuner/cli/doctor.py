@@ -67,8 +67,9 @@ def doctor(
 
     Example: tuner doctor study.yaml --seconds 2
     """
-    from tuner.bootstrap.doctor import box_examined
-    from tuner.cli.shared.option_parsing import asked_for, given, service_options
+    from tuner.app.doctor.examined import box_examined
+    from tuner.app.settings import asked_for
+    from tuner.cli.shared.option_parsing import given, service_options
     from tuner.cli.shared.output import say
     from tuner.core.doctor.finding import blockers
     from tuner.reports.doctor import render_findings, render_findings_json
@@ -89,10 +90,10 @@ def doctor(
 
 def _check_asked(settings: Settings, study: Path | None) -> None:
     """What `tuner grid` would refuse to begin, in its words; a *study* is looked for where it was named."""
-    from tuner.bootstrap import plan_builder
-    from tuner.cli.shared.session import check_new
+    from tuner.app import plan_builder
+    from tuner.app.session import check_new
     from tuner.core.search.strategies.of_study import strategy_of
-    from tuner.study import check_budget
+    from tuner.study.timetable import check_budget
 
     if study is not None:
         check_new(study)

@@ -39,7 +39,7 @@ def explain(
 
     Example: tuner explain crash-processor.tuner.db
     """
-    from tuner.bootstrap import study_queries
+    from tuner.app import study_queries
     from tuner.cli.shared.output import show
     from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.model.explain import render_explanation, render_explanation_json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,17 +22,10 @@ from tuner.cli.rank import (
 )
 from tuner.cli.shared.completions import formats
 from tuner.cli.shared.snippet import SnippetKind, SnippetLayout, print_snippet
-from tuner.core.errors import ConfigError, StaleReport
+from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tuner.core.domain.records import StudyRecord
-    from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking import Ranking
-    from tuner.core.ranking.ranking_options import RankingOptions
-    from tuner.reports.documents import Block, Picture
-    from tuner.reports.runbook.runbook import MadeWith
+    from collections.abc import Mapping
 
 _RUNBOOK = "Runbook"
 
@@ -128,6 +120,7 @@ def export(
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md
     """
+    from tuner.app.exporting import question_of, ranked_as, rendered_page, write_section
     from tuner.reports.ranking.ranking import render_ranking
     from tuner.reports.runbook.runbook import MadeWith
 
@@ -159,13 +152,14 @@ def export(
                 "--pareto": costs,
             }
         )
-        return print_snippet(study, snippet, layout=layout, confidence=confidence, question=_asked(options))
+        asked = question_of(options)
+        return print_snippet(study, snippet, layout=layout, confidence=confidence, question=asked)
     if layout is not None:
         raise ConfigError("--layout is of a snippet", hint="Name its kind with --snippet KIND.")
     if into is not None:
         if page:
             raise ConfigError("--page prints, and --into writes into a file", hint="Keep one of them.")
-        _keep(study, into, fmt, options, check=check)
+        typer.echo(write_section(study, into, fmt, options, check=check), err=True)
         return 0
     if check:
         raise ConfigError("--check needs a runbook to look at", hint="Name it with --into RUNBOOK.md.")
@@ -175,11 +169,11 @@ def export(
             hint="Name it with --into RUNBOOK.md.",
         )
     if page:
-        typer.echo(_printed(study, fmt or "markdown", options), nl=False)
+        typer.echo(rendered_page(study, fmt or "markdown", options), nl=False)
         return 0
     if repeat_after is not None:
         raise ConfigError("--repeat-after is for a page", hint="Add --page, or --into RUNBOOK.md.")
-    record, ranking = _ranked(study, options)
+    record, ranking = ranked_as(study, options)
     typer.echo(render_ranking(record, ranking, fmt or "markdown"), nl=False)
     return 0
 
@@ -188,124 +182,6 @@ def _check_alone(others: Mapping[str, object]) -> None:
     """Refuse what says nothing of a snippet."""
     if named := [name for name, value in others.items() if value]:
         raise ConfigError(f"--snippet goes without {', '.join(named)}", hint="Leave one of them out.")
-
-
-def _keep(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> None:
-    from tuner.bootstrap import stores
-    from tuner.bootstrap.host import read_text, replace_text
-    from tuner.reports.runbook.runbook import MadeWith, check_format, format_of, made_with, updated
-
-    named, fmt = fmt, fmt or format_of(runbook)
-    before = read_text(runbook)
-    with stores.open_store(study, read_only=True) as store:
-        service = store.study().service
-    check_format(before or "", service=service, fmt=fmt, name=str(runbook))
-    if check and options == MadeWith():
-        options = made_with(before or "", service=service, fmt=fmt)
-    section, pictures = _section(study, fmt, options, runbook)
-    after = updated(before or "", section, service=service, fmt=fmt, name=str(runbook), options=options)
-    stale = {path: svg for path, svg in pictures.items() if read_text(path) != svg}
-    if before == after and not stale:
-        typer.echo(f"{runbook} is up to date.", err=True)
-        return
-    if check:
-        what = "does not exist" if before is None else f"does not show the results of {study}"
-        again = ["tuner", "export", str(study), "--into", str(runbook), *str(options).split()]
-        raise StaleReport(
-            f"{runbook} {what}", hint=shlex.join([*again, *(["--format", named] if named else [])])
-        )
-    for path, svg in stale.items():
-        replace_text(path, svg)
-    replace_text(runbook, after)
-    typer.echo(f"{runbook}: the section of {service} is written.", err=True)
-
-
-def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[str, dict[Path, str]]:
-    """The page, and the pictures beside it; in a format that has none, the ranking."""
-    from tuner.reports.documents import PAGE_FORMATS, render_document
-    from tuner.reports.ranking.ranking import render_ranking
-    from tuner.reports.runbook.pictures import Pictures, runbook_pictures
-
-    if fmt not in PAGE_FORMATS:
-        if options.pictures:
-            raise ConfigError(
-                f"--pictures: {fmt} has no page", hint=f"Formats with one are {', '.join(PAGE_FORMATS)}."
-            )
-        return render_ranking(*_ranked(study, options), fmt), {}
-    overview = _overview(study, options)
-    real = runbook.resolve()  # what a link points to: pictures are found from there
-    pictures = runbook_pictures(overview, real.stem) if options.pictures else Pictures()
-    page = _page(overview, options, pictures.blocks)
-    return render_document(page, fmt), {real.with_name(name): svg for name, svg in pictures.files.items()}
-
-
-def _printed(study: Path, fmt: str, options: MadeWith) -> str:
-    """The page below its title."""
-    from tuner.reports.documents import PAGE_FORMATS, Heading, render_document
-    from tuner.reports.runbook.document import runbook_title
-
-    if fmt not in PAGE_FORMATS:
-        raise ConfigError(f"--page has no {fmt}", hint=f"Its formats are {', '.join(PAGE_FORMATS)}.")
-    overview = _overview(study, options)
-    return render_document([Heading(runbook_title(overview.study), 2), *_page(overview, options, ())], fmt)
-
-
-def _overview(study: Path, options: MadeWith) -> Overview:
-    """The study, which has to be one that proposes a layout."""
-    from tuner.bootstrap import study_queries
-
-    overview = study_queries.overview(
-        study, current=options.current, confidence=options.confidence, question=_asked(options)
-    )
-    strategy = overview.study.strategy
-    if strategy in ("check", "aa"):
-        what = "a check of another study" if strategy == "check" else "a comparison of a layout with itself"
-        raise ConfigError(f"{study} is {what}, so it recommends no layout", hint="Name the study itself.")
-    return overview
-
-
-def _page(overview: Overview, options: MadeWith, pictures: Sequence[Picture]) -> Sequence[Block]:
-    from tuner.bootstrap import production
-    from tuner.reports.runbook.document import REPEAT_AFTER_S, runbook_page
-
-    repeat_after_s = _repeat_after_s(options.repeat_after) or REPEAT_AFTER_S
-    starts = production.starts_of(overview)
-    return runbook_page(overview, starts, repeat_after_s=repeat_after_s, pictures=pictures)
-
-
-def _repeat_after_s(text: str | None) -> float | None:
-    from tuner.core.text.durations import parse_duration
-
-    if text is None:
-        return None
-    try:
-        seconds = parse_duration(text)
-    except ConfigError as error:
-        raise ConfigError(f"--repeat-after: {error.problem}", hint=error.hint) from error
-    if not seconds:
-        raise ConfigError("--repeat-after: should be longer than 0")
-    return seconds
-
-
-def _ranked(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
-    from tuner.bootstrap import study_queries
-
-    return study_queries.ranked(
-        study, current=options.current, confidence=options.confidence, question=_asked(options)
-    )
-
-
-def _asked(options: MadeWith) -> RankingOptions:
-    from tuner.core.ranking.ranking_options import parse_question
-
-    return parse_question(
-        objective=options.objective,
-        max_load=options.max_load,
-        max_memory=options.max_memory,
-        max_p95=options.max_p95,
-        costs=options.costs,
-        within=options.within,
-    )
 
 
 def _formats() -> list[str]:

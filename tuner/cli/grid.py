@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,20 +29,7 @@ from tuner.cli.shared.options import (
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.bootstrap.parts.metrics import MetricsAsked
-    from tuner.cli.shared.fleet_run import OnFleet
-    from tuner.cli.shared.option_parsing import Options
-    from tuner.cli.shared.session import Session
-
-#: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
-_QUICK = {
-    ("study", "strategy"): "all",  # bounded; a race for an answer may take long
-    ("study", "window"): "6s",
-    ("study", "warmup"): "3s",
-    ("study", "repeats"): "3",
-    ("study", "max_attempts"): "2",
-    ("study", "foreign_limit"): "0.5",  # a newcomer's box is rarely quiet, and this is no answer to act on
-}
+    from tuner.bootstrap.wire import FleetAddress, Session
 
 _FIRST = "Options that most people need"
 _LAYOUTS = "More options: layouts"
@@ -174,11 +160,15 @@ def grid(
 
     Example: tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}
     """
+    from tuner.app.fleet_run import check_same_place, fleet_asked, measured_on
+    from tuner.app.grid import begin_study
+    from tuner.app.measuring import measured
+    from tuner.app.session import resumed_session
     from tuner.bootstrap.parts.metrics import metrics_asked
-    from tuner.cli.shared.fleet_run import check_same_place, fleet_asked
     from tuner.cli.shared.option_parsing import axis_options, check_as_it_is, given, service_options
+    from tuner.cli.shared.output import say
     from tuner.cli.shared.pythons import python_options
-    from tuner.cli.shared.session import resumed_session
+    from tuner.core.search.strategies.of_study import strategy_of
 
     told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
     on = fleet_asked(fleet, certs, force=force)
@@ -193,86 +183,33 @@ def grid(
     if resume is not None:
         check_as_it_is(resume, {"study": study, "like": like, "quick": quick or None})
         session = resumed_session(
-            resume, config, options, made_by="tuner grid", simulate=simulate, is_here=on is None
+            resume, config, options, made_by="tuner grid", say=say, simulate=simulate, is_here=on is None
         )
         check_same_place(session.record, resume, on)
     else:
-        session = _begun(config, options, study, simulate, on, like, quick=quick)
-    return _measured(session, simulate, told, on, as_json=as_json)
-
-
-def _begun(
-    config: Path | None,
-    options: Options,
-    study: Path | None,
-    simulate: Path | None,
-    on: OnFleet | None,
-    like: Path | None,
-    *,
-    quick: bool,
-) -> Session:
-    from tuner.cli.shared.fleet_run import box_of, say_who_is_idle
-    from tuner.cli.shared.like import free_name, settings_like
-    from tuner.cli.shared.option_parsing import asked_for
-    from tuner.cli.shared.output import say
-    from tuner.cli.shared.session import new_session, planned
-    from tuner.config.load import Given, names_service
-    from tuner.core.domain.fleet import FLEET
-    from tuner.core.domain.resuming import CONFIG_FILE
-    from tuner.core.search.strategies.of_study import strategy_of
-    from tuner.study import check_budget
-
-    if quick:
-        given: Options = {place: Given("--quick", text) for place, text in _QUICK.items()}
-        if ("study", "strategy") in options:
-            del given["study", "repeats"]  # as many as that strategy has
-        options = {**given, **options}
-    before = kept = None
-    if like is not None:
-        is_alone = config is None and not any(map(names_service, options))
-        of_first_looks = [name for _, name in _QUICK]
-        before, kept = settings_like(like, is_alone=is_alone, of_first_looks=of_first_looks)
-    settings, profile = asked_for(config, options, simulate, kept=before, profile=kept)
-    one = None if on is None else box_of(on, None if profile is not None else settings)
-    thins_out = quick and ("study", "layouts") not in options
-    record = planned(settings, profile, options, quick=thins_out, on=one)
-    if one is not None:
-        record = replace(record, provenance={**record.provenance, FLEET: "yes"})
-        say_who_is_idle(record, one[1])
-    if config is not None:
-        record = replace(record, provenance={**record.provenance, CONFIG_FILE: str(config)})
-    usual = Path(f"{record.service}.tuner.db") if like is None else free_name(like)
-    session = new_session(settings, record, usual if study is None else study)
-    if study is None and like is not None:
-        say(f"A new study with the settings of {like}, in {usual}.")
-    if quick:
-        few = "a few layouts, " * thins_out
-        say(f"A first look only: {few}short windows. For an answer to rely on, leave --quick out.")
+        session = begin_study(config, options, say, simulate, study, on, like, quick=quick)
     if on is None:
-        check_budget(record, strategy_of(record).propose())
-    return session
+        reached = measured(session, strategy_of(session.record), say, told, looks=True)
+    else:
+        reached = measured_on(session, on, say)
+    return _shown(session, reached, simulate, on, as_json=as_json)
 
 
-def _measured(
+def _shown(
     session: Session,
+    reached: tuple[int, bool],
     simulate: Path | None,
-    metrics: MetricsAsked | None,
-    on: OnFleet | None,
+    on: FleetAddress | None,
     *,
     as_json: bool,
 ) -> int:
-    """Measure, then print what is known by then; the exit code says how good it is."""
-    from tuner.bootstrap import beginning
-    from tuner.cli.shared.fleet_run import measured_on, told_of
+    """Print the result of a study that was measured; return its exit code."""
+    from tuner.app import beginning
+    from tuner.app.fleet_run import told_of
+    from tuner.cli.shared.continuing import go_on
     from tuner.cli.shared.output import say, show
-    from tuner.cli.shared.session import go_on, measured
-    from tuner.core.search.strategies.of_study import strategy_of
 
-    file = session.file
-    if on is None:
-        code, is_over = measured(session, strategy_of(session.record), metrics, looks=True)
-    else:
-        code, is_over = measured_on(session, on)
+    file, (code, is_over) = session.file, reached
     if code == EXIT_NOTHING:
         say(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # how to go on, as the next step
@@ -290,7 +227,7 @@ def _measured(
 
 def _print_ranking(file: Path, *, as_json: bool) -> bool:
     """Print what is known; whether the next step below it is to go on with the study."""
-    from tuner.bootstrap import study_queries
+    from tuner.app import study_queries
     from tuner.cli.shared.output import show
     from tuner.reports.ranking.ranking import render_ranking
 

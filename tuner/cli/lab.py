@@ -16,7 +16,7 @@ from tuner.cli.export import Format, checked_format
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
-    from tuner.bootstrap.lab.lab import LabAsked, Results
+    from tuner.app.lab.lab import LabAsked, Results
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
     from tuner.core.lab.experiment import Outcome
@@ -77,8 +77,8 @@ def lab(
 
     Example: tuner lab nornir --quick
     """
-    from tuner.bootstrap.host import stopping_by_signal
-    from tuner.bootstrap.lab import lab
+    from tuner.app.lab import lab
+    from tuner.app.lab.page import write_page
     from tuner.cli.shared.output import say, show
 
     fmt = checked_format(format_, as_json=as_json) or "simple"
@@ -109,8 +109,7 @@ def lab(
             file = results or Path(f"{one}-{stamp}.lab.json")
             asked = lab.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
             try:
-                with stopping_by_signal(at_once=True):
-                    outcome, made = lab.lab_run(one, asked, say, _measured)
+                outcome, made = lab.lab_run(one, asked, say, _measured)
             except KeyboardInterrupt:
                 _say_how_to_go_on(one, asked, say)
                 return EXIT_INTERRUPTED
@@ -125,7 +124,7 @@ def lab(
             if fmt != "json":
                 show(_shown(outcome, made, fmt))
             if page is not None:
-                _write_page(page, outcome, made)
+                write_page(page, outcome, made)
     finally:  # whatever ends it, what was finished is printed
         if fmt == "json" and (found or lost):
             typer.echo(_json(found, lost), nl=False)
@@ -146,15 +145,17 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
 
 def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
     """Make a study as `tuner grid` does; gives its exit code."""
-    from tuner.cli.shared.session import Session, measured
+    from tuner.app.measuring import measured
+    from tuner.bootstrap.wire import Session
+    from tuner.cli.shared.output import say
     from tuner.core.search.strategies.of_study import strategy_of
 
-    code, _ = measured(Session(settings, record, file, is_new), strategy_of(record))
+    code, _ = measured(Session(settings, record, file, is_new), strategy_of(record), say)
     return code
 
 
 def _listed(fmt: str) -> int:
-    from tuner.bootstrap.lab import lab
+    from tuner.app.lab import lab
     from tuner.cli.shared.output import show
     from tuner.reports.lab import render_list
 
@@ -174,46 +175,16 @@ def _check_page(page: Path) -> None:
         raise ConfigError(f"--page: nothing can be written in {page.parent}", hint="Name a folder of yours.")
 
 
-def _write_page(page: Path, outcome: Outcome, made: Results) -> None:
-    from tuner.bootstrap.host import replace_text
-    from tuner.bootstrap.lab.command_line import lab_command
-    from tuner.reports.charts.lab import lab_picture
-    from tuner.reports.documents import render_document
-    from tuner.reports.lab import lab_figures, lab_page
-
-    picture, figures = page.with_suffix(".svg"), page.with_suffix(".csv")
-    blocks = lab_page(outcome, _box_told(outcome, made), picture.name, figures.name, lab_command(made))
-    replace_text(figures, lab_figures(outcome))
-    replace_text(picture, lab_picture(outcome).svg(standalone=True) + "\n")
-    replace_text(page, render_document(blocks, "markdown"))
-
-
 def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
+    from tuner.app.lab.page import described_host
     from tuner.reports.lab import render_lab
 
-    return render_lab(outcome, _box_told(outcome, made), fmt)
-
-
-def _box_told(outcome: Outcome, made: Results) -> str:
-    from tuner.core.lab.experiment import SIMULATED, failures_told, needs_at, programs_at
-    from tuner.reports.lab import box_told
-
-    points = [run.at for run in made.runs]
-    return box_told(
-        outcome.experiment,
-        made.provenance,
-        made.cores,
-        sum(SIMULATED not in run.values for run in made.runs),
-        repeats=made.repeats,
-        quick=made.quick,
-        also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),
-        left_out=[*made.left_out, *made.gaps, *failures_told(outcome.experiment, made.failed)],
-    )
+    return render_lab(outcome, described_host(outcome, made), fmt)
 
 
 def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> str:
     """What was run, and beside it what gave nothing, each with why."""
-    from tuner.bootstrap.lab import lab
+    from tuner.app.lab import lab
     from tuner.reports.lab import render_lab_json
 
     told: list[tuple[Outcome, dict[str, Any]]] = [

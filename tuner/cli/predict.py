@@ -131,8 +131,8 @@ def predict(
     """
     import json
 
-    from tuner.bootstrap import model
-    from tuner.bootstrap.plan_builder import check_modelled
+    from tuner.app import model
+    from tuner.app.plan_builder import check_modelled
     from tuner.cli.shared.output import show
     from tuner.core.model.prediction.whatif import parse_what_if
     from tuner.reports.model.prediction import MOST_ROWS, prediction_facts, render_prediction
@@ -197,7 +197,7 @@ def _predicted(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
-    from tuner.bootstrap import model
+    from tuner.app import model
     from tuner.core.model.prediction.trust import trusted
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.model.prediction import Predicted

@@ -164,7 +164,7 @@ def rank(
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """
-    from tuner.bootstrap import study_queries
+    from tuner.app import study_queries
     from tuner.cli.shared.output import show
     from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.ranking.ranking import render_ranking

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,11 +13,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import counted, percent
 
 if TYPE_CHECKING:
-    from tuner.core.search.recorded import RecordedStudy
     from tuner.core.search.replay import ReplayedStudy, ReplayJob, ReplaySummary
-    from tuner.core.search.suite import Suite
-
-_MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 
 
 def replay(
@@ -127,6 +122,7 @@ def replay(
 def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None) -> ReplayJob:
     from difflib import get_close_matches
 
+    from tuner.app.replaying import suite_of
     from tuner.core.search.replay import ReplayJob
     from tuner.core.search.strategies import STRATEGIES, promises
 
@@ -143,38 +139,12 @@ def _job(suite: str, strategy: str, kind: str, seed: int, n_windows: int | None)
         raise ConfigError(f"--kind {kind}: should be strict or calibrated")
     asked: str = kind
     return ReplayJob(
-        suite=_suite(suite),
+        suite=suite_of(suite),
         strategy=strategy,
         kind="strict" if asked == "strict" else "calibrated",
         seed=seed,
         n_windows=n_windows,
     )
-
-
-def _suite(text: str) -> Suite | RecordedStudy:
-    from tuner.cli.shared.option_parsing import is_study
-    from tuner.config.suite import read_suite
-    from tuner.core.search.own_suites import OWN_SUITES, own_suite
-
-    path = Path(text)
-    if path.suffix == "" and not path.exists():
-        try:
-            return own_suite(text)
-        except KeyError:
-            raise ConfigError(
-                f"no suite is called {text}, and no file either",
-                hint=f"A suite's JSON file, a study's, or one of {', '.join(OWN_SUITES)}.",
-            ) from None
-    return _recorded(path) if is_study(path) else read_suite(path)
-
-
-def _recorded(file: Path) -> RecordedStudy:
-    from tuner.bootstrap import stores
-    from tuner.core.search.recorded import recorded_study
-
-    with stores.open_store(file, read_only=True) as store:
-        launches = dict(store.launches())
-        return recorded_study(file.name.split(".")[0], store.study(), launches, store.windows())
 
 
 def _share(option: str, text: str, *, low: float, high: float, example: str) -> float:
@@ -193,24 +163,11 @@ def _share(option: str, text: str, *, low: float, high: float, example: str) -> 
 
 
 def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) -> list[ReplayedStudy]:
-    from tuner.bootstrap.host import each_in_processes, n_usable_cores
+    from tuner.app.replaying import replayed
 
-    n_processes = processes if processes is not None else n_usable_cores()
     total = n_surfaces * repeats
-    size = max(1, min(_MOST_RUNS_AT_ONCE, total // (8 * n_processes)))
-    tasks = [(first, min(first + size, total), repeats) for first in range(0, total, size)]
-    runs: list[ReplayedStudy] = []
-    for part in _with_progress(each_in_processes(_replayed, job, tasks, n_processes), total):
-        runs += part
-    return runs
-
-
-def _replayed(job: ReplayJob, part: tuple[int, int, int]) -> list[ReplayedStudy]:
-    """The runs from one number to another, surface by surface."""
-    from tuner.core.search.replay import replay as replay_one
-
-    first, end, repeats = part
-    return [replay_one(job, *divmod(number, repeats)) for number in range(first, end)]
+    parts = _with_progress(replayed(job, total, repeats, processes), total)
+    return [run for part in parts for run in part]
 
 
 def _with_progress(parts: Iterator[list[ReplayedStudy]], total: int) -> Iterator[list[ReplayedStudy]]:

@@ -61,11 +61,8 @@ def report(
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """
-    from tuner.bootstrap import model, production
-    from tuner.bootstrap.collection import collection_paused
-    from tuner.bootstrap.host import replace_text
+    from tuner.app.pages import write_study_page
     from tuner.core.ranking.ranking_options import parse_question
-    from tuner.reports.page import render_page
 
     question = parse_question(
         objective=objective,
@@ -77,13 +74,17 @@ def report(
     )
     target = output if output is not None else _beside(study)
     check_ours(target, force=force)
-    with collection_paused():
-        seen, prediction = model.foretold(study, current=current, confidence=confidence, question=question)
-        page = render_page(seen, prediction, starts=production.starts_of(seen), small=small)
+    page = write_study_page(
+        study,
+        None if target == STDOUT else target,
+        current=current,
+        confidence=confidence,
+        question=question,
+        small=small,
+    )
     if target == STDOUT:
         typer.echo(page, nl=False)
         return
-    replace_text(target, page)
     typer.echo(f"{target} is written, {len(page.encode('utf-8')) / 1000:.0f} kB.", err=True)
 
 
@@ -98,7 +99,7 @@ def check_ours(target: Path, *, force: bool) -> None:
     Raises:
         ConfigError: it is something that `tuner report` did not write, or is no file.
     """
-    from tuner.cli.shared.option_parsing import is_study
+    from tuner.app.settings import is_study
     from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 
     if target == STDOUT:

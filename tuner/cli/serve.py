@@ -51,7 +51,7 @@ def serve(
 
     Example: tuner serve crash-processor.tuner.db
     """
-    from tuner.bootstrap import serving
+    from tuner.app import serving
     from tuner.cli.shared.output import say
     from tuner.core.text.address import Address, listening_at
 

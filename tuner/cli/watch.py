@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _EVERY_S = (0.5, 3600.0)  #: from, to
 _ALL_LINES = 100_000
-_SVG_COLUMNS = 96
 
 
 def watch(
@@ -48,14 +47,14 @@ def watch(
 
     Example: tuner watch crash-processor.tuner.db
     """
-    from tuner.bootstrap.progress_ui import is_terminal_screen
+    from tuner.bootstrap.progress_ui import is_terminal_screen, write_picture
 
     every_s = _seconds(every)
     look = _Look(study)
     if as_json:
         typer.echo(json.dumps(look.facts()))
     if svg is not None:
-        _write_svg(look, svg)
+        write_picture(look.board, look.go_on, svg)
     if as_json or svg is not None:
         return 0
     if not once and look.board.stage == "running" and is_terminal_screen(sys.stdout):
@@ -74,7 +73,7 @@ class _Look:
 
     def renew(self) -> None:
         """Look again; what runs now costs next to nothing, the layouts some hundredths of a second."""
-        from tuner.bootstrap import study_queries
+        from tuner.app import study_queries
 
         live, is_held = study_queries.live_now(self.file)
         before = self.board.live
@@ -93,12 +92,12 @@ class _Look:
     @property
     def go_on(self) -> str | None:
         """The command that goes on with it; None: it runs, or is over."""
-        from tuner.cli.shared.session import going_on
+        from tuner.app.session import going_on
 
         return going_on(self.board.study, self.file) if self.board.stage == "at-rest" else None
 
     def _read(self) -> Board:
-        from tuner.bootstrap import study_queries
+        from tuner.app import study_queries
         from tuner.core.ranking.live_status import board_of
 
         self._stamp = study_queries.study_stamp(self.file)
@@ -111,7 +110,7 @@ def _seen(live: Live) -> tuple[object, ...]:
 
 
 def _seconds(text: str) -> float:
-    from tuner.cli.shared.option_parsing import told_of
+    from tuner.app.settings import told_of
     from tuner.core.text.durations import parse_duration
 
     with told_of("--every"):
@@ -154,25 +153,3 @@ def _print(look: _Look) -> None:
         look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=colours
     ):
         typer.echo(text)
-
-
-def _write_svg(look: _Look, svg: Path) -> None:
-    import io
-    import re
-
-    from rich.console import Console
-    from rich.text import Text
-
-    from tuner.bootstrap import progress_ui
-    from tuner.bootstrap.host import replace_text
-
-    utf8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    lines = progress_ui.drawn(look.board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=look.go_on)
-    console = Console(
-        record=True, width=_SVG_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard"
-    )
-    for text, _ in lines:
-        console.print(Text.from_ansi(text), soft_wrap=True)
-    drawing = console.export_svg(title="tuner watch")
-    # A picture that asks no other host for its fonts; any monospaced one will do.
-    replace_text(svg, re.sub(r"@font-face\s*{[^}]*}", "", drawing))

@@ -16,11 +16,13 @@ from tuner.config.document import Document, FileKind, read_document
 from tuner.config.problems import problems
 from tuner.config.profile_sections import DEMANDS, ProfileFile
 from tuner.config.profile_text import profile_texts, render_profile
+from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
+from tuner.core.text.stored_config import stored_config
 
 __all__ = ["parse_profile", "profile_texts", "read_profile", "render_profile"]
 
@@ -43,6 +45,11 @@ def parse_profile(texts: Mapping[str, Any], name: str) -> Profile:
         ConfigError: another version of tuner made them.
     """
     return _profile_of(Document(name, texts))
+
+
+def profile_kept(record: StudyRecord, file: Path) -> Profile:
+    """The profile that the simulated study in *file* plays."""
+    return parse_profile(stored_config(record.config)["simulate"], str(file))
 
 
 def _profile_of(document: Document) -> Profile:

@@ -94,7 +94,7 @@ def run_study(
 
 
 class _Study:
-    """A study as it is under way: its blocks, what is left of its budget, and why it must end."""
+    """A study under way: its blocks, the rest of its budget, and the reason why it must end."""
 
     def __init__(
         self,
@@ -423,7 +423,7 @@ class _Study:
             self._progress.warning(*messages.box_not_quiet(MOST_DISTURBED))
 
     def outcome(self) -> StudyOutcome:
-        """Return what was reached by now."""
+        """Return the outcome so far."""
         history, course = self._history, self._course
         return StudyOutcome(
             answer=self._strategy.answer(),

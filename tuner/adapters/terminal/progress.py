@@ -108,7 +108,7 @@ class LineProgress:
         self._line(text)
 
     def begins(self, windows: Sequence[WindowRecord], launches: Callable[[], Iterable[LaunchRecord]]) -> None:
-        """Lines show nothing of what the file holds."""
+        """Ignore the content of the file: lines do not show it."""
 
     def grew(self, study: StudyRecord) -> None:
         """The grid of the study has grown."""

@@ -14,6 +14,7 @@ from tuner.core.messages.feeders import latency_at_saturation
 from tuner.ports import Feeder, Warn
 
 if TYPE_CHECKING:
+    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.adapters.queues.queue import Claim
     from tuner.config.feeders import HttpFeederSettings, QueueFeederSettings
     from tuner.config.service import ScriptSettings
@@ -37,18 +38,29 @@ def feeder_of(
     asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
 ) -> Feeder:
     """What feeds the service; *scratch* is a folder of the study's own."""
-    from tuner.adapters.feeders.command import CommandFeeder
-    from tuner.adapters.feeders.none import NoFeeder
-
     match asked.feeder.kind:
         case "command":
+            from tuner.adapters.feeders.command import CommandFeeder
+
             return CommandFeeder(asked.feeder.command, asked.directory, scratch)
         case "http":
             return _http(asked.feeder, layouts, scratch, warn)
         case "queue":
             return _queue(asked.feeder, study, scratch, warn)
         case "none":
+            from tuner.adapters.feeders.none import NoFeeder
+
             return NoFeeder()
+
+
+def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
+    """*feeder*, if it is one that sends requests."""
+    service = settings.service
+    if service.kind != "script" or service.feeder.kind != "http":
+        return None
+    from tuner.adapters.feeders.http import HttpFeeder
+
+    return feeder if isinstance(feeder, HttpFeeder) else None
 
 
 def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:

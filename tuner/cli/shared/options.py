@@ -1,4 +1,4 @@
-"""Options of the commands that measure: what each sets, and its help, which a command may word otherwise."""
+"""Options of the commands that measure, each with its place in the settings and its help."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BOXES = "Several hosts"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """An option that sets something of a study, as it is unless a command says otherwise."""
+    """An option that sets something of a study; a command may word its help otherwise."""
 
     metavar: str
     help: str
@@ -141,21 +141,21 @@ PLACES = {name: one.place or ("study", name) for name, one in SETTINGS.items()}
 def setting(
     name: str, help: str | None = None, *, panel: str | None = None, **more: Any
 ) -> typer.models.OptionInfo:
-    """The option for a setting of `SETTINGS`; the rest is what one command says otherwise."""
+    """Make the option for a setting of `SETTINGS`, with the help, panel and limits of one command."""
     one = SETTINGS[name]
     option: typer.models.OptionInfo = typer.Option(
         f"--{PLACES[name][-1].replace('_', '-')}",
         metavar=one.metavar,
         rich_help_panel=panel or one.panel,
         help=help or one.help,
-        **({"autocompletion": one_of(*one.words)} if one.words else {}),
+        autocompletion=one_of(*one.words) if one.words else None,
         **more,
     )
     return option
 
 
 def study_file(help: str, *, panel: str | None = None) -> typer.models.OptionInfo:
-    """The option that names the file of a study."""
+    """Make the option that names the file of a study."""
     option: typer.models.OptionInfo = typer.Option(
         "--study", metavar="FILE", rich_help_panel=panel or FILE, help=help
     )

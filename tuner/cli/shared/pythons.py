@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.cli.shared.option_parsing import Options
+    from tuner.app.settings import Options
 
 AXIS = "python"
 
@@ -21,11 +21,11 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
     Raises:
         ConfigError: one is none, or it is not this host that runs the service.
     """
+    if not texts:
+        return {}
     from tuner.bootstrap.parts import pythons
     from tuner.config.load import Given
 
-    if not texts:
-        return {}
     if fleet is not None:
         raise ConfigError(
             "--python names interpreters of this host, but --fleet measures on other hosts",

@@ -49,7 +49,7 @@ def print_snippet(
     study: Path, kind: str, *, layout: str | None, confidence: float | None, question: RankingOptions
 ) -> int:
     """Print the snippet; 5 when the study has no answer, and this is of the layout that leads."""
-    from tuner.bootstrap import rollouts
+    from tuner.app import rollouts
     from tuner.reports.snippets import check_kind, snippet
 
     check_kind(kind)

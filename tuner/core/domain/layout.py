@@ -50,6 +50,11 @@ class Layout:
         return f"{plain}@{self.variant}" if self.variant else plain
 
 
+def whole_cores(cores: float) -> int:
+    """Return the number of whole cores in *cores*, at least 1."""
+    return max(1, int(cores))
+
+
 def parse_layout(text: str) -> Layout:
     """Read a layout as people write it: ``4x6``, ``4x6@threads``, ``8x-``.
 

@@ -9,7 +9,8 @@ from tuner.core.text.figures import counted
 from tuner.core.text.stored_config import stored_config
 
 SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
-
+SIMULATED_HOST = "a simulated box"
+STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
 
 _MARK = "simulated-"
 

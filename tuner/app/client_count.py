@@ -12,24 +12,28 @@ from tuner.core.text.stored_config import stored_config
 from tuner.ports import Warn
 
 if TYPE_CHECKING:
+    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.ports import Box
 
 
 def with_clients_found(
-    box: Box, record: StudyRecord, warn: Warn, say: Callable[[str], None], stop_requested: Callable[[], bool]
+    box: Box,
+    feeder: HttpFeeder,
+    record: StudyRecord,
+    warn: Warn,
+    say: Callable[[str], object],
+    stop_requested: Callable[[], bool],
 ) -> StudyRecord:
     """*record* with the number of clients that load its layouts, where a closed loop lacks one.
 
     Where it cannot be found, the record and the feeder stay with the least that gives each thread a request.
     """
-    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.feeders import clients_not_found
     from tuner.core.settings.clients import FOUND, first_clients, found_text
     from tuner.study.launch.client_search import find_clients, told
 
-    feeder = box.feeder
-    if not isinstance(feeder, HttpFeeder) or not feeder.lacks_clients:
+    if not feeder.lacks_clients:
         return record
     say("Looking for the number of clients that loads every layout ...")
     try:

@@ -1,44 +1,30 @@
-"""tuner grid on several boxes: what is asked of them, and measuring there."""
+"""The measuring of a study on the hosts of a fleet."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.cli import EXIT_INTERRUPTED
-from tuner.cli.shared.output import say
-from tuner.cli.shared.session import Session
+from tuner.bootstrap.wire import FleetAddress
 from tuner.core.domain.fleet import is_fleet
-from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
+    from tuner.bootstrap.wire import Say, Session
     from tuner.config.settings import Settings
     from tuner.core.domain.fleet import BoxFacts
     from tuner.core.domain.records import StudyRecord
-    from tuner.ports import FleetProgress, Store
 
 
-@dataclass(frozen=True, slots=True)
-class OnFleet:
-    """Where the boxes of a study are."""
-
-    address: str  #: of the scheduler
-    certs: Path | None
-    is_forced: bool
-
-
-def fleet_asked(address: str | None, certs: Path | None, *, force: bool) -> OnFleet | None:
+def fleet_asked(address: str | None, certs: Path | None, *, force: bool) -> FleetAddress | None:
     """What was typed; None: this box alone.
 
     Raises:
         ConfigError: options of a fleet without one.
     """
     if address is not None:
-        return OnFleet(address, certs, force)
+        return FleetAddress(address, certs, force)
     if certs is not None or force:
         raise ConfigError(
             f"{'--certs' if certs is not None else '--force'} is of a fleet",
@@ -47,7 +33,7 @@ def fleet_asked(address: str | None, certs: Path | None, *, force: bool) -> OnFl
     return None
 
 
-def check_same_place(record: StudyRecord, file: Path, on: OnFleet | None) -> None:
+def check_same_place(record: StudyRecord, file: Path, on: FleetAddress | None) -> None:
     """A study of a fleet goes on with one, any other does not.
 
     Raises:
@@ -63,7 +49,7 @@ def check_same_place(record: StudyRecord, file: Path, on: OnFleet | None) -> Non
         )
 
 
-def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:
+def box_of(on: FleetAddress, settings: Settings | None, say: Say) -> tuple[BoxFacts, int]:
     """A box of the fleet, which speaks for all of them, and how many there are.
 
     *settings* are for what the workers there are run by.
@@ -79,7 +65,7 @@ def box_of(on: OnFleet, settings: Settings | None) -> tuple[BoxFacts, int]:
     return one, n
 
 
-def say_who_is_idle(record: StudyRecord, n_boxes: int) -> None:
+def say_who_is_idle(record: StudyRecord, n_boxes: int, say: Say) -> None:
     """Where boxes are to stand idle at the end of a grid."""
     from tuner.core.search.strategies.fleet_grid import idle_told
 
@@ -88,44 +74,28 @@ def say_who_is_idle(record: StudyRecord, n_boxes: int) -> None:
         say(f"With --repeats {record.n_blocks}: {told}.")
 
 
-def measured_on(session: Session, on: OnFleet) -> tuple[int, bool]:
+def measured_on(session: Session, on: FleetAddress, say: Say) -> tuple[int, bool]:
     """Have the boxes measure; gives the study's exit code, and whether nothing is left to do.
 
     Raises:
         ConfigError: the scheduler does not answer or let us in, or no box can use the configuration.
     """
-    from tuner.bootstrap import progress_ui
-    from tuner.bootstrap.boxes import hooks_of
-    from tuner.bootstrap.fleet import fleet_of
-    from tuner.bootstrap.host import stopping_by_signal
+    from tuner.adapters.processes.signals import stopping_by_signal
+    from tuner.bootstrap import wire
     from tuner.core.search.strategies.followed import FollowedOnFleet
     from tuner.core.search.strategies.of_study import spreading_strategy_of
     from tuner.study.fleet.study import run_fleet
+    from tuner.study.launch.outcome import INTERRUPTED
 
-    record = session.record
-    joined = fleet_of(
-        on.address,
-        on.certs,
-        record,
-        session.settings,
-        session.file.name,
-        is_forced=on.is_forced,
-        began_wall_s=_ended_wall_s(session),
-    )
-    strategy = FollowedOnFleet(spreading_strategy_of(record))
+    strategy = FollowedOnFleet(spreading_strategy_of(session.record))
+    ended_wall_s = _ended_wall_s(session)
     with stopping_by_signal() as stop:
         try:
-            with joined as fleet, _opened(session) as store, ExitStack() as stack:  # no answer leaves no file
-                if is_simulated(record):
-                    progress: FleetProgress = progress_ui.simulated_fleet_lines(record, fleet.clock)
-                else:
-                    shown = progress_ui.showing_fleet(record, session.file, store, strategy, stop.requested)
-                    progress = stack.enter_context(shown)
-                hooks = hooks_of(session.settings, progress.warning, runs=not is_simulated(record))
-                outcome = run_fleet(fleet, store, progress, stop, strategy, hooks)
+            with wire.study_on_fleet(session, on, strategy, stop, say, ended_wall_s) as parts:
+                outcome = run_fleet(parts.fleet, parts.store, parts.progress, stop, strategy, parts.hooks)
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
-            return EXIT_INTERRUPTED, False
+            return INTERRUPTED, False
 
 
 def _ended_wall_s(session: Session) -> float | None:
@@ -138,16 +108,7 @@ def _ended_wall_s(session: Session) -> float | None:
         return max((one.ended_wall_s or one.started_wall_s for _, one in store.launches()), default=None)
 
 
-def _opened(session: Session) -> AbstractContextManager[Store]:
-    from tuner.bootstrap import stores
-
-    lasting = not is_simulated(session.record)  # what a power cut costs is simulated again
-    if session.is_new:
-        return stores.new_store(session.file, session.record, lasting=lasting)
-    return stores.open_store(session.file, lasting=lasting, told=say)
-
-
-def told_of(on: OnFleet) -> list[str]:
+def told_of(on: FleetAddress) -> list[str]:
     """What is typed to go on there."""
     certs = [] if on.certs is None else ["--certs", str(on.certs)]
     return ["--fleet", on.address, *certs, *(["--force"] * on.is_forced)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.study_queries import measured_layout, ranked
+from tuner.app.study_queries import measured_layout, ranked
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.simulated import is_simulated

@@ -12,17 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.lab.command_line import PROGRAM, PYTHON
-from tuner.bootstrap.plan_builder import check_same_box, planned, settings_kept
+from tuner.app.lab.command_line import PROGRAM, PYTHON
+from tuner.app.plan_builder import check_same_box, planned, settings_kept
+from tuner.app.study_queries import recalled
 from tuner.bootstrap.stores import open_store
-from tuner.bootstrap.study_queries import recalled
 from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.study.launch.outcome import BRAKED, DONE, INTERRUPTED, NOTHING_MEASURED
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results
-    from tuner.bootstrap.lab.lab import LabAsked
+    from tuner.app.lab.lab import LabAsked
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
     from tuner.core.lab.experiment import LabRun
@@ -124,7 +124,7 @@ def study_file(results: Path, name: str) -> Path:
 def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
     """What results were begun with; for new ones those named, or those here unless time is short."""
     from tuner.adapters.lab.pythons import pythons_here
-    from tuner.bootstrap.lab.interpreters import by_version
+    from tuner.app.lab.interpreters import by_version
 
     named = {}
     if asked.python is not None and asked.also:

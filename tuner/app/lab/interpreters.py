@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.lab.command_line import PYTHON
+from tuner.app.lab.command_line import PYTHON
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tuner.adapters.lab.results import Results
-    from tuner.bootstrap.lab.lab import LabAsked
+    from tuner.app.lab.lab import LabAsked
     from tuner.core.lab.experiment import Experiment, ProgramExperiment
 
 

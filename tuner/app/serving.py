@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tuner.bootstrap.production import starts_of
+from tuner.app.production import starts_of
+from tuner.app.study_queries import live_now, overview, study_stamp
 from tuner.bootstrap.stores import open_store
-from tuner.bootstrap.study_queries import live_now, overview, study_stamp
 from tuner.core.errors import ConfigError
 from tuner.core.text.address import Address
 
@@ -107,7 +107,7 @@ def _without_folder(make: Callable[[Path], T], file: Path) -> T:
 
 
 def _page(file: Path) -> bytes:
-    from tuner.bootstrap.model import foretold
+    from tuner.app.model import foretold
     from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.page import render_page
 
@@ -122,7 +122,7 @@ def _page(file: Path) -> bytes:
 
 def _facts(file: Path) -> dict[str, Any]:
     """Those of `tuner rank --json`."""
-    from tuner.bootstrap.study_queries import ranked
+    from tuner.app.study_queries import ranked
     from tuner.reports.ranking.ranking_data import render_ranking_json
 
     facts: dict[str, Any] = json.loads(render_ranking_json(*ranked(file)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.collection import collection_paused
+from tuner.app.collection import collection_paused
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuner.core.ranking.ranking import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.core.windows.launch_sums import Sums
-    from tuner.study import Recalled
+    from tuner.study.replay_store import Recalled
 
 _ANOTHER_QUESTION = (
     "This ranking uses another objective or other limits than the race, so the race did not choose its"

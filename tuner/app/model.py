@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.collection import collection_paused
+from tuner.app.collection import collection_paused
+from tuner.app.study_queries import overview_of
 from tuner.bootstrap.stores import open_store
-from tuner.bootstrap.study_queries import overview_of
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
 from tuner.ports import Store
@@ -34,7 +34,7 @@ def foretold(
 ) -> tuple[Overview, Calibrated | str]:
     """The study in *file* as it stands, and the model fitted to it, of the variant of its best layout.
 
-    Where that cannot be fitted, why not: a sentence. The arguments are those of `tuner.bootstrap.ranked`.
+    Where that cannot be fitted, why not: a sentence. The arguments are those of `study_queries.ranked`.
     """
     with open_store(file, read_only=True) as store:
         sums = store.sums()

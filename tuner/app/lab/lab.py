@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.bootstrap.lab.command_line import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
-from tuner.bootstrap.lab.interpreters import check_points, facts_of, on_interpreters
+from tuner.app.lab.command_line import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
+from tuner.app.lab.interpreters import check_points, facts_of, on_interpreters
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 from tuner.core.text.figures import counted
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results as Results
-    from tuner.bootstrap.lab.studies import Measure
-    from tuner.bootstrap.lab.tools import Tools
+    from tuner.app.lab.studies import Measure
+    from tuner.app.lab.tools import Tools
     from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, ProgramExperiment
 
 _SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
@@ -76,9 +76,19 @@ def lab_run(
         ConfigError: another tuner measures here, a package without which there is nothing to run is
             missing, the file is of something else.
         MeasurementError: every run failed.
+        KeyboardInterrupt: a signal ended it; the finished runs are in the file.
     """
+    from tuner.adapters.processes.signals import stopping_by_signal
+
+    with stopping_by_signal(at_once=True):
+        return _lab_run(name, asked, tell, measure)
+
+
+def _lab_run(
+    name: str, asked: LabAsked, tell: Callable[[str], None], measure: Measure
+) -> tuple[Outcome, Results]:
     from tuner.adapters.lab.published import published
-    from tuner.bootstrap.lab.studies import run_studies
+    from tuner.app.lab.studies import run_studies
     from tuner.core.lab.experiment import ProgramExperiment, in_blocks
     from tuner.core.lab.studied import StudyExperiment
 
@@ -170,7 +180,7 @@ def _run_all(
     from tuner.adapters.provenance import provenance
     from tuner.adapters.supervisord.guardian import Guardian, children_marked
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
-    from tuner.bootstrap.lab.tools import others_told, tools_of
+    from tuner.app.lab.tools import others_told, tools_of
     from tuner.core.lab.experiment import USABLE_CORES, Failure, LabRun
 
     python = asked.python or sys.executable

@@ -1,4 +1,4 @@
-"""What a service's config names, looked at: its program and tools, ports, servers, interpreters."""
+"""What a service's config names, looked at: its program and tools, servers, interpreters."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from tuner.core.doctor.bound_ports import bound_ports
-from tuner.core.doctor.service import InterpreterSeen, PortSeen, ServerSeen, ToolSeen
+from tuner.bootstrap.parts.ports import named_places
+from tuner.core.doctor.service import InterpreterSeen, ServerSeen, ToolSeen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
@@ -26,15 +25,6 @@ _ANSWER_S = 5.0  #: for one server
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """A place that the config names."""
-
-    key: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Asked:
     """A server that tuner itself asks."""
 
@@ -42,45 +32,6 @@ class _Asked:
     url: str
     ask: Callable[[], None]  #: a question that changes nothing
     told: str = "answers"
-
-
-def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
-    """Those of this box that the service, or what stands before it, should listen at."""
-    from tuner.adapters.doctor.around import port_here, who_listens
-
-    words = [word for one in spec.each_variant for word in one.command]
-    bound = bound_ports(words)
-    named = {(one.host, one.port): one for one in reversed(list(_places(settings)))}
-    for one in reversed(named.values()):
-        address = port_here(one.host, one.port)
-        if address is not None:
-            yield PortSeen(
-                address=str(address),
-                named_by=one.key,
-                is_bound_by_command=one.port in bound,
-                is_elsewhere=bool(bound) and one.port not in bound,
-                listener=who_listens(address),
-            )
-
-
-def _places(settings: Settings) -> Iterator[_Named]:
-    service = settings.service
-    if service.kind != "script":
-        return
-    if service.feeder.kind == "http" and not service.feeder.url.startswith("http+unix:"):
-        url = service.feeder.target
-        yield _Named("service.feeder.url", url.host, url.port)
-    variants = [settings.service_in(name) for name in service.variants] or [service]
-    for one in variants:
-        if one.ready is None:
-            continue
-        if one.ready.kind == "http":
-            parts = urlsplit(one.ready.url)
-            default = 443 if parts.scheme == "https" else 80
-            yield _Named("service.ready.url", parts.hostname or "", parts.port or default)
-        elif one.ready.kind == "tcp":
-            host, _, port = one.ready.address.rpartition(":")
-            yield _Named("service.ready.address", host.strip("[]"), int(port))
 
 
 def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
@@ -151,7 +102,7 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
         keys = ", ".join(dict.fromkeys(asked.key for asked in named))
         where = shown_server(first.url)
         yield ServerSeen(where, keys, problem, first.told, by_hook, needed_by_tuner=True, cure=cure)
-    for place in _places(settings):  # those of this box are looked up, not asked
+    for place in named_places(settings):  # those of this box are looked up, not asked
         if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
             met.add((place.host, place.port))
             problem = problem_of(partial(ask_tcp, place.host, place.port))

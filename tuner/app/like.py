@@ -31,7 +31,8 @@ def settings_like(
     Raises:
         ConfigError: the study is not one of `tuner grid`, or keeps no secrets and nothing else names them.
     """
-    from tuner.bootstrap import plan_builder, stores
+    from tuner.bootstrap import stores
+    from tuner.config.profile import profile_kept
     from tuner.core.domain.simulated import is_simulated
 
     with stores.open_store(file, read_only=True) as store:
@@ -50,7 +51,7 @@ def settings_like(
             kept["study"].pop(name, None)
     if not is_simulated(record):
         return kept, None
-    profile = plan_builder.profile_kept(record, file)
+    profile = profile_kept(record, file)
     return {"study": {**kept["study"], "cores": record.cores}}, profile
 
 

@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import json
 import platform
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner import __version__
-from tuner.bootstrap.parts.feeders import StudyName
-from tuner.bootstrap.parts.services import prepare_service, service_of
-from tuner.core.defaults import WINDOW_S, WITHIN
-from tuner.core.domain.axes import values_of
-from tuner.core.domain.layout import Layout
+from tuner.core.defaults import REPEATS, WINDOW_S, WITHIN
+from tuner.core.domain.layout import Layout, whole_cores
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import TYPED
-from tuner.core.domain.simulated import SIMULATED, is_simulated, simulated_name
+from tuner.core.domain.resuming import STUDY_TYPED, TYPED
+from tuner.core.domain.simulated import SIMULATED, SIMULATED_HOST, STREAM, is_simulated, simulated_name
 from tuner.core.errors import ConfigError
 from tuner.core.search.growth import GROWS, LOOKS
 from tuner.core.text.figures import counted
 from tuner.core.text.stored_config import stored_config
 
 if TYPE_CHECKING:
+    from tuner.app.settings import Options
+    from tuner.bootstrap.wire import Say
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings
     from tuner.core.domain.fleet import BoxFacts
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
-REPEATS = 3  #: of a full grid, likewise
-SIMULATED_HOST = "a simulated box"
-STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
+_NAMED = 12  #: layouts that a line names
 #: of a layout that the model is asked for, as 512x64 has them: 1x32768 takes it two seconds, 1x100000 six
 MOST_MODELLED_THREADS = 32_768
 
@@ -56,6 +52,7 @@ def planned(
         ConfigError: what is to be simulated cannot be, or a layout is of a variant that there is not.
     """
     from tuner.adapters.proc.cores import usable_cores
+    from tuner.bootstrap.parts.provenance import provenance_here
     from tuner.config.load import canonical_json
     from tuner.core.search.spread import well_spread
 
@@ -105,6 +102,46 @@ def planned(
             **({GROWS: "yes"} if on is None and not quick and _may_grow(settings) else {}),
         },
     )
+
+
+def build_plan(
+    settings: Settings,
+    profile: Profile | None,
+    options: Options | None,
+    say: Say,
+    *,
+    quick: bool = False,
+    on: tuple[BoxFacts, int] | None = None,
+) -> StudyRecord:
+    """Build the record of a new study as `planned` does, and print which layouts and cores are left out.
+
+    Args:
+        settings: what is asked for.
+        profile: what a simulated study plays; None: a service runs.
+        options: those that the settings come from, in addition to a config; None: not known any more.
+        quick: see `planned`.
+        on: see `planned`.
+
+    Raises:
+        ConfigError: see `planned`.
+    """
+    record = planned(settings, quick=quick, profile=profile, on=on)
+    if ("service", "command") in (options or {}):
+        record = replace(record, provenance={**record.provenance, TYPED: "yes"})
+    if options is not None:
+        typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
+        kept = json.dumps(typed, sort_keys=True)
+        record = replace(record, provenance={**record.provenance, STUDY_TYPED: kept})
+    if left_out := settings.left_out(record.cores):
+        most = settings.study.max_connections
+        told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
+        say(f"Not measured because they open more than {most} connections: {told}.")
+    if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
+        say(
+            f"The profile's host has {counted(profile.machine.cores, 'core')}, but a simulated host has whole"
+            f" cores only: {record.box_cores:g}. Use --cores N for another number."
+        )
+    return record
 
 
 def _looks_first(settings: Settings) -> bool:
@@ -164,11 +201,6 @@ def _simulated_cores(profile: Profile) -> int:
             hint="Set the number to simulate with --cores.",
         )
     return whole_cores(cores)
-
-
-def whole_cores(cores: float) -> int:
-    """What layouts are for where *cores* are offered: whole ones, at least 1."""
-    return max(1, int(cores))
 
 
 def check_simulated(layouts: Sequence[Layout]) -> None:
@@ -246,14 +278,7 @@ def _source(record: StudyRecord) -> str:
     return "the config" if record.provenance.get(TYPED) is None else "the command and its settings, as before"
 
 
-def profile_kept(record: StudyRecord, file: Path) -> Profile:
-    """The profile that the simulated study in *file* plays."""
-    from tuner.config.profile import parse_profile
-
-    return parse_profile(stored_config(record.config)["simulate"], str(file))
-
-
-def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], None]) -> None:
+def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], object]) -> None:
     """Before a study goes on: it must offer the cores it was begun on; another host is only worth a word.
 
     Raises:
@@ -311,97 +336,3 @@ def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
         "worker_gil": "on" if machine.has_gil else "off",
         "threads_per_core": f"{siblings:g}",
     }
-
-
-def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
-    """Of this box, and of what workers are run by on it, which is asked of each variant of *layouts*."""
-    from tuner.adapters.provenance import provenance, worker_facts
-    from tuner.core.domain.worker_facts import of_variants
-
-    found = {}
-    with tempfile.TemporaryDirectory(prefix="tuner-") as scratch:
-        spec, _ = service_of(
-            settings, [Layout(1, 1)], StudyName("", ""), Path(scratch), lambda _slug, _text: None
-        )
-        prepare_service(settings, Path(scratch))
-        asked: dict[tuple[object, ...], dict[str, str]] = {}
-        for variant in dict.fromkeys(layout.variant for layout in layouts):
-            alone = Layout(1, 1, variant)
-            own = spec.of(alone)
-            told = own.environment_of(alone, 0, 1)
-            told["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
-            command = (*own.command_line(alone, 0, 1),)
-            key = (command, *sorted(told.items()), own.directory)
-            if key not in asked:
-                how = _spawn_path_command(settings, variant, Path(scratch))
-                facts = worker_facts(how, command, told, own.directory)
-                by_axis = _axis_with_interpreter(settings.service, variant)
-                if by_axis is not None and "worker_python" not in facts:
-                    facts |= _facts_of_interpreter(*by_axis, told, own.directory)
-                elif by_axis is not None:
-                    _check_imports(*by_axis, command, told, own.directory)
-                asked[key] = facts
-            found[variant] = asked[key]
-    return {**provenance(), **of_variants(found)}
-
-
-def _axis_with_interpreter(
-    service: CrashProcessorSettings | ScriptSettings, variant: str
-) -> tuple[str, tuple[str, ...]] | None:
-    """Which value of an axis names the interpreter of a *variant*, and its words; None: none does."""
-    for axis, value in zip(service.axes, values_of(variant), strict=False):
-        if (interpreter := service.axes[axis][value].interpreter) is not None:
-            return f"service.axes.{axis}.{value}", interpreter
-    return None
-
-
-def _facts_of_interpreter(
-    where: str, interpreter: Sequence[str], environment: Mapping[str, str], directory: str | None
-) -> dict[str, str]:
-    """What the Python that an axis names says, where the command hides it behind what it begins with.
-
-    Raises:
-        ConfigError: it gives no answer.
-    """
-    from tuner.adapters.worker_interpreter import interpreter_facts
-
-    facts = interpreter_facts(interpreter, environment, directory)
-    if not facts:
-        raise ConfigError(
-            f"{where}: {interpreter[0]} is not here, or does not start",
-            hint=f"Try {interpreter[0]} --version; else name the variants that can be measured: --variants.",
-        )
-    return facts
-
-
-def _check_imports(
-    where: str,
-    interpreter: Sequence[str],
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    directory: str | None,
-) -> None:
-    """Before anything is launched: the Python that an axis names has what the command imports first.
-
-    Raises:
-        ConfigError: it has not.
-    """
-    from tuner.adapters.worker_imports import missing_import
-
-    if (package := missing_import(command, environment, directory)) is not None:
-        hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."
-        if package == "tuner":
-            hint = "Copy tuner/probe/counter.py into the worker's folder and import it; it needs no package."
-        raise ConfigError(
-            f"{where}: {interpreter[0]} has no package {package}, which the command imports", hint=hint
-        )
-
-
-def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequence[str] | None:
-    service = settings.service_in(variant)
-    if service.kind != "crash-processor":
-        return None
-    from tuner.services.crash_processor import spawn_path_command, started_by
-
-    words = spawn_path_command(started_by(service.interpreter or (), scratch), service.options)
-    return [word.format() for word in words]

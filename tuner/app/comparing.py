@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tuner.app.study_queries import ranked
 from tuner.bootstrap.stores import open_store
-from tuner.bootstrap.study_queries import ranked
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:

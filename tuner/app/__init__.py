@@ -1,0 +1,1 @@
+"""The use cases: the work of each command, without its options and its printing."""

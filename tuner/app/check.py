@@ -1,0 +1,145 @@
+"""The check whether the result of a study still holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.app import plan_builder, study_queries
+from tuner.app.session import begun_by, check_same_kind, new_session, resumed_session
+from tuner.app.settings import asked_for
+from tuner.bootstrap import stores
+from tuner.config.load import Given
+from tuner.config.profile import profile_kept
+from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.strategy import Proposal
+from tuner.core.errors import ConfigError
+from tuner.reports.text.visible import visible
+from tuner.study.recheck_plan import asked_of, check_study, read_check, read_past, recheck_of
+from tuner.study.timetable import check_budget
+
+if TYPE_CHECKING:
+    from tuner.app.settings import Options
+    from tuner.bootstrap.wire import Say, Session
+    from tuner.core.domain.layout import Layout
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.domain.strategy import Kind, Strategy
+    from tuner.core.search.recheck import Checked
+
+
+def begin_check(
+    study: Path,
+    config: Path | None,
+    say: Say,
+    *,
+    current: Layout | None,
+    window_s: float | None,
+    warmup_cap_s: float | None,
+    budget_s: float | None,
+    kind: Kind,
+    foreign_limit: float | None,
+    to: Path | None,
+    simulate: Path | None,
+) -> Session:
+    """Begin a check of the result of *study*: its winner, its runner-up and the layout in use.
+
+    Args:
+        study: the file of the study.
+        config: its config, which is needed where it holds secrets.
+        current: the layout in use; None: it is not measured.
+        window_s: length of a window; None: as in the study.
+        warmup_cap_s: the longest warm-up; None: as in the study.
+        budget_s: the longest time to measure.
+        kind: whether the study's own windows count as evidence.
+        foreign_limit: as ``--foreign-limit``; None: as in the study.
+        to: the file of the check; None: the next free name next to the study.
+        simulate: the profile to simulate; None: as the study was made.
+
+    Raises:
+        ConfigError: the study ranks no layout, this is another host, or the file exists.
+    """
+    parent, ranking = study_queries.ranked(study)
+    check_same_kind(parent, study, simulate)
+    own_profile = profile_kept(parent, study) if is_simulated(parent) else None
+    ranked = [row.layout for row in ranking.rows if row.rank is not None]
+    if not ranked:
+        raise ConfigError(
+            f"{study} ranks no layout, so there is no result to check",
+            hint=f"tuner rank {study} prints the reason.",
+        )
+    if ranking.claim is not None and not ranking.claim.answer.reached:
+        say(f"{study} has no final result yet; tuner checks {ranked[0]}, the fastest so far.")
+    cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
+    options = cores if own_profile is not None else {}
+    settings, profile = asked_for(config, options, simulate, profile=own_profile)
+    if profile is None:
+        plan_builder.check_same_box(parent, study, say)
+    if config is None:
+        settings = plan_builder.settings_kept(parent, study, f"tuner check {study} CONFIG")
+    typed = options if config is not None else begun_by(parent)
+    now = plan_builder.build_plan(settings, profile, typed, say)
+    if foreign_limit is not None:
+        now = replace(now, foreign_limit_cores=foreign_limit)
+    if warmup_cap_s is not None:
+        now = replace(now, warmup_cap_s=warmup_cap_s)
+    with stores.open_store(study, read_only=True) as store:
+        windows = store.windows()
+    record = check_study(
+        parent,
+        now,
+        ranked=ranked,
+        current=current,
+        window_s=window_s,
+        budget_s=budget_s,
+        kind=kind,
+        parent_name=visible(study.name),
+        windows=windows,
+    )
+    if profile is not None:
+        plan_builder.check_simulated(record.layouts)  # --current may name any
+    check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
+    file = _free_name(study) if to is None else to
+    return new_session(settings, plan_builder.another_stream(record, visible(file.name)), file, option="--to")
+
+
+def resumed_check(study: Path, config: Path | None, file: Path, say: Say, simulate: Path | None) -> Session:
+    """Continue the check of *study* that *file* holds.
+
+    Raises:
+        ConfigError: it is a check of another study, or cannot go on here.
+    """
+    session = resumed_session(file, config, {}, made_by="tuner check", say=say, simulate=simulate)
+    with stores.open_store(study, read_only=True) as store:
+        created = repr(store.study().created_wall_s)
+    provenance = session.record.provenance
+    if provenance.get("check_of_created") != created:
+        raise ConfigError(
+            f"{file} is a check of another study, {provenance.get('check_of')}, not of {study}",
+            hint="Name that one.",
+        )
+    return session
+
+
+def check_strategy(study: Path, record: StudyRecord) -> Strategy:
+    """Make the strategy of the check *record*, which has the windows of *study*."""
+    with stores.open_store(study, read_only=True) as parent:
+        return recheck_of(record, read_past(parent, asked_of(record)))
+
+
+def read_check_of(study: Path, file: Path) -> tuple[StudyRecord, Checked]:
+    """Read the findings of the check in *file* of *study*."""
+    with (
+        stores.open_store(study, read_only=True) as parent,
+        stores.open_store(file, read_only=True) as store,
+    ):
+        return store.study(), read_check(parent, store)
+
+
+def _free_name(study: Path) -> Path:
+    """Beside the study, the first number that is free."""
+    stem = study.name.removesuffix(".db").removesuffix(".tuner")
+    number = 1
+    while (found := study.with_name(f"{stem}.check-{number}.tuner.db")).exists():
+        number += 1
+    return found

@@ -1,0 +1,1 @@
+"""The examination of this host and a service, for `tuner doctor`."""

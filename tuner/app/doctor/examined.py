@@ -1,0 +1,74 @@
+"""Looks at this box as a study of some settings would find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.app.doctor.queue import queue_seen
+from tuner.app.doctor.service import interpreters_seen, servers_seen, tools_seen
+from tuner.app.plan_builder import layouts_asked
+from tuner.bootstrap.parts.backends import backends_found
+from tuner.bootstrap.parts.commands import counter_seen, threads_seen
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import service_of
+from tuner.bootstrap.room import room_of
+from tuner.core.doctor.examined import BoxSeen, examined
+from tuner.core.doctor.finding import Finding
+from tuner.core.doctor.service import LockSeen
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.windows.validity import foreign_limit_cores
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
+
+def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
+    """What of this box a study of *settings*, kept in *study*, would suffer from; the worst first.
+
+    Takes *seconds* to see who else uses the box; 0: nobody looks. Nothing is changed, and nothing started but
+    interpreters that tell what they are.
+
+    Raises:
+        ConfigError: the settings ask for nothing that could be measured.
+    """
+    from tuner.adapters.clock import SystemClock
+    from tuner.adapters.doctor.box import cores_seen, kernel_seen
+    from tuner.adapters.doctor.neighbours import neighbours_seen
+    from tuner.adapters.host_lock import holder_of, usual_path
+    from tuner.adapters.proc.container import container_here
+
+    cores, layouts = layouts_asked(settings, cores_seen(1).offered)
+    seen = cores_seen(cores)
+    spec = _spec(settings, layouts)
+    limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
+    neighbours, container = None, container_here()
+    if seconds:
+        found = backends_found(settings, spec, lambda _slug, _text: None)()
+        named = settings.backends or ()
+        neighbours = neighbours_seen(
+            SystemClock(), seconds, limit, backends=named, found=found, container=container
+        )
+    return examined(
+        BoxSeen(
+            cores=seen,
+            neighbours=neighbours,
+            kernel=kernel_seen(container=container),
+            lock=LockSeen(str(usual_path()), holder_of(usual_path())),
+            tools=tuple(tools_seen(settings, spec, cores)),
+            room=room_of(settings, layouts, spec, study),
+            servers=tuple(servers_seen(settings, spec)),
+            interpreters=dict(interpreters_seen(settings, spec, layouts)),
+            threads=tuple(threads_seen(settings, spec, layouts)),
+            counters=tuple(counter_seen(settings, spec)),
+            queues=tuple(queue_seen(settings)),
+        )
+    )
+
+
+def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
+    scratch = Path("/nowhere")  # named in commands; never made
+    spec, _ = service_of(settings, layouts, StudyName("", ""), scratch, lambda _slug, _text: None)
+    return spec

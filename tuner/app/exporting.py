@@ -1,0 +1,143 @@
+"""The ranking of a study as a page, and as a section of a runbook."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.errors import ConfigError, StaleReport
+
+if TYPE_CHECKING:
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.ranking.overview import Overview
+    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.reports.documents import Block, Picture
+    from tuner.reports.runbook.runbook import MadeWith
+
+
+def write_section(study: Path, runbook: Path, fmt: str | None, options: MadeWith, *, check: bool) -> str:
+    """Write the section of a study into *runbook*, and its pictures next to it; return a line about it.
+
+    Raises:
+        StaleReport: the section would change, and *check* forbids to write it.
+        ConfigError: the runbook cannot be read or written, or is of another format.
+    """
+    from tuner.adapters.text_file import read_text, replace_text
+    from tuner.bootstrap import stores
+    from tuner.reports.runbook.runbook import MadeWith, check_format, format_of, made_with, updated
+
+    named, fmt = fmt, fmt or format_of(runbook)
+    before = read_text(runbook)
+    with stores.open_store(study, read_only=True) as store:
+        service = store.study().service
+    check_format(before or "", service=service, fmt=fmt, name=str(runbook))
+    if check and options == MadeWith():
+        options = made_with(before or "", service=service, fmt=fmt)
+    section, pictures = _section(study, fmt, options, runbook)
+    after = updated(before or "", section, service=service, fmt=fmt, name=str(runbook), options=options)
+    stale = {path: svg for path, svg in pictures.items() if read_text(path) != svg}
+    if before == after and not stale:
+        return f"{runbook} is up to date."
+    if check:
+        what = "does not exist" if before is None else f"does not show the results of {study}"
+        again = ["tuner", "export", str(study), "--into", str(runbook), *str(options).split()]
+        raise StaleReport(
+            f"{runbook} {what}", hint=shlex.join([*again, *(["--format", named] if named else [])])
+        )
+    for path, svg in stale.items():
+        replace_text(path, svg)
+    replace_text(runbook, after)
+    return f"{runbook}: the section of {service} is written."
+
+
+def _section(study: Path, fmt: str, options: MadeWith, runbook: Path) -> tuple[str, dict[Path, str]]:
+    """The page, and the pictures beside it; in a format that has none, the ranking."""
+    from tuner.reports.documents import PAGE_FORMATS, render_document
+    from tuner.reports.ranking.ranking import render_ranking
+    from tuner.reports.runbook.pictures import Pictures, runbook_pictures
+
+    if fmt not in PAGE_FORMATS:
+        if options.pictures:
+            raise ConfigError(
+                f"--pictures: {fmt} has no page", hint=f"Formats with one are {', '.join(PAGE_FORMATS)}."
+            )
+        return render_ranking(*ranked_as(study, options), fmt), {}
+    overview = _overview(study, options)
+    real = runbook.resolve()  # what a link points to: pictures are found from there
+    pictures = runbook_pictures(overview, real.stem) if options.pictures else Pictures()
+    page = _page(overview, options, pictures.blocks)
+    return render_document(page, fmt), {real.with_name(name): svg for name, svg in pictures.files.items()}
+
+
+def rendered_page(study: Path, fmt: str, options: MadeWith) -> str:
+    """Render the page of a study below its title."""
+    from tuner.reports.documents import PAGE_FORMATS, Heading, render_document
+    from tuner.reports.runbook.document import runbook_title
+
+    if fmt not in PAGE_FORMATS:
+        raise ConfigError(f"--page has no {fmt}", hint=f"Its formats are {', '.join(PAGE_FORMATS)}.")
+    overview = _overview(study, options)
+    return render_document([Heading(runbook_title(overview.study), 2), *_page(overview, options, ())], fmt)
+
+
+def _overview(study: Path, options: MadeWith) -> Overview:
+    """The study, which has to be one that proposes a layout."""
+    from tuner.app import study_queries
+
+    overview = study_queries.overview(
+        study, current=options.current, confidence=options.confidence, question=question_of(options)
+    )
+    strategy = overview.study.strategy
+    if strategy in ("check", "aa"):
+        what = "a check of another study" if strategy == "check" else "a comparison of a layout with itself"
+        raise ConfigError(f"{study} is {what}, so it recommends no layout", hint="Name the study itself.")
+    return overview
+
+
+def _page(overview: Overview, options: MadeWith, pictures: Sequence[Picture]) -> Sequence[Block]:
+    from tuner.app import production
+    from tuner.reports.runbook.document import REPEAT_AFTER_S, runbook_page
+
+    repeat_after_s = _repeat_after_s(options.repeat_after) or REPEAT_AFTER_S
+    starts = production.starts_of(overview)
+    return runbook_page(overview, starts, repeat_after_s=repeat_after_s, pictures=pictures)
+
+
+def _repeat_after_s(text: str | None) -> float | None:
+    from tuner.core.text.durations import parse_duration
+
+    if text is None:
+        return None
+    try:
+        seconds = parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"--repeat-after: {error.problem}", hint=error.hint) from error
+    if not seconds:
+        raise ConfigError("--repeat-after: should be longer than 0")
+    return seconds
+
+
+def ranked_as(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
+    """Rank the study as *options* ask."""
+    from tuner.app import study_queries
+
+    return study_queries.ranked(
+        study, current=options.current, confidence=options.confidence, question=question_of(options)
+    )
+
+
+def question_of(options: MadeWith) -> RankingOptions:
+    """Read the objective, limits and costs of *options*."""
+    from tuner.core.ranking.ranking_options import parse_question
+
+    return parse_question(
+        objective=options.objective,
+        max_load=options.max_load,
+        max_memory=options.max_memory,
+        max_p95=options.max_p95,
+        costs=options.costs,
+        within=options.within,
+    )

@@ -1,0 +1,190 @@
+"""The pilot, and the time that a study will take, estimated from it or from another study."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.domain.layout import Layout, whole_cores
+
+if TYPE_CHECKING:
+    from tuner.app.settings import Options
+    from tuner.bootstrap.wire import Say, Session
+    from tuner.config.study import StudySettings
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.domain.strategy import Kind
+    from tuner.core.planning.forecast import Basis, ForecastOptions, SimulatedStudy
+    from tuner.core.planning.pilot import Pilot
+    from tuner.reports.plan import Order, Plan
+
+COMPUTES_S = 20.0  #: then what was simulated by then is what there is
+N_SURFACES = 100  #: at most
+_PILOT = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A study of which no forecast can be made."""
+
+    order: Order
+    why: str
+
+
+def begin_pilot(
+    config: Path | None,
+    options: Options,
+    say: Say,
+    pilot: str | None,
+    study: Path | None,
+    simulate: Path | None,
+) -> Session:
+    """Begin a pilot, from which the time of a study is estimated.
+
+    Args:
+        config: a config in YAML; None: none was named.
+        options: the settings that were typed.
+        pilot: about how long it may take, as it was typed; None: ten minutes.
+        study: the file; None: it is named after the service.
+        simulate: the profile to simulate; None: a service runs.
+
+    Raises:
+        ConfigError: the settings cannot be used here, or the file exists.
+    """
+    from tuner.app.plan_builder import build_plan
+    from tuner.app.session import new_session
+    from tuner.app.settings import asked_for, told_of
+    from tuner.config.load import Given
+    from tuner.core.text.durations import parse_duration
+    from tuner.study.pilot_run import pilot_study
+
+    with told_of("--pilot"):
+        lasts_s = _PILOT if pilot is None else parse_duration(pilot)
+    options = {("study", "strategy"): Given("tuner plan", "race"), **options}
+    settings, profile = asked_for(config, options, simulate)
+    record = pilot_study(build_plan(settings, profile, options, say), lasts_s)
+    file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
+    return new_session(settings, record, file)
+
+
+def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
+    """Simulate how long the study of *file* would take: its record and a forecast, or why there is none."""
+    from tuner.bootstrap import stores
+    from tuner.core.defaults import WITHIN
+    from tuner.core.planning.forecast import CAUSES, ForecastOptions, cost_of, questions, savings
+    from tuner.reports.plan import Order, Plan
+    from tuner.study.pilot_run import read_pilot
+
+    with stores.open_store(file, read_only=True) as store:
+        record, pilot = store.study(), read_pilot(store)
+    asked = _asked(record)
+    kind: Kind = asked.kind or "strict"
+    within = WITHIN if asked.within is None else asked.within
+    if pilot is None:
+        why = (
+            f"{file} has no layout with two launches, so neither the variation between launches nor the"
+            " duration of a study can be estimated."
+        )
+        order = Order(record.service, _layouts(record, asked), kind, within, asked.confidence)
+        return record, Unknown(order, why)
+    basis = _basis(record, asked, pilot)
+    began_s = time.monotonic()
+    courses = _simulated(basis, questions(kind, within))
+    known = {question: list(rows.values()) for question, rows in courses.items() if rows}
+    first = courses[ForecastOptions(kind, within)]
+    return record, Plan(
+        order=Order(record.service, basis.layouts, kind, within, basis.confidence),
+        pilot=pilot,
+        costs={one: cost_of(rows, basis.launch_s) for one, rows in known.items() if one.halved is None},
+        savings=savings(first, {cause: courses[ForecastOptions(kind, within, cause)] for cause in CAUSES}),
+        min_window_s=basis.min_window_s,
+        max_window_s=basis.max_window_s,
+        computed_s=time.monotonic() - began_s,
+        grows=_growth(file, record, basis.layouts),
+    )
+
+
+def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str | None:
+    """That the study's grid may grow, a sentence; None: its layouts were typed, or have grown already."""
+    from tuner.app import study_queries
+    from tuner.core.search.growth import GREW, GROWS, corner_of
+    from tuner.reports.plan import growth_sentence
+
+    if record.provenance.get(GROWS) != "yes" or GREW in record.provenance:
+        return None
+    _, found, _ = study_queries.explained(file)
+    if isinstance(found, str):
+        return growth_sentence(layouts, None, ())
+    most = corner_of([one.layout for one in found.diagnoses])
+    return growth_sentence(layouts, most, found.bound_by[most])
+
+
+def _asked(record: StudyRecord) -> StudySettings:
+    """What the study's config asks for; secrets are of its other sections."""
+    from tuner.config.study import StudySettings
+    from tuner.core.text.stored_config import stored_config
+
+    return StudySettings.model_validate(stored_config(record.config).get("study", {}))
+
+
+def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
+    """Those of the study that is foretold: a pilot launches some of them."""
+    from tuner.core.domain.pooled import one_process_variants, pooled_variants
+    from tuner.core.text.stored_config import stored_service
+
+    if record.provenance.get("made_by") != "tuner plan":
+        return record.layouts
+    connections = stored_service(record.config).get("connections", "threads")
+    threads_of = {one.variant: one.has_threads for one in record.layouts}
+    kept = record.config
+    return asked.layouts_for(
+        record.cores, threads_of, connections, pooled_variants(kept), one_process_variants(kept)
+    )
+
+
+def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
+    from tuner.config.study import SHORTEST_WINDOW_S
+    from tuner.core.planning.forecast import Basis
+    from tuner.core.planning.surfaces import drawn_surfaces
+
+    layouts = _layouts(record, asked)
+    shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
+    return Basis(
+        layouts=layouts,
+        surfaces=tuple(drawn_surfaces(layouts, pilot.levels, N_SURFACES, asked.seed)),
+        noise=pilot.noise,
+        launch_s=pilot.launch_s,
+        min_window_s=shortest_s,
+        max_window_s=asked.window,
+        confidence=asked.confidence,
+        cores=record.cores,
+        seed=asked.seed,
+    )
+
+
+def _simulated(
+    basis: Basis, asked: list[ForecastOptions]
+) -> dict[ForecastOptions, dict[int, SimulatedStudy]]:
+    """Surface after surface, all questions of each, until the time is over; at least the one asked for."""
+    from tuner.adapters.proc.cores import usable_cores
+    from tuner.adapters.processes.worker_processes import each_in_processes
+
+    found: dict[ForecastOptions, dict[int, SimulatedStudy]] = {question: {} for question in asked}
+    tasks = [(question, row) for row in range(N_SURFACES) for question in asked]
+    began_s = time.monotonic()
+    n_processes = whole_cores(usable_cores().count)
+    for (question, row), course in zip(
+        tasks, each_in_processes(_course, basis, tasks, n_processes), strict=True
+    ):
+        found[question][row] = course
+        if time.monotonic() - began_s > COMPUTES_S:
+            break
+    return found
+
+
+def _course(basis: Basis, task: tuple[ForecastOptions, int]) -> SimulatedStudy:
+    from tuner.core.planning.forecast import simulate
+
+    return simulate(basis, *task)

@@ -1,0 +1,78 @@
+"""The comparison of a layout with itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.app.plan_builder import build_plan
+from tuner.app.session import new_session
+from tuner.app.settings import asked_for, told_of
+from tuner.config.load import Given
+from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.strategy import Proposal
+from tuner.core.errors import ConfigError
+from tuner.study.timetable import check_budget
+
+if TYPE_CHECKING:
+    from tuner.app.settings import Options
+    from tuner.bootstrap.wire import Say, Session
+
+_REPEATS = 10  #: pairs
+_WINDOWS = 3  #: of each launch
+_WINDOW_S = 60.0  #: unless --window says otherwise, or the config says less
+
+
+def begin_self_test(
+    config: Path | None,
+    options: Options,
+    say: Say,
+    layout: str | None,
+    repeats: int | None,
+    windows: int | None,
+    study: Path | None,
+    simulate: Path | None,
+) -> Session:
+    """Begin a comparison of a layout with itself.
+
+    Args:
+        config: a config in YAML; None: none was named.
+        options: the settings that were typed.
+        layout: the layout, as it was typed.
+        repeats: pairs of launches; None: as many as the budget has room for, else 10.
+        windows: windows of each launch; None: 3.
+        study: the file; None: it is named after the service.
+        simulate: the profile to simulate; None: a service runs.
+
+    Raises:
+        ConfigError: no layout is named, the settings cannot be used here, or the file exists.
+    """
+    if layout is None:
+        raise ConfigError("no layout is named", hint="Name the one in use, as --layout 4x6.")
+    with told_of("--layout"):
+        parse_layout(layout)
+    options = {
+        ("study", "strategy"): Given("tuner aa", "all"),
+        ("study", "layouts"): Given("--layout", layout),
+        **options,
+    }
+    settings, profile = asked_for(config, options, simulate)
+    record = build_plan(settings, profile, options, say)
+    window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
+    n_pairs, per_launch = repeats or _REPEATS, windows or _WINDOWS
+    budget_s = record.budget_s
+    if budget_s is not None and repeats is None:
+        n_pairs = max(2, int(budget_s / (2 * per_launch * window_s)))
+    record = replace(
+        record,
+        strategy="aa",
+        n_blocks=n_pairs,
+        window_s=window_s,
+        windows_per_launch=per_launch,
+        provenance={**record.provenance, "made_by": "tuner aa"},
+    )
+    check_budget(record, [Proposal(record.layouts[0], window_s, per_launch)] * 4)
+    return new_session(
+        settings, record, study if study is not None else Path(f"{record.service}.aa.tuner.db")
+    )

@@ -1,0 +1,195 @@
+"""The file that a command measures into: a new one, or one to continue."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.core.domain.resuming import STUDY_TYPED, told_again
+from tuner.core.domain.simulated import is_simulated
+from tuner.core.errors import ConfigError
+from tuner.core.text.stored_config import stored_config
+
+if TYPE_CHECKING:
+    from tuner.app.settings import Options
+    from tuner.bootstrap.wire import Say, Session
+    from tuner.config.document import Document
+    from tuner.config.settings import Settings
+    from tuner.core.domain.records import StudyRecord
+
+#: settings of a study that no command had an option for, nor left out for one, when files did not tell yet
+#: what was typed: only a config set them
+_OF_NO_OPTION = {f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")}
+
+
+def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: str = "--study") -> Session:
+    """A new file for *record*; *option* is what names it.
+
+    Raises:
+        ConfigError: the file is there already.
+    """
+    from tuner.bootstrap.wire import Session
+
+    check_new(file, option=option)
+    return Session(settings, record, file, is_new=True)
+
+
+def check_new(file: Path, *, option: str = "--study") -> None:
+    """ConfigError when *file*, which *option* names, is there already."""
+    # unlike Path's, no error where a folder may not be entered: told when it is made
+    if os.path.lexists(file):
+        raise ConfigError(
+            f"{file} exists already, and a study is never overwritten",
+            hint=f"Continue it (--resume {file}), or give another name with {option}.",
+        )
+
+
+def resumed_session(
+    file: Path,
+    config: Path | None,
+    options: Options,
+    *,
+    made_by: str,
+    say: Say,
+    simulate: Path | None = None,
+    is_here: bool = True,
+) -> Session:
+    """Go on with what *file* holds, which the command *made_by* has begun; not *is_here*: on a fleet.
+
+    Raises:
+        ConfigError: something else was begun in the file, *config*, *options* or *simulate* ask for something
+            else, or this is another box.
+    """
+    from tuner.app.plan_builder import check_same_box, check_same_profile, settings_kept
+    from tuner.app.settings import asked_for
+    from tuner.bootstrap import stores
+    from tuner.bootstrap.wire import Session
+    from tuner.config.legacy_defaults import filled
+    from tuner.config.load import canonical_json, names_service
+    from tuner.config.profile import profile_kept
+    from tuner.core.text.setting_changes import changed_settings
+
+    with stores.open_store(file, read_only=True) as store:
+        record = store.study()
+    if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
+        raise ConfigError(f"{file} was begun by {began}", hint=f"Continue with: {going_on(record, file)}")
+    check_same_kind(record, file, simulate)
+    own_profile = profile_kept(record, file) if is_simulated(record) else None
+    is_alone = config is None and not any(names_service(place) for place in options)
+    settings = None
+    if own_profile is not None or is_alone:
+        settings = settings_kept(record, file, going_on(record, file, again=True))
+    begun = stored_config(record.config if settings is None else canonical_json(settings))
+    of_study: list[str] = []
+    asked, profile = asked_for(
+        config,
+        options,
+        simulate,
+        kept=begun,
+        look=lambda document: of_study.extend(_changes_of_study(record, document, options, say)),
+        profile=own_profile,
+    )
+    if begun.get("backends") == [] and asked.backends is None:
+        asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
+    others = changed_settings(filled(json.dumps(begun)), canonical_json(asked))
+    others = [change for change in others if _matters(change, options, simulated=profile is not None)]
+    if changes := of_study + others:
+        named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
+        raise ConfigError(
+            f"{named} differs from the settings that {file} was started with: {'; '.join(changes)}",
+            hint="Leave it out, or start a new study without --resume.",
+        )
+    if profile is not None:
+        check_same_profile(record, file, profile)
+    elif is_here:
+        check_same_box(record, file, say)
+    return Session(settings or asked, record, file, is_new=False)
+
+
+def begun_by(record: StudyRecord) -> Options | None:
+    """What was typed for the study section where *record* was begun; None: the file does not tell."""
+    from tuner.config.load import Given
+
+    if (kept := record.provenance.get(STUDY_TYPED)) is None:
+        return None
+    try:
+        typed = json.loads(kept)
+    except (ValueError, RecursionError):
+        typed = None
+    if not isinstance(typed, dict):  # a stranger's file
+        raise ConfigError(
+            f"cannot read the options that the study was started with: {STUDY_TYPED} is {kept[:80]!r}",
+            hint="Continue without the config, or restore the file from a backup.",
+        )
+    return {
+        ("study", name): Given(f"--{name.replace('_', '-')}, typed when the study was begun", text)
+        for name, text in typed.items()
+    }
+
+
+def _changes_of_study(record: StudyRecord, document: Document, options: Options, say: Say) -> list[str]:
+    """What the config's study section says that is not what the study was begun with.
+
+    An option that began it stands over the config's; where the file does not tell which did, a setting that
+    one may have replaced is told, and the study's holds.
+    """
+    from tuner.config.legacy_defaults import filled
+    from tuner.config.resume_overrides import own_study
+    from tuner.core.text.setting_changes import changed_settings
+
+    typed = begun_by(record)
+    own = own_study(document, {**(typed or {}), **options})
+    kept = stored_config(filled(record.config))["study"]
+    was = {"study": {name: kept.get(name) for name in own}}
+    changes = changed_settings(json.dumps(was), json.dumps({"study": own}))
+    if typed is not None:
+        return changes
+    refused = [change for change in changes if change.partition(":")[0] in _OF_NO_OPTION]
+    for change in changes:
+        if change not in refused:
+            say(f"{change.removesuffix(' given')} in {document.name}: the study's holds")
+    return refused
+
+
+def _matters(change: str, options: Options, *, simulated: bool) -> bool:
+    """Whether a study could not go on after this *change* of its settings.
+
+    The file fixes the study section, options of the command line that began it included; what is typed again
+    has to be the same; what the config's says is looked at by itself (`_changes_of_study`). A brake changes
+    nothing of what is measured: the one given now holds. Cautions are this tuner's words.
+    """
+    section, _, name = change.partition(":")[0].partition(".")
+    if section == "study":
+        return any(place[0] == "study" and place[1] == name.partition(".")[0] for place in options)
+    return not simulated and section != "brake" and not (section == "service" and name.startswith("cautions"))
+
+
+def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
+    """What to type to go on with what *file* holds.
+
+    With the config or the command if *again*, or if they hold secrets, which the file does not.
+    """
+    before, after = told_again(record, again=again)
+    words = record.provenance.get("made_by", "tuner grid").split()
+    if parent := record.provenance.get("check_of"):
+        beside = file.with_name(parent)  # where a check is kept unless told otherwise
+        words.append(str(beside) if beside.exists() else parent)
+    words += [*before, "--resume", str(file)]
+    return shlex.join([*words, *after])
+
+
+def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> None:
+    """What was measured is never gone on with by simulating; a simulated study keeps its profile.
+
+    Raises:
+        ConfigError: *file* was measured, and *simulate* names a profile.
+    """
+    if simulate is not None and not is_simulated(record):
+        host = record.provenance.get("host", "a real host")
+        raise ConfigError(
+            f"{file} was measured on {host}, so --simulate cannot continue it",
+            hint="Leave --simulate out, or start another study.",
+        )

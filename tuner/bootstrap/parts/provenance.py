@@ -1,0 +1,112 @@
+"""The facts that a study records of this host and of the interpreters that run its workers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.bootstrap.parts.feeders import StudyName
+from tuner.bootstrap.parts.services import prepare_service, service_of
+from tuner.core.domain.axes import values_of
+from tuner.core.domain.layout import Layout
+from tuner.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tuner.config.service import CrashProcessorSettings, ScriptSettings
+    from tuner.config.settings import Settings
+
+
+def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
+    """Of this box, and of what workers are run by on it, which is asked of each variant of *layouts*."""
+    from tuner.adapters.provenance import provenance, worker_facts
+    from tuner.core.domain.worker_facts import of_variants
+
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="tuner-") as scratch:
+        spec, _ = service_of(
+            settings, [Layout(1, 1)], StudyName("", ""), Path(scratch), lambda _slug, _text: None
+        )
+        prepare_service(settings, Path(scratch))
+        asked: dict[tuple[object, ...], dict[str, str]] = {}
+        for variant in dict.fromkeys(layout.variant for layout in layouts):
+            alone = Layout(1, 1, variant)
+            own = spec.of(alone)
+            told = own.environment_of(alone, 0, 1)
+            told["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
+            command = (*own.command_line(alone, 0, 1),)
+            key = (command, *sorted(told.items()), own.directory)
+            if key not in asked:
+                how = _spawn_path_command(settings, variant, Path(scratch))
+                facts = worker_facts(how, command, told, own.directory)
+                by_axis = _axis_with_interpreter(settings.service, variant)
+                if by_axis is not None and "worker_python" not in facts:
+                    facts |= _facts_of_interpreter(*by_axis, told, own.directory)
+                elif by_axis is not None:
+                    _check_imports(*by_axis, command, told, own.directory)
+                asked[key] = facts
+            found[variant] = asked[key]
+    return {**provenance(), **of_variants(found)}
+
+
+def _axis_with_interpreter(
+    service: CrashProcessorSettings | ScriptSettings, variant: str
+) -> tuple[str, tuple[str, ...]] | None:
+    """Which value of an axis names the interpreter of a *variant*, and its words; None: none does."""
+    for axis, value in zip(service.axes, values_of(variant), strict=False):
+        if (interpreter := service.axes[axis][value].interpreter) is not None:
+            return f"service.axes.{axis}.{value}", interpreter
+    return None
+
+
+def _facts_of_interpreter(
+    where: str, interpreter: Sequence[str], environment: Mapping[str, str], directory: str | None
+) -> dict[str, str]:
+    """What the Python that an axis names says, where the command hides it behind what it begins with.
+
+    Raises:
+        ConfigError: it gives no answer.
+    """
+    from tuner.adapters.worker_interpreter import interpreter_facts
+
+    facts = interpreter_facts(interpreter, environment, directory)
+    if not facts:
+        raise ConfigError(
+            f"{where}: {interpreter[0]} is not here, or does not start",
+            hint=f"Try {interpreter[0]} --version; else name the variants that can be measured: --variants.",
+        )
+    return facts
+
+
+def _check_imports(
+    where: str,
+    interpreter: Sequence[str],
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str | None,
+) -> None:
+    """Before anything is launched: the Python that an axis names has what the command imports first.
+
+    Raises:
+        ConfigError: it has not.
+    """
+    from tuner.adapters.worker_imports import missing_import
+
+    if (package := missing_import(command, environment, directory)) is not None:
+        hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."
+        if package == "tuner":
+            hint = "Copy tuner/probe/counter.py into the worker's folder and import it; it needs no package."
+        raise ConfigError(
+            f"{where}: {interpreter[0]} has no package {package}, which the command imports", hint=hint
+        )
+
+
+def _spawn_path_command(settings: Settings, variant: str, scratch: Path) -> Sequence[str] | None:
+    service = settings.service_in(variant)
+    if service.kind != "crash-processor":
+        return None
+    from tuner.services.crash_processor import spawn_path_command, started_by
+
+    words = spawn_path_command(started_by(service.interpreter or (), scratch), service.options)
+    return [word.format() for word in words]

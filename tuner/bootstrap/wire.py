@@ -1,0 +1,350 @@
+"""The wiring of one study and its parts, on this host, on a simulated one and on a fleet.
+
+::
+
+    run_study ─┬─ strategy               tuner/core/search, as the study's record names it
+               ├─ store                  the study file: tuner/adapters/sqlite
+               ├─ progress ─┬─ view      a live view on a terminal, else lines: progress_ui.py
+               │            ├─ live file read by `tuner watch`
+               │            └─ metrics   --metrics, --metrics-file: parts/metrics.py
+               └─ box ──────┬─ launcher  guardian, supervisord, exec shim: tuner/adapters/supervisord
+                            │    ├─ service      its commands: parts/services.py
+                            │    └─ ready check  parts/ready.py
+                            ├─ probe, cross check  parts/probes.py
+                            ├─ feeder              parts/feeders.py
+                            ├─ sampler             CPU, memory, load, GIL: tuner/adapters/proc
+                            ├─ safety limits       parts/safety_limits.py
+                            └─ hooks               the user's commands
+
+A simulated study has the same shape: its box plays a profile (tuner/adapters/virtual) and its progress is
+lines. On a fleet, `run_fleet` takes the place of `run_study`, and each host makes its own box.
+"""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from tuner.bootstrap import progress_ui
+from tuner.bootstrap.parts.backends import backends_found
+from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, tell_of_saturation
+from tuner.bootstrap.parts.folders import counter_root
+from tuner.bootstrap.parts.probes import Surroundings, cross_check_of, probe_of
+from tuner.bootstrap.parts.ready import ready_of
+from tuner.bootstrap.parts.safety_limits import brake_of
+from tuner.bootstrap.parts.services import owner, prepare_service, service_of
+from tuner.bootstrap.stores import new_store, open_store
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.simulated import SIMULATED_HOST, STREAM, is_simulated
+from tuner.core.search.growth import layouts_asked_of
+from tuner.core.settings.clients import found_in
+from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
+
+if TYPE_CHECKING:
+    from tuner.adapters.sqlite.store import SqliteStore
+    from tuner.adapters.virtual.clock import VirtualClock
+    from tuner.bootstrap.parts.metrics import MetricsAsked
+    from tuner.config.settings import Settings
+    from tuner.core.model.profile import Profile
+    from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
+
+Say = Callable[[str], object]  #: prints a line for the person at the terminal
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Something to be measured into a file of its own."""
+
+    settings: Settings
+    record: StudyRecord
+    file: Path
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAddress:
+    """Where the hosts of a fleet are."""
+
+    address: str  #: of the scheduler
+    certs: Path | None
+    is_forced: bool
+
+
+class KnowsLayouts(Protocol):
+    """Shows the layouts of a study, whose grid may grow."""
+
+    def grew(self, study: StudyRecord) -> None:
+        """Show the layouts of *study* from now on."""
+
+
+class Parts(NamedTuple):
+    """The arguments of `run_study`, and the views of its progress."""
+
+    box: Box
+    store: Store
+    progress: Progress
+    say: Say  #: prints a line among the others
+    know_layouts: Sequence[KnowsLayouts]  #: get the new layouts when the grid grows
+
+
+class FleetParts(NamedTuple):
+    """The arguments of `run_fleet`."""
+
+    fleet: Fleet
+    store: Store
+    progress: FleetProgress
+    hooks: Hooks
+
+
+@contextmanager
+def study_here(
+    session: Session,
+    strategy: Followed,
+    stop: Stop,
+    metrics: MetricsAsked | None,
+    say: Say,
+    settle: Callable[[Box, Warn, Say], StudyRecord],
+) -> Iterator[Parts]:
+    """A study on this host; its file is made last, so that none is left of a study that cannot start.
+
+    Args:
+        session: the study and its file.
+        strategy: of the study.
+        stop: whether the user wants it to end.
+        metrics: where metrics are to be had; None: nowhere.
+        settle: gives the record to keep once the box is there; it gets the box, a function that warns, and
+            one that prints among the lines of the view.
+    """
+    record, file = session.record, session.file
+    with ExitStack() as stack:
+        shown = None
+        if metrics is not None:  # a port that is taken is told before anything starts
+            from tuner.bootstrap.parts.metrics import metrics_shown
+
+            shown = stack.enter_context(
+                metrics_shown(metrics, record, file, strategy, lambda *told: progress.warning(*told))
+            )
+            if shown.url is not None:
+                say(f"Metrics at {shown.url}")
+        view = stack.enter_context(progress_ui.showing(record, strategy, stop.requested))
+        live = progress_ui.live_file(file, view)
+        progress = progress_ui.to_several([view, live, *(() if shown is None else shown.told)])
+        box = stack.enter_context(this_box(session.settings, record, str(file), progress.warning))
+        store = stack.enter_context(_study_file(session, settle(box, progress.warning, view.say), say))
+        stack.enter_context(progress_ui.begun(store, view, live))
+        if shown is not None:
+            shown.recall(store.windows())
+        yield Parts(box, store, progress, view.say, [view] if shown is None else [view, shown])
+
+
+@contextmanager
+def study_simulated(session: Session, say: Say) -> Iterator[Parts]:
+    """A study on a simulated host, which plays the profile that the study keeps."""
+    with _study_file(session, session.record, say) as store:
+        box, elapsed_s = simulated_box(session.record, store, session.file)
+        yield Parts(box, store, progress_ui.simulated_lines(elapsed_s), say, ())
+
+
+@contextmanager
+def study_on_fleet(
+    session: Session,
+    on: FleetAddress,
+    strategy: FollowedOnFleet,
+    stop: Stop,
+    say: Say,
+    began_wall_s: float | None,
+) -> Iterator[FleetParts]:
+    """A study on the hosts of a fleet, real or simulated; if its scheduler does not answer, no file is left.
+
+    *began_wall_s* is the time at which a simulated study goes on; None: when it was created.
+    """
+    from tuner.bootstrap.fleet import fleet_of
+
+    record, settings, file = session.record, session.settings, session.file
+    joined = fleet_of(
+        on.address,
+        on.certs,
+        record,
+        settings,
+        file.name,
+        is_forced=on.is_forced,
+        began_wall_s=began_wall_s,
+    )
+    with joined as fleet, _study_file(session, record, say) as store, ExitStack() as stack:
+        if is_simulated(record):
+            progress: FleetProgress = progress_ui.simulated_fleet_lines(record, fleet.clock)
+        else:
+            shown = progress_ui.showing_fleet(record, file, store, strategy, stop.requested)
+            progress = stack.enter_context(shown)
+        hooks = hooks_of(settings, progress.warning, runs=not is_simulated(record))
+        yield FleetParts(fleet, store, progress, hooks)
+
+
+def _study_file(session: Session, record: StudyRecord, say: Say) -> SqliteStore:
+    """The file of *session*: a new one for *record*, or the one that goes on."""
+    lasting = not is_simulated(record)  # what a power cut costs is simulated again
+    if session.is_new:
+        return new_store(session.file, record, lasting=lasting)
+    return open_store(session.file, lasting=lasting, told=say)
+
+
+@contextmanager
+def this_box(
+    settings: Settings,
+    record: StudyRecord,
+    study: str,
+    warn: Warn,
+    *,
+    waits_s: float = 0.0,
+    keeps_file: bool = True,
+) -> Iterator[Box]:
+    """The box we run on, wired for *record*, held for *study* against other tuners, all checked.
+
+    Where another one has it, it is waited for as long as *waits_s*. Not *keeps_file*: the study's file is
+    kept by a fleet's coordinator, so no room is looked for here.
+
+    Raises:
+        ConfigError: another tuner measures here, or the service could never run.
+    """
+    from tuner.adapters.clock import SystemClock
+    from tuner.adapters.host_lock import box_held
+    from tuner.adapters.proc.cgroup import launch_cgroups
+    from tuner.adapters.proc.cores import first_cores
+    from tuner.adapters.proc.free_memory import free_memory_bytes
+    from tuner.adapters.proc.gil_waits import LOOKS_PER_S
+    from tuner.adapters.proc.procfs import ProcSampler
+    from tuner.adapters.supervisord.guardian import children_marked
+    from tuner.adapters.supervisord.launcher import SupervisordLauncher
+    from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
+    from tuner.bootstrap.configs.seen_through import known_service_of
+    from tuner.bootstrap.parts.commands import check_told_threads
+    from tuner.bootstrap.room import refusing, tell_what_blocks
+
+    clock = SystemClock()
+    brake = brake_of(settings.brake, clock, warn)
+    while_starting = WhileStarting()
+
+    def looked_at_while_starting() -> None:
+        if brake is not None:
+            brake.check()
+        while_starting.check()
+
+    with ExitStack() as stack:
+        held = stack.enter_context(box_held(study, waits_s=waits_s))
+        marker = uuid.uuid4().hex
+        scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(counter_root())
+        known = study_name(record, study)
+        spec, feeder = service_of(settings, record.layouts, known, scratch, warn)
+        launcher = SupervisordLauncher(
+            spec,
+            cores=record.cores,
+            cpus=first_cores(record.cores) if record.cores < record.box_cores else None,
+            run_root=None,
+            clock=clock,
+            marker=marker,
+            keep_logs=None,
+            warn=warn,
+            held=[held],
+            scratch=[scratch, counters],
+            cgroups=launch_cgroups().parent,
+            ready=ready_of(settings),
+            while_starting=looked_at_while_starting,
+            known=known_service_of,
+        )
+        launcher.check()
+        check_told_threads(settings, spec, record.layouts)
+        tell_what_blocks(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
+        for slug, text in settings.service.cautions.items():
+            warn(slug, text)
+        around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
+        probe = probe_of(settings.service.probe, settings, around)
+        cross_check = cross_check_of(settings, around)
+        stack.enter_context(children_marked(marker))
+        stack.enter_context(launcher)  # its guardian knows the folders before they are there
+        stack.enter_context(scratch_folder(scratch, 0o700, owner(settings)))
+        prepare_service(settings, scratch)
+        # workers of another user find their launch's folder in it
+        stack.enter_context(scratch_folder(counters, 0o711))
+        tell_of_saturation(settings, record, warn)
+        if (sender := http_feeder_of(feeder, settings)) is not None:
+            found = found_in(record.provenance, sender.clients_of(record.layouts[0]))
+            if found is not None:
+                sender.use_found(found)
+        feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
+        yield Box(
+            name=platform.node(),
+            clock=clock,
+            launcher=launcher,
+            probe=probe,
+            feeder=feeder,
+            sampler=ProcSampler(
+                clock,
+                backends=settings.backends or (),
+                found=backends_found(settings, spec, warn),
+                warn=warn,
+                gil_looks_per_s=LOOKS_PER_S,
+            ),
+            hooks=hooks_of(settings, warn),
+            cross_check=cross_check,
+            brake=brake,
+            refuses=refusing(settings, spec, layouts_asked_of(record), feeder),
+            free_bytes=free_memory_bytes,
+            while_starting=while_starting,
+        )
+
+
+def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:
+    """The user's commands; not *runs*: none of them, as of a simulated study."""
+    from tuner.adapters.processes.hooks import CommandHooks
+
+    asked = settings.hooks
+    commands = asked.model_dump(exclude={"timeout"}) if runs else {}
+    return CommandHooks(commands, asked.timeout, warn)
+
+
+def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
+    """The box that the simulated study *record*, kept in *store*, is made on, and the time of the simulation.
+
+    The same study meets the same windows whenever it goes on: what they give follows from its seed, from
+    which command made it, and from the profile that its *file* keeps.
+    """
+    from tuner.adapters.virtual.clock import VirtualClock
+    from tuner.config.profile import profile_kept
+
+    profile = profile_kept(record, file)
+    clock = VirtualClock.resumed(store, profile.stop_s)
+    box = _virtual(record, profile, SIMULATED_HOST, clock)
+    return box, lambda: clock.wall_s() - record.created_wall_s
+
+
+def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
+    """One of several boxes that the simulated study *record* is made on, *name*, at that time.
+
+    It gives the same windows for the same places, whenever and wherever they are asked for.
+    """
+    from tuner.adapters.virtual.clock import VirtualClock
+    from tuner.config.profile import profile_kept
+
+    return _virtual(record, profile_kept(record, Path(name)), name, VirtualClock(wall_s))
+
+
+def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClock) -> Box:
+    from tuner.adapters.virtual.profile import profile_box
+
+    provenance = record.provenance
+    stream = (str(record.seed), provenance.get("made_by", ""), provenance.get(STREAM, ""))
+    virtual = profile_box(
+        profile,
+        cores=int(record.box_cores),
+        n_layouts=len(layouts_asked_of(record)),  # streams are as they were before the grid grew
+        seed="/".join(stream),
+        name=name,
+        clock=clock,
+    )
+    return virtual.box()
