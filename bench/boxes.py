@@ -71,19 +71,19 @@ class Case:
 def cases() -> list[Case]:
     found = []
     for apart in (0.0, 0.02, 0.1):
-        told = f"apart {100 * apart:g} %"
+        text = f"apart {100 * apart:g} %"
         for n_layouts, n_boxes, n_blocks in (
             (2, 2, 3), (2, 4, 3), (6, 2, 3), (6, 4, 1), (6, 4, 2), (6, 8, 3), (22, 2, 2), (22, 8, 1),
         ):  # fmt: skip
-            name = f"{n_layouts} layouts, {n_boxes} boxes of {n_blocks}, {told}"
+            name = f"{n_layouts} layouts, {n_boxes} boxes of {n_blocks}, {text}"
             found.append(Case(name, n_layouts, (n_blocks,) * n_boxes, apart=apart))
     for apart in (0.0, 0.02):
-        told = f"apart {100 * apart:g} %"
+        text = f"apart {100 * apart:g} %"
         found += [
-            Case(f"6 layouts, boxes of 3, 2 and 1, {told}", 6, (3, 2, 1), apart=apart),
-            Case(f"6 layouts, 4 boxes of 2, 1 in 5 missing, {told}", 6, (2,) * 4, apart=apart, missing=0.2),
-            Case(f"6 layouts, 4 boxes of 3, no drift, {told}", 6, (3,) * 4, drift=0.0, apart=apart),
-            Case(f"6 layouts, 4 boxes of 3, drift 10 %, {told}", 6, (3,) * 4, drift=0.1, apart=apart),
+            Case(f"6 layouts, boxes of 3, 2 and 1, {text}", 6, (3, 2, 1), apart=apart),
+            Case(f"6 layouts, 4 boxes of 2, 1 in 5 missing, {text}", 6, (2,) * 4, apart=apart, missing=0.2),
+            Case(f"6 layouts, 4 boxes of 3, no drift, {text}", 6, (3,) * 4, drift=0.0, apart=apart),
+            Case(f"6 layouts, 4 boxes of 3, drift 10 %, {text}", 6, (3,) * 4, drift=0.1, apart=apart),
         ]
     found.append(Case("6 layouts, 4 boxes of 3, noise 10 %", 6, (3,) * 4, noise=0.1))
     found.append(Case("6 layouts, 4 boxes of 3, one collapses", 6, (3,) * 4, collapse=True))
@@ -197,12 +197,12 @@ def simulate(case: Case, n_studies: int, seed: int) -> Outcome:
         found_boxes = what_boxes_do(
             table, over.fit, boxes=boxes, layouts=layouts, confidence=0.95, within=0.02
         )
-        told = [
+        reported = [
             holds(one.level, math.exp(level))
             for one, level in zip(found_boxes.levels, made.levels, strict=True)
         ]
-        if None not in told:
-            outcome.add("levels", holds=all(told))
+        if None not in reported:
+            outcome.add("levels", holds=all(reported))
         # What a level is of is the boxes' own and the mean of what their layouts have more there.
         between = math.hypot(case.level, case.apart / math.sqrt(case.n_layouts))
         if not drifts:

@@ -102,8 +102,8 @@ def one_pair(shared: tuple[Case, int], number: int) -> Outcome:
     layouts = [Layout(place + 1, 1) for place in range(case.n_layouts)]
     truth = dict.fromkeys(layouts, 0.0)
     sides = grid(layouts, case.before, random), grid(layouts, case.after, random)
-    told = any(drifts_on(one.launches) for one in sides)
-    return replace(outcome(*sides, truth, truth), is_told=told)
+    result = any(drifts_on(one.launches) for one in sides)
+    return replace(outcome(*sides, truth, truth), is_told=result)
 
 
 def grid(layouts: Sequence[Layout], noise: Noise, random: Random) -> Side:
@@ -207,8 +207,8 @@ def line(name: str, outcomes: Sequence[Outcome]) -> str:
         far = middle([getattr(one, of) for one in outcomes])
         shown = "-" if far is None else f"{100 * far:.1f}"
         cells.append(f"{100 * held / len(outcomes):5.1f} ({100 * low:.1f} to {100 * high:.1f}) {shown:>7}")
-    told = sum(one.is_told for one in outcomes) / len(outcomes)
-    return f"{name:<72} " + "  ".join([*cells, f"{100 * told:5.1f}"])
+    result = sum(one.is_told for one in outcomes) / len(outcomes)
+    return f"{name:<72} " + "  ".join([*cells, f"{100 * result:5.1f}"])
 
 
 def main() -> None:

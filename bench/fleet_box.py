@@ -56,8 +56,8 @@ def until(holds: Callable[[], object], what: str) -> None:
 @contextlib.contextmanager
 def running(words: Sequence[str], folder: Path, log: str) -> Iterator[subprocess.Popen[bytes]]:
     """`tuner` with *words*, stopped at the end."""
-    with (folder / log).open("wb") as told:
-        process = subprocess.Popen([TUNER, *words], cwd=folder, stdout=told, stderr=subprocess.STDOUT)
+    with (folder / log).open("wb") as result:
+        process = subprocess.Popen([TUNER, *words], cwd=folder, stdout=result, stderr=subprocess.STDOUT)
         try:
             yield process
         finally:
@@ -110,8 +110,8 @@ def measured(*, has_keys: bool, seconds: float, repeats: int) -> Line:
 
         def boxes() -> list[dict[str, object]]:
             asked = [TUNER, "fleet", "boxes", address, *keys, "--json"]
-            told = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True).stdout
-            found: list[dict[str, object]] = json.loads(told)["boxes"]
+            result = subprocess.run(asked, cwd=folder, capture_output=True, text=True, check=True).stdout
+            found: list[dict[str, object]] = json.loads(result)["boxes"]
             return found
 
         until(boxes, "a box")

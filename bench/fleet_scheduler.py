@@ -31,10 +31,10 @@ from typing import Any
 from tuner.adapters.fleet.box_plugin import BoxPlugin
 from tuner.adapters.fleet.box_worker import FACTS, _DaskWorker
 from tuner.adapters.fleet.dask_fleet import DaskFleet
-from tuner.adapters.fleet.frames import Frame, packed
+from tuner.adapters.fleet.frames import Frame, pack_news
 from tuner.adapters.fleet.quiet import keep_quiet, security_of
 from tuner.adapters.provenance import provenance
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet_order import FleetOrder
 from tuner.bootstrap.wire import virtual_box_of
@@ -44,7 +44,7 @@ from tuner.core.domain.fleet import BoxCame, Ended, Lost, News, Order, Place
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Proposal
-from tuner.study.fleet.remote_launch import make_order, telling_interval_s
+from tuner.study.fleet.remote_launch import make_order, report_interval_s
 
 PROFILE = Path(__file__).resolve().parents[1] / "configs" / "profiles" / "waiting-bound.yaml"
 LAYOUT = Layout(2, 2)
@@ -79,9 +79,9 @@ class Paced:
         found: list[tuple[float, bytes]] = []
 
         def tell(news: News) -> None:
-            found.append((box.clock.wall_s() - self._asked.at_wall_s, packed(news)))
+            found.append((box.clock.wall_s() - self._asked.at_wall_s, pack_news(news)))
 
-        make_order(order, self._asked.study, box, tell, self, told_every_s=self._asked.told_every_s)
+        make_order(order, self._asked.study, box, tell, self, report_every_s=self._asked.report_every_s)
         for after_s, data in found:
             if self._ends.wait(max(0.0, began_s + after_s - time.monotonic())):
                 return
@@ -187,7 +187,7 @@ def rss_mb(pid: int) -> float:
 def a_study() -> StudyRecord:
     asked = {"strategy": "all", "cores": "4", "window": "10m", "warmup": f"{WARMUP_S:.0f}s", "layouts": "2x2"}
     options = {("study", name): Given(f"--{name}", text) for name, text in asked.items()}
-    return planned(settings_of(None, options), profile=read_profile(PROFILE))
+    return plan_record(settings_of(None, options), profile=read_profile(PROFILE))
 
 
 class Coordinator:
@@ -224,7 +224,7 @@ def measured(n: int, seconds: float, n_processes: int) -> Line:
     record = a_study()
 
     def asks(order: Order, at_wall_s: float, n_boxes: int) -> bytes:
-        return pickle.dumps(FleetOrder(order, record, None, "bench", at_wall_s, telling_interval_s(n_boxes)))
+        return pickle.dumps(FleetOrder(order, record, None, "bench", at_wall_s, report_interval_s(n_boxes)))
 
     with (
         scheduler() as (pid, address),

@@ -97,16 +97,16 @@ def led(
 
 def line_of(suite: Suite, share: float, all_asked: Sequence[Asked]) -> Line:
     asked = [one for one in all_asked if one.share == share]
-    told = [(one.told_s, one.taken_s) for one in asked if one.told_s is not None]
-    held = sum(told_s >= taken_s - 1e-6 for told_s, taken_s in told)
-    low, high = wilson_interval(held, len(told)) if told else (0.0, 1.0)
-    ratios = sorted(told_s / taken_s for told_s, taken_s in told if taken_s > 0) or [float("nan")]
+    reported = [(one.told_s, one.taken_s) for one in asked if one.told_s is not None]
+    held = sum(told_s >= taken_s - 1e-6 for told_s, taken_s in reported)
+    low, high = wilson_interval(held, len(reported)) if reported else (0.0, 1.0)
+    ratios = sorted(told_s / taken_s for told_s, taken_s in reported if taken_s > 0) or [float("nan")]
     return Line(
         suite.name,
         share,
         len(asked),
-        len(told) / len(asked),
-        held / max(1, len(told)),
+        len(reported) / len(asked),
+        held / max(1, len(reported)),
         low,
         high,
         median(ratios),

@@ -40,13 +40,13 @@ def measured(options: argparse.Namespace, folder: Path) -> dict[int, list[tuple[
     with running_postgres() as postgres, running_redis() as redis:
         Gnocchi(folder, options.services, postgres, redis)
         with busy(options.beside):
-            told = run(
+            result = run(
                 folder,
                 *(str(options.services / "bin" / "python"), str(WORKER), str(options.metrics)),
                 *(str(options.rounds), options.operations, "--config-file", "gnocchi.conf"),
             )
     found: dict[int, list[tuple[float, float]]] = defaultdict(list)
-    for line in told.splitlines():
+    for line in result.splitlines():
         n, took_s, used_s = line.split()
         found[int(n)].append((float(took_s), float(used_s)))
     return found

@@ -33,7 +33,7 @@ from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.strategy import Goal, Observed, Proposal
 from tuner.core.planning.replay import run
-from tuner.core.search.growth import Scout, added, walk
+from tuner.core.search.growth import Scout, added_layouts, walk
 from tuner.core.search.race import Race
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.core.stats.wilson import wilson_interval
@@ -117,7 +117,7 @@ def study(case: Case, number: int) -> Done:
         (window,) = box.take(Proposal(next_one, SCOUT_S))
         windows.append(window)
         scouts.append(Scout(next_one, window.value))
-    of_study = case.fixed or (*grid, *added(grid, ways, refuses))
+    of_study = case.fixed or (*grid, *added_layouts(grid, ways, refuses))
     goal = Goal(tuple(of_study), cores=CORES, min_window_s=WINDOW_S, max_window_s=WINDOW_S)
     race = Race(goal, Random(f"{stream}/strategy").getrandbits(32))
     if case.counts:

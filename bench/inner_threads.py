@@ -50,8 +50,10 @@ def study(folder: Path, omp: str, asked: str) -> tuple[dict[str, Any], list[str]
     if done.returncode not in (0, 5):
         raise SystemExit(f"tuner grid failed: {done.stderr[-400:]}")
     (folder / "numpy-jobs.tuner.db").unlink()
-    told = [line.partition("Warning: ")[2] for line in done.stderr.splitlines() if "[inner-threads]" in line]
-    return json.loads(done.stdout), told
+    reported = [
+        line.partition("Warning: ")[2] for line in done.stderr.splitlines() if "[inner-threads]" in line
+    ]
+    return json.loads(done.stdout), reported
 
 
 def main() -> None:
@@ -65,8 +67,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="it-") as name:
         asked = f"strategy: all, repeats: {options.repeats}, window: {options.window:g}s"
-        whole, told = study(Path(name), options.omp, asked)
-        truth = tell_truth(whole, told)
+        whole, result = study(Path(name), options.omp, asked)
+        truth = tell_truth(whole, result)
         asked = f"budget: {options.budget}, window: {options.window:g}s, min_window: {options.window:g}s"
         race, _ = study(Path(name), options.omp, asked)
     found = race["layouts"][0]["layout"]
@@ -76,9 +78,9 @@ def main() -> None:
     print(f"race: {found} after {n_windows} windows ({how}), {lost:.1%} below the best")
 
 
-def tell_truth(whole: dict[str, Any], told: list[str]) -> dict[str, float]:
+def tell_truth(whole: dict[str, Any], lines: list[str]) -> dict[str, float]:
     """Print what all layouts gave; gives it."""
-    print("\n".join(told), end="\n\n")
+    print("\n".join(lines), end="\n\n")
     inner = {one["layout"]: one["n_threads"] for one in whole["evidence"]["inner_threads"]}
     truth = {row["layout"]: row["throughput_per_10min"] for row in whole["layouts"]}
     rows = [

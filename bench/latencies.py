@@ -99,8 +99,8 @@ def latency(kind: str, rate: int | None, window_s: float) -> dict[str, Any]:
         )
         if done.returncode not in (0, 5):
             raise SystemExit(f"tuner grid failed: {done.stderr[-400:]}")
-        told: dict[str, Any] = json.loads(done.stdout)["layouts"][0]["latency"]
-        return told
+        data: dict[str, Any] = json.loads(done.stdout)["layouts"][0]["latency"]
+        return data
 
 
 def main() -> None:
@@ -113,10 +113,10 @@ def main() -> None:
         if known is not None:
             print(f"{f'{what}: by arithmetic':40}" + "".join(f"{1e3 * one:9.1f}" for one in known))
         for _ in range(options.launches):
-            told = latency(kind, rate, options.window)
-            found = "".join(f"{1e3 * told[f'p{percent}_s']:9.1f}" for percent in (50, 95, 99))
+            result = latency(kind, rate, options.window)
+            found = "".join(f"{1e3 * result[f'p{percent}_s']:9.1f}" for percent in (50, 95, 99))
             print(
-                f"{f'  {what}' if known is None else '  as told':40}{found}   {told['n_requests']}",
+                f"{f'  {what}' if known is None else '  as told':40}{found}   {result['n_requests']}",
                 flush=True,
             )
 

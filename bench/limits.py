@@ -93,7 +93,7 @@ def is_wrong(case: Case, got: dict[Layout, Verdict]) -> bool:
 
 def simulate(case: Case, n_studies: int, seed: int) -> tuple[float, float]:
     random_ = random.Random(f"{seed} {case.name}")
-    n_wrong = n_told = 0
+    n_wrong = n_reported = 0
     for _ in range(n_studies):
         windows: list[Observed] = []
         wrong = False
@@ -117,8 +117,8 @@ def simulate(case: Case, n_studies: int, seed: int) -> tuple[float, float]:
             got = judged(case, windows)
             wrong = wrong or is_wrong(case, got)
         n_wrong += wrong
-        n_told += sum(got[x].state != "open" for x in LAYOUTS[2:])
-    return n_wrong / n_studies, n_told / n_studies / len(LAYOUTS[2:])
+        n_reported += sum(got[x].state != "open" for x in LAYOUTS[2:])
+    return n_wrong / n_studies, n_reported / n_studies / len(LAYOUTS[2:])
 
 
 def judged(case: Case, windows: list[Observed]) -> dict[Layout, Verdict]:
@@ -230,8 +230,10 @@ def main() -> None:
     print(f"{options.studies} studies a line, seed {options.seed}; launch sd 2 % unless told otherwise\n")
     print(f"{'':52} wrong   told")
     for case in CASES:
-        wrong, told = simulate(case, options.studies, options.seed)
-        print(f"{case.name:52}{100 * wrong:6.2f} {'     -' if case.on else f'{100 * told:6.1f}'}", flush=True)
+        wrong, result = simulate(case, options.studies, options.seed)
+        print(
+            f"{case.name:52}{100 * wrong:6.2f} {'     -' if case.on else f'{100 * result:6.1f}'}", flush=True
+        )
     print(f"\n{'':52} wrong  statements a study")
     for front in FRONTS:
         wrong, statements = simulate_fronts(front, options.studies, options.seed)

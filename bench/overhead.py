@@ -36,7 +36,7 @@ from tuner.adapters.terminal.live_file import LiveFile
 from tuner.adapters.terminal.live_view import LiveView
 from tuner.adapters.terminal.progress_tee import ProgressTee
 from tuner.adapters.terminal.screen import Screen
-from tuner.bootstrap.progress_ui import drawn
+from tuner.bootstrap.progress_ui import render_board
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
@@ -110,15 +110,15 @@ def bars(study: StudyRecord, layout: Layout) -> Iterator[Callable[[float, Sample
 
     def draw(board: Board, columns: int, lines: int, _: bool) -> list[tuple[str, int]]:
         with os.fdopen(os.dup(slave), "w", encoding="utf-8") as terminal:
-            return drawn(board, terminal, columns, lines)
+            return render_board(board, terminal, columns, lines)
 
     view = LiveView(Screen(slave), draw, study, strategy, lambda: False)
     with tempfile.TemporaryDirectory() as folder, view.shown():
         file = LiveFile(Path(folder) / "s.tuner.db", lambda slug, text: sys.exit(f"{slug}: {text}"))
-        told = ProgressTee([view, file])
+        result = ProgressTee([view, file])
         with file.written(0):
-            told.launch_started(layout, 0, 0, None)
-            yield lambda elapsed_s, sample, rate: told.sampled(
+            result.launch_started(layout, 0, 0, None)
+            yield lambda elapsed_s, sample, rate: result.sampled(
                 layout, elapsed_s, study.window_s, sample, rate
             )
     os.close(master)
@@ -149,7 +149,9 @@ def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str,
         probe.counting(layout) as counting,
         launcher.running(layout, counting.environment) as launch,
         sampler.watching(launch, frozenset()) as watch,
-        bars(shown_study(options, layout), layout) if options.bars else nullcontext(lambda *_: None) as told,
+        bars(shown_study(options, layout), layout)
+        if options.bars
+        else nullcontext(lambda *_: None) as result,
     ):
         running = RunningLayout(
             layout,
@@ -165,7 +167,7 @@ def one_window(options: argparse.Namespace) -> tuple[dict[str, float], dict[str,
         pids = {"tuner": os.getpid(), "supervisord and guardian": 0}
         before = time.process_time(), sum(map(cpu_s, launch.overhead_pids()))
         began_s = clock.monotonic_s()
-        window = running.take_window(0, 1, told)
+        window = running.take_window(0, 1, result)
         elapsed_s = clock.monotonic_s() - began_s
         after = time.process_time(), sum(map(cpu_s, launch.overhead_pids()))
     if not window.n_done or any(reason.slug in ("worker-died", "wrong-layout") for reason in window.void):

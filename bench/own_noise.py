@@ -20,7 +20,7 @@ from typing import Literal
 
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
-from tuner.core.planning.heteroscedastic_change import own_changes
+from tuner.core.planning.heteroscedastic_change import estimate_changes
 from tuner.core.ranking.study_difference import Changes, Side, changes
 from tuner.core.search.recheck import Launched
 from tuner.core.stats.wilson import wilson_interval
@@ -41,12 +41,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        told = (
+        text = (
             f"{self.unlike}: {self.n_layouts} layouts, {self.n_launches[0]} and {self.n_launches[1]} launches"
         )
-        told += f", then {exp(self.gap):g} times" if self.gap else ""
-        told += f", then {self.noisier:g} times as noisy" if self.noisier != 1 else ""
-        return told + (f", drift {self.drift:.0%}" if self.drift else "")
+        text += f", then {exp(self.gap):g} times" if self.gap else ""
+        text += f", then {self.noisier:g} times as noisy" if self.noisier != 1 else ""
+        return text + (f", drift {self.drift:.0%}" if self.drift else "")
 
 
 CASES = [
@@ -75,7 +75,7 @@ def one_pair(shared: tuple[Case, int], number: int) -> tuple[tuple[bool, float |
         side(sds, case.n_launches[0], 0.0, case.drift, random),
         side([sd * case.noisier for sd in sds], case.n_launches[1], case.gap, case.drift, random),
     ]
-    return tuple(judged(how(sides[0], sides[1], 0.95), case.gap) for how in (own_changes, changes))
+    return tuple(judged(how(sides[0], sides[1], 0.95), case.gap) for how in (estimate_changes, changes))
 
 
 def times_of(case: Case, random: Random) -> list[float]:

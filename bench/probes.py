@@ -160,7 +160,7 @@ _EMPTY = {
 def launched(place: Place, probe: str, *, bare: bool = False) -> Iterator[tuple[Counting, Watch]]:
     """The service in its layout, fed and warm, with who counts and who looks."""
     settings = configs.settings_of(place.config(probe, bare=bare), {})
-    record = plan_builder.planned(settings)
+    record = plan_builder.plan_record(settings)
     (layout,) = record.layouts
 
     def warn(slug: str, text: str) -> None:
@@ -235,7 +235,7 @@ def measure(name: str, place: Place, options: argparse.Namespace) -> None:
     pairs: list[tuple[Slice, Slice]] = []
     for _ in range(options.launches):
         pairs += pairs_of(place, case.probe, options)
-    told = bare_pairs_of(place, options) if case.without else []
+    reported = bare_pairs_of(place, options) if case.without else []
     rate = int(median(first.readings_per_s for first, _ in pairs))
     often = difference([(first.cpu_s, second.cpu_s) for first, second in pairs])
     asked = part_of(often, rate)
@@ -244,9 +244,9 @@ def measure(name: str, place: Place, options: argparse.Namespace) -> None:
     _print(f"asked {rate} times a second", often, "pairs of slices")
     _print("that is, once a second", asked, "the same")
     parts = [asked]
-    if told:
-        print(f"    {'an item that does nothing':28} {1e3 * median(one for _, one in told):.3f} ms")
-        parts.append(difference([(item_s + one - other, item_s) for one, other in told]))
+    if reported:
+        print(f"    {'an item that does nothing':28} {1e3 * median(one for _, one in reported):.3f} ms")
+        parts.append(difference([(item_s + one - other, item_s) for one, other in reported]))
         _print("told to count (its option)", parts[-1], "pairs of launches of such")
     if case.broker and all(one.backend_cpu_s for pair in pairs for one in pair):
         broker = difference([(a.backend_cpu_s, b.backend_cpu_s) for a, b in pairs])

@@ -70,7 +70,7 @@ class Proven(Race):
     def __init__(self, goal: Goal, seed: int) -> None:
         super().__init__(goal, seed)
         self._seen: dict[Layout, list[float]] = {}
-        self._foretold: dict[Layout, float] = {}
+        self._predicted_moments: dict[Layout, float] = {}
         self._squares, self._df = 0.0, 0
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
@@ -80,8 +80,10 @@ class Proven(Race):
             if seen:
                 n, mean = len(seen), fmean(seen)
                 variance = max(self._squares / self._df, 1e-8) * (1 + 1 / n) if self._df >= 3 else 0.1**2
-                told = -0.5 * (log(2 * pi * variance) + (y - mean) ** 2 / variance)
-                self._foretold[window.layout] = self._foretold.get(window.layout, 0.0) + told
+                result = -0.5 * (log(2 * pi * variance) + (y - mean) ** 2 / variance)
+                self._predicted_moments[window.layout] = (
+                    self._predicted_moments.get(window.layout, 0.0) + result
+                )
                 self._squares += (y - mean) ** 2 * n / (n + 1)
                 self._df += 1
             seen.append(y)
@@ -119,7 +121,7 @@ class Proven(Race):
         if squares <= 0:
             return 0.0
         most = -0.5 * n * (log(2 * pi * squares / n) + 1)
-        return self._foretold[first] + self._foretold[rival] - most
+        return self._predicted_moments[first] + self._predicted_moments[rival] - most
 
 
 class Told(Race):
@@ -178,7 +180,7 @@ def one_proven(job: ReplayJob, number: int) -> ReplayedStudy:
     return run(strategy, goal, suite.box(number % n, stream), (number % n, number // n))
 
 
-def one_told(job: ReplayJob, number: int) -> ReplayedStudy:
+def describe_one(job: ReplayJob, number: int) -> ReplayedStudy:
     """The run that `one_run` makes, knowing the noise."""
     suite, n = job.suite, len(job.suite.surfaces)
     stream = f"{job.seed}/{number % n}/{number // n}"
@@ -259,7 +261,7 @@ def main() -> None:
         if suite.window_s is None:
             print(f"{suite.name:<10} is left out: how long its windows are is the race's choice")
             continue
-        for strategy, function in (("race, strict", one_run), ("noise known", one_told)):
+        for strategy, function in (("race, strict", one_run), ("noise known", describe_one)):
             job = ReplayJob(suite, "race", "strict", options.seed)
             runs = each(function, job, options.known_studies)
             print(f"{suite.name:<10} {strategy:<13} {told(runs, free=False)}", flush=True)

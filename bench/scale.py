@@ -110,7 +110,7 @@ def cost_of(
             ready(process)
             wall_s = time.monotonic() - began_s
             os.kill(process.pid, signal.SIGTERM)  # terminate() would take away what it used
-        told = process.stdout.read()
+        result = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     finally:
@@ -123,7 +123,7 @@ def cost_of(
     if process.returncode == -signal.SIGKILL:
         return None
     if process.returncode not in (0, 5) and ready is None:
-        raise SystemExit(f"{' '.join(command)}: {told}")
+        raise SystemExit(f"{' '.join(command)}: {result}")
     if wall_s is None:
         wall_s = time.monotonic() - began_s
     return Cost(wall_s, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
@@ -139,12 +139,12 @@ def show(axis: str, found: Mapping[str, Mapping[int, Cost | None]]) -> None:
     for command, costs in found.items():
         print(f"\n{command}, by {axis}")
         for n, cost in costs.items():
-            told = (
+            text = (
                 "over"
                 if cost is None
                 else f"{cost.wall_s:8.2f} s  CPU {cost.cpu_s:8.2f} s  {cost.peak_bytes / 1e6:6.0f} MB"
             )
-            print(f"{n:10}  {told}")
+            print(f"{n:10}  {text}")
         known = [(n, cost) for n, cost in costs.items() if cost is not None]
         of_cpu = growth([(n, cost.cpu_s) for n, cost in known])
         of_memory = growth([(n, float(cost.peak_bytes)) for n, cost in known])

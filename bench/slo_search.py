@@ -74,10 +74,10 @@ def main() -> None:
         folder, port = Path(name), free.getsockname()[1]
         free.close()
         (folder / "server.py").write_text(_SERVER)
-        told = _STUDY.format(
+        text = _STUDY.format(
             python=sys.executable, folder=folder, port=port, mean_s=options.mean_ms / 1e3, **vars(options)
         )
-        (folder / "study.yaml").write_text(told)
+        (folder / "study.yaml").write_text(text)
         tuner = (sys.executable, "-c", "from tuner.cli import main; main()")
         study = ("--study", str(folder / "s.tuner.db"))
         done = subprocess.run([*tuner, "grid", str(folder / "study.yaml"), *study], env={**os.environ})

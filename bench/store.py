@@ -22,7 +22,7 @@ from statistics import median
 
 from tuner.adapters.sqlite import digests as digests
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.adapters.sqlite.windows import kept_windows, listed_windows
+from tuner.adapters.sqlite.windows import list_windows, read_windows
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout, divisors_grid
@@ -91,19 +91,19 @@ def checking(path: Path) -> None:
 
         def listed_and_checked() -> None:
             found: dict[int, int] = {}
-            listed_windows(digests.noted(kept_windows(connection), found))
+            list_windows(digests.noted(read_windows(connection), found))
             digests.check_all(connection, "window", found)
 
         ways: dict[str, Callable[[], object]] = {
             "with its digests": listed_and_checked,
-            "without": lambda: listed_windows(kept_windows(connection)),
+            "without": lambda: list_windows(read_windows(connection)),
         }
         took_s = {way: [cpu_s(list_all)] for way, list_all in ways.items()}
         for _ in range(9):
             for way, list_all in ways.items():
                 took_s[way].append(cpu_s(list_all))
         print("the same, CPU " + ", ".join(f"{way}: {median(s):.2f} s" for way, s in took_s.items()))
-        rows = [window.row for window in islice(kept_windows(connection), 10_000)]
+        rows = [window.row for window in islice(read_windows(connection), 10_000)]
     for name, as_bytes in {"marshal": lambda row: dumps(row, 2), "repr": repr}.items():
         row_s = median(cpu_s(lambda: [as_bytes(row) for row in rows]) for _ in range(9)) / len(rows)  # noqa: B023
         print(f"a window's row as bytes, by {name}: {1e6 * row_s:.1f} us")

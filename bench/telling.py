@@ -30,7 +30,7 @@ from tuner.adapters.terminal.progress_tee import ProgressTee
 from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
 from tuner.app import model, study_queries
-from tuner.bootstrap.progress_ui import drawn
+from tuner.bootstrap.progress_ui import render_board
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.ranking.live_status import Board, board_of
 from tuner.core.search.strategies.of_study import strategy_of
@@ -43,8 +43,8 @@ PROFILE = Path(__file__).resolve().parents[1] / "configs" / "profiles" / "socorr
 class Timed:
     """A Progress that is told, and how much CPU that took, by what it was told."""
 
-    def __init__(self, told: StudyFigures) -> None:
-        self._told = told
+    def __init__(self, result: StudyFigures) -> None:
+        self._told = result
         self.took_s: dict[str, list[float]] = defaultdict(list)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -85,7 +85,7 @@ def metrics(folder: Path, rounds: int) -> None:
     registry = registry_of(figures)
     text = generate_latest(registry)
     n_series = sum(not line.startswith(b"#") for line in text.splitlines())
-    file = MetricsFile(figures, folder / "telling.prom", lambda *told: print(*told, file=sys.stderr))
+    file = MetricsFile(figures, folder / "telling.prom", lambda *result: print(*result, file=sys.stderr))
     print(f"metrics of {len(service.items_per_s)} layouts: {n_series} series, {len(text) / 1000:.0f} kB")
     say("a scrape", cpu_s(partial(generate_latest, registry), rounds))
     say("the file", cpu_s(file.write, rounds))
@@ -112,12 +112,12 @@ def studies(folder: Path, rounds: int) -> None:
     for number, (kind, options) in enumerate(kinds.items()):
         file = simulated(folder / f"{number}.tuner.db", *options)
         began_s = time.process_time()
-        overview, prediction = model.foretold(file)
+        overview, prediction = model.predict(file)
         fitted = render_page(overview, prediction)
         fitted_s = time.process_time() - began_s
         anew_s = cpu_s(partial(board_anew, file), rounds)
         print(f"{kind} of {len(overview.windows)} windows in {len(overview.study.layouts)} layouts")
-        say("the view", cpu_s(partial(drawn, board_of(overview), sys.stdout, 100, 40), rounds))
+        say("the view", cpu_s(partial(render_board, board_of(overview), sys.stdout, 100, 40), rounds))
         say("the ranking anew", anew_s)
         say("the page, the model not fitted", cpu_s(partial(page_of, file), rounds))
         say("the same, the model fitted", fitted_s)

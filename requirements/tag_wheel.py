@@ -80,13 +80,13 @@ def tagged(wheel: Path, platforms: tuple[str, ...]) -> Path:
     with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(target, "w") as out:
         (facts,) = (name for name in source.namelist() if name.endswith(".dist-info/WHEEL"))
         rest = re.sub(r"^Tag: .*\n?", "", source.read(facts).decode("utf-8"), flags=re.MULTILINE)
-        told = (rest.rstrip("\n") + "\n" + tags).encode("utf-8")
+        result = (rest.rstrip("\n") + "\n" + tags).encode("utf-8")
         for member in source.infolist():  # dates, rights and compression stay
             content = source.read(member)
             if member.filename == facts:
-                content = told
+                content = result
             elif member.filename == facts.removesuffix("WHEEL") + "RECORD":
-                content = _recorded(content.decode("utf-8"), facts, told).encode("utf-8")
+                content = _recorded(content.decode("utf-8"), facts, result).encode("utf-8")
             out.writestr(member, content)
     wheel.unlink()
     return target

@@ -23,15 +23,15 @@ def run_apart(module: str, *arguments: str) -> dict[str, Any]:
     )
 
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
 
 
 def print_with_growth(do: Callable[[], Mapping[str, object]]) -> None:
     """Print what *do* gives, as JSON, with ``grew_mb``: how much more memory was resident than before."""
     before_mb = _most_memory_mb()
-    told = do()
-    sys.stdout.write(json.dumps({**told, "grew_mb": _most_memory_mb() - before_mb}))
+    result = do()
+    sys.stdout.write(json.dumps({**result, "grew_mb": _most_memory_mb() - before_mb}))
 
 
 def _most_memory_mb() -> int:

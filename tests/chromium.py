@@ -153,12 +153,12 @@ class Chromium:
             self._note(method, message["params"])
         return message
 
-    def _note(self, method: str, told: dict[str, Any]) -> None:
+    def _note(self, method: str, data: dict[str, Any]) -> None:
         self._events.append(method)
         if method == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(data["request"]["url"])
         elif method in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
-            self.complaints.append(json.dumps(told))
+            self.complaints.append(json.dumps(data))
 
 
 @contextmanager

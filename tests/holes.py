@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.processes.log_bound import bound
+from tuner.adapters.processes.log_bound import truncate_log
 
 _BYTES = 4 << 20
 
@@ -15,7 +15,7 @@ def need_holes(folder: Path) -> None:
     """Skips the test where the file system of *folder* cuts a file off instead (NFS before 4.2)."""
     small = folder / "small"
     small.write_bytes(b"x" * _BYTES)
-    bound(small, _BYTES // 4)
+    truncate_log(small, _BYTES // 4)
     was_cut_off = small.stat().st_size < _BYTES
     small.unlink()
     if was_cut_off:

@@ -39,9 +39,9 @@ class PrometheusServer:
         with urllib.request.urlopen(
             f"{self.url}/api/v1/{what}?{urlencode(parameters)}", timeout=LONG_S
         ) as answer:
-            told = json.load(answer)
-        assert told["status"] == "success", told
-        return told["data"]
+            result = json.load(answer)
+        assert result["status"] == "success", result
+        return result["data"]
 
     def waited_for(self, expression: str) -> list[dict[str, Any]]:
         """The first result of *expression* that is not empty."""

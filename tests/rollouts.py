@@ -10,9 +10,9 @@ from tuner.config.load import canonical_json
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.rollout import Rollout
-from tuner.services.catalogue import known_services, recognised
+from tuner.services.catalogue import known_services, recognise
 from tuner.services.derived.rollouts import rollout_of
-from tuner.services.expansion import expanded
+from tuner.services.expansion import expand_service
 
 #: what stands in no command of a sane person, and in one of the next
 HOSTILE = (
@@ -64,12 +64,12 @@ def rolled_out(
     import shlex
 
     words = tuple(shlex.split(command) if isinstance(command, str) else command)
-    service = recognised(words)
+    service = recognise(words)
     asked = {"command": list(words), "environment": dict(environment or {}), **more}
     if service is None:
         section: Mapping[str, Any] = {**script(words), **asked}
     else:
-        section = expanded(service, asked, {}, variants)
+        section = expand_service(service, asked, {}, variants)
         section = {name: value for name, value in section.items() if name != "kind"} | {"kind": "script"}
     kept = json.loads(canonical_json(Settings.model_validate({"service": section})))["service"]
     return rollout_of(kept, parse_layout(layout), 2, known_services())

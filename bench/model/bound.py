@@ -164,9 +164,9 @@ def main() -> None:
         grid = ["tuner", "grid", str(config), "--layouts", LAYOUTS[name], "--study", str(file)]
         with subprocess.Popen(grid, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as study:
             seen = watch(name, study)
-            told = study.communicate()[1]
+            result = study.communicate()[1]
         if study.returncode:
-            raise SystemExit(f"{' '.join(grid)} gave {study.returncode}:\n{told}")
+            raise SystemExit(f"{' '.join(grid)} gave {study.returncode}:\n{result}")
         print(f"== {name}\n\n{tuner('explain', str(file))}", flush=True)
         print_looks(seen)
 

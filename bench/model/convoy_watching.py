@@ -86,14 +86,14 @@ def ask(worker: subprocess.Popen[str]) -> dict[str, float]:
     assert worker.stdout is not None
     worker.stdin.write("\n")
     worker.stdin.flush()
-    told: dict[str, float] = json.loads(worker.stdout.readline() or "null")
-    if told is None:
+    data: dict[str, float] = json.loads(worker.stdout.readline() or "null")
+    if data is None:
         sys.exit(f"a worker ended with {worker.wait()}; its words stand above")
-    return told
+    return data
 
 
-def service_cpu_s(told: dict[str, float]) -> float:
-    return told["own_cpu_s"] + told["child_cpu_s"]
+def service_cpu_s(data: dict[str, float]) -> float:
+    return data["own_cpu_s"] + data["child_cpu_s"]
 
 
 def state_of(stat: str) -> str:

@@ -60,13 +60,13 @@ def main() -> None:
     for thread in range(options.threads):
         threading.Thread(target=work, args=(thread,), daemon=True).start()
     while sys.stdin.readline():
-        told = {
+        data = {
             "n_done": sum(done),
             "own_cpu_s": cpu_s(resource.RUSAGE_SELF),
             "child_cpu_s": cpu_s(resource.RUSAGE_CHILDREN),
             "at_s": time.monotonic(),
         }
-        print(json.dumps(told), flush=True)
+        print(json.dumps(data), flush=True)
     os._exit(0)
 
 

@@ -17,7 +17,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.explanation import machine_of
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import CalibratedRange
-from tuner.core.model.prediction.trust import CONFIDENCE, trusted
+from tuner.core.model.prediction.trust import CONFIDENCE, predict_with_intervals
 from tuner.core.model.profile import ProfileNoise
 
 ALONE = Layout(1, 1)
@@ -182,7 +182,7 @@ def _intervals(
     """Intervals for the throughput of one window, as long as these were, of a launch of its own."""
     found = {}
     for layout, one in measured.items():
-        told = trusted(
+        result = predict_with_intervals(
             replace(calibration.profile, noise=noise),
             calibration.draws,
             calibration.misfit_sd,
@@ -192,7 +192,7 @@ def _intervals(
             term_draws=calibration.term_draws,
             confidence=CONFIDENCE,
         )
-        interval = told.rows[0].throughput_per_s
+        interval = result.rows[0].throughput_per_s
         assert interval.low is not None
         assert interval.high is not None
         found[layout] = (interval.low, interval.high)

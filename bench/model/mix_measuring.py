@@ -29,7 +29,7 @@ from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.setting_changes import changed_settings
+from tuner.core.text.setting_changes import list_changed_settings
 from tuner.study.run import run_study
 
 BESIDE_S = 1.5  #: of a launch: its start and stop
@@ -208,14 +208,14 @@ def _asked(plan: Plan, mix: Mix, tools: Tools) -> tuple[Settings, StudyRecord]:
     if file.exists():
         with stores.open_store(file, read_only=True) as store:
             record = store.study()
-        if changes := changed_settings(record.config, canonical_json(settings)):
+        if changes := list_changed_settings(record.config, canonical_json(settings)):
             raise ConfigError(
                 f"{file} was begun with something else: {'; '.join(changes)}",
                 hint="Give the options it was begun with, or another folder with --into.",
             )
         plan_builder.check_same_box(record, file, _say)
     else:
-        record = plan_builder.planned(settings)
+        record = plan_builder.plan_record(settings)
     (plan.folder / f"{mix.name}.yaml").write_text(text, encoding="utf-8")  # it is what is measured
     return settings, record
 

@@ -43,9 +43,9 @@ def by_network(
     """The analytic network."""
     found = {}
     for layout, one in measured.items():
-        told = predict(demands, on_box(machine, one), [layout], terms)
+        result = predict(demands, on_box(machine, one), [layout], terms)
         found[layout] = Predicted(
-            float(told.throughput_per_s[0]), float(told.load[0]), float(told.gil_utilization_ratio[0])
+            float(result.throughput_per_s[0]), float(result.load[0]), float(result.gil_utilization_ratio[0])
         )
     return found
 
@@ -68,8 +68,8 @@ def by_simulation(
         for layout, one in measured.items()
     ]
     return {
-        layout: Predicted(told.throughput_per_s, told.load, told.gil_utilization_ratio)
-        for layout, told in zip(measured, simulate_all(scenarios), strict=True)
+        layout: Predicted(result.throughput_per_s, result.load, result.gil_utilization_ratio)
+        for layout, result in zip(measured, simulate_all(scenarios), strict=True)
     }
 
 

@@ -113,9 +113,9 @@ def point_of(window: WindowRecord, samples: Sequence[Sample], looks: Sequence[Lo
     foreign_cores = window.foreign_cpu_s / window.length_s
     tuner_cores = window.tuner_cpu_s / window.length_s
     active = None
-    if told := mean_active(looks, window.started_wall_s, window.started_wall_s + window.length_s):
+    if result := mean_active(looks, window.started_wall_s, window.started_wall_s + window.length_s):
         # so many looks as tuner's own sampler takes in some minutes: a window of mixes is short
-        active, n_looks = told
+        active, n_looks = result
         clocks = replace(clocks, n_active=active, n_active_looks=n_looks)
     return Point(
         layout=window.layout,

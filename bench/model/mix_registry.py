@@ -97,8 +97,8 @@ def tools_in(folder: Path, interpreter: str = sys.executable) -> Tools:
     if not kept.exists():
         compiled_child(folder)
         _compiled(HERE / "mix_blocked.c", blocked, "-shared", "-fPIC")
-        told = turns_per_ms(interpreter, child)
-        kept.write_text(json.dumps({"interpreter": interpreter, "turns_per_ms": told}, indent=1) + "\n")
+        result = turns_per_ms(interpreter, child)
+        kept.write_text(json.dumps({"interpreter": interpreter, "turns_per_ms": result}, indent=1) + "\n")
     values = json.loads(kept.read_text())
     if values["interpreter"] != interpreter:
         raise ConfigError(
@@ -122,13 +122,13 @@ def turns_per_ms(interpreter: str, child: Path) -> dict[str, float]:
     """
     command = [interpreter, str(WORKER), "--turns-per-ms", str(child)]
     try:
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        result = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise ConfigError(
             f"{interpreter} cannot run the worker: {getattr(error, 'stderr', None) or error}",
             hint="Name an interpreter of Python 3.11 or later.",
         ) from error
-    values: dict[str, float] = json.loads(told)
+    values: dict[str, float] = json.loads(result)
     return values
 
 
@@ -169,9 +169,9 @@ def mix_of(record: StudyRecord) -> Mix:
     Raises:
         ConfigError: it is no study of a mix.
     """
-    told = json.loads(record.config)["service"].get("environment", {})
+    result = json.loads(record.config)["service"].get("environment", {})
     try:
-        texts = {one.name: told[f"MIX_{one.name.upper()}"] for one in fields(Mix)}
+        texts = {one.name: result[f"MIX_{one.name.upper()}"] for one in fields(Mix)}
     except KeyError as error:
         raise ConfigError(
             f"a study of {record.service} is none of a mix", hint="Name a file that `mixes.py measure` wrote."

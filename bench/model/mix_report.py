@@ -143,7 +143,7 @@ def render_mix(judged: Judged) -> str:
     run, demands = judged.run, judged.calibration.profile.demands
     lengths = sorted({round(one.clocks.length_s) for one in run.points})
     intervals = judged.calibration.profile.intervals
-    told = ", ".join(
+    text = ", ".join(
         f"{name.removesuffix('_s')} {1000 * value:.1f}{_plus_minus(intervals.get(name))} ms"
         for name, value in asdict(demands).items()
         if name.endswith("_s") and value > 0
@@ -155,7 +155,7 @@ def render_mix(judged: Judged) -> str:
         f"{run.mix.name}: {len(run.points)} windows of {', '.join(f'{one} s' for one in lengths)}"
         f" ({run.n_void} void left out), others used"
         f" {sum(one.others_cores for one in run.points) / len(run.points):.3f} core{beyond}\n"
-        f"1x1 tells: {told}; cv {demands.cv_ratio:.2f}"
+        f"1x1 tells: {text}; cv {demands.cv_ratio:.2f}"
     )
     return "\n\n".join([head, _layout_table(judged), _peer_table(judged), _last_lines(judged)])
 
@@ -177,10 +177,10 @@ def _layout_table(judged: Judged) -> str:
             f"{one.throughput_per_s:.2f}",
         ]
         for peer in judged.peers:
-            told = peer.predicted.get(layout)
+            result = peer.predicted.get(layout)
             mark = "*" if layout in peer.fitted_to else ""
             row.append(
-                "-" if told is None else f"{told.throughput_per_s / one.throughput_per_s - 1:+.1%}{mark}"
+                "-" if result is None else f"{result.throughput_per_s / one.throughput_per_s - 1:+.1%}{mark}"
             )
         low, high = judged.intervals[layout]
         row.append(f"{low:.2f} to {high:.2f}")

@@ -153,8 +153,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print("  ".join(cells).rstrip())
 
 
-def bar(told: str, met: bool, by: str) -> None:
-    print(f"{'met ' if met else 'MISS'}  {told}: {by}")
+def bar(text: str, met: bool, by: str) -> None:
+    print(f"{'met ' if met else 'MISS'}  {text}: {by}")
 
 
 def print_socorro(rows: Sequence[socorro.Row], fits: Sequence[socorro.Fit]) -> None:

@@ -254,8 +254,8 @@ def outside(value: Any, low: float, high: float) -> Any:
 
 def load_misses(load: dict[str, float]) -> list[str]:
     """In words."""
-    told = ("24x1 steady at 24", "1x24 rarely above 9", "2x12 never above 16", "12x2 at 80 % of 24x1")
-    return [text for text, excess in zip(told, load_excesses(load), strict=True) if excess > LOAD_TOLERANCE]
+    lines = ("24x1 steady at 24", "1x24 rarely above 9", "2x12 never above 16", "12x2 at 80 % of 24x1")
+    return [text for text, excess in zip(lines, load_excesses(load), strict=True) if excess > LOAD_TOLERANCE]
 
 
 def predicted(variant: Variant, values: Array, layouts: Sequence[Layout]) -> Prediction:

@@ -75,12 +75,15 @@ def _options(runner: Any) -> list[Any]:
 def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> str:
     paragraphs = [text for text in (runner.help or "").split("\n\n") if text.strip()]
     examples = [text.removeprefix("Example: ") for text in paragraphs if text.startswith("Example: ")]
-    told = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
+    reported = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
     if guide := _GUIDES.get(command.name):
-        told = [f"{told[0]} See the [guide](../{guide}).", *(one for one in told[1:] if "A CHANGE" in one)]
+        reported = [
+            f"{reported[0]} See the [guide](../{guide}).",
+            *(one for one in reported[1:] if "A CHANGE" in one),
+        ]
     arguments = [one for one in runner.params if one.param_type_name == "argument"]
     options = _options(runner)
-    parts = [f"## tuner {command.name}\n", *(f"{text}\n" for text in told)]
+    parts = [f"## tuner {command.name}\n", *(f"{text}\n" for text in reported)]
     parts.append("```text\n" + "\n".join(examples) + "\n```\n")
     own = [one for one in options if homes[_meaning(one)] == command.name]
     if arguments or own:

@@ -112,7 +112,7 @@ def render_config() -> str:
         if shared:
             kinds.append(f"Every kind of this section also has:\n\n{''.join(shared)}")
         parts.append(f"## {heading}\n\n" + "\n".join(kinds))
-    values = "".join(f"- **{words}**: {told}\n" for words, told in sorted(used.items()))
+    values = "".join(f"- **{words}**: {result}\n" for words, result in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n{values}")
     return "\n".join(parts)
 
@@ -252,11 +252,11 @@ _LINKS = {model: _anchor(heading) for heading, models in GROUPS.items() for mode
 
 def _row(model: type[Section], name: str, used: dict[str, str]) -> str:
     source, node = _definition(model, name)
-    told = source.beside(node)
-    if not told:
+    result = source.beside(node)
+    if not result:
         raise SystemExit(f"nothing is said of {model.__name__}.{name}: write it behind #: beside the field")
-    match = re.fullmatch(r"(?:(.*?)(?:; |^))?None: (.+)", told)
-    meaning, unset = (match[1] or "", match[2]) if match else (told, "")
+    match = re.fullmatch(r"(?:(.*?)(?:; |^))?None: (.+)", result)
+    meaning, unset = (match[1] or "", match[2]) if match else (result, "")
     kind = _kind(source, node.annotation, used)
     default = unset or _default(model, name, kind)
     notes = [kind]
@@ -312,12 +312,12 @@ def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
 
 
 def _alias(name: str, used: dict[str, str]) -> str:
-    where, value, told = ALIASES[name]
-    if not told:
+    where, value, result = ALIASES[name]
+    if not result:
         return _kind(where, value, used)
-    match = _KIND.fullmatch(told)
+    match = _KIND.fullmatch(result)
     if match is None:
-        return told
+        return result
     used[match[1]] = match[2]
     return match[1]
 

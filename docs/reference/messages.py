@@ -85,7 +85,7 @@ WARNINGS = (
     service.loses_at_stop("waitress", [("waitress", "requests that wait for a thread")]),
     service.nothing_feeds("defer enough jobs for the whole study beforehand, or name a feeder"),
     service.probe_costs("events cost Celery 0.3 to 0.7 ms of CPU per task"),
-    service.queue_told("celery", "CELERY_WORKER_QUEUES=jobs"),
+    service.describe_queue("celery", "CELERY_WORKER_QUEUES=jobs"),
     service.service_behind("./start.sh", "gunicorn"),
     service.workers_are_threads("granian"),
     study.box_not_quiet(10),

@@ -353,7 +353,7 @@ def test_an_item_taken_without_our_hearing_of_it_is_put_back(redis_server: Redis
     ],
     ids=key_of,
 )
-def test_a_redis_that_refuses_is_told_apart_from_one_that_may_recover(
+def test_a_redis_that_refuses_is_kept_apart_from_one_that_may_recover(
     redis_server: RedisServer, settings: tuple[str, str], kind: type[Exception], problem: str
 ) -> None:
     filler = RedisQueue(redis_server.url, "test")
@@ -456,7 +456,7 @@ def test_a_folder_that_is_no_spool_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("removed", ["cur", "cur/*"])
-def test_a_source_whose_folder_somebody_removed_makes_another_and_goes_on(
+def test_a_source_whose_folder_somebody_removed_makes_another_and_continues(
     tmp_path: Path, removed: str
 ) -> None:
     bed = FileBed(tmp_path)

@@ -109,7 +109,7 @@ def test_a_service_that_never_answers_spoils_the_launch_and_says_what_came(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_service_that_has_not_answered_yet_is_told_of_with_what_came(tmp_path: Path) -> None:
+def test_a_service_that_has_not_answered_yet_is_reported_of_with_what_came(tmp_path: Path) -> None:
     may_answer = threading.Event()
 
     async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
@@ -128,7 +128,7 @@ def test_a_service_that_has_not_answered_yet_is_told_of_with_what_came(tmp_path:
             wait_for(lambda: not feeding.feeder.problem())
 
 
-def test_a_service_that_takes_a_connection_and_says_nothing_is_told_of(tmp_path: Path) -> None:
+def test_a_service_that_takes_a_connection_and_says_nothing_is_reported_of(tmp_path: Path) -> None:
     async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
         await asyncio.sleep(PATIENCE_S)
         return False
@@ -140,7 +140,7 @@ def test_a_service_that_takes_a_connection_and_says_nothing_is_told_of(tmp_path:
             assert feeding.feeder.problem() == wording("feeders.not-answered-for-long", url=service.url)
 
 
-def test_requests_that_failed_are_told_by_kind_once_the_launch_is_over(tmp_path: Path) -> None:
+def test_requests_that_failed_are_reported_by_kind_once_the_launch_is_over(tmp_path: Path) -> None:
     async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
         writer.write(answer(status="200 OK" if number % 2 else "503 Busy"))
         return True
@@ -157,7 +157,7 @@ def test_requests_that_failed_are_told_by_kind_once_the_launch_is_over(tmp_path:
     assert text.endswith(" 5xx")
 
 
-def test_a_service_that_fails_always_is_told_of_though_nothing_good_came_after(tmp_path: Path) -> None:
+def test_a_service_that_fails_always_is_reported_of_though_nothing_good_came_after(tmp_path: Path) -> None:
     with running(says(answer(status="404 Not Found"))) as service:
         feeding = Feeding(tmp_path, service.url)
         with feeding.feeder.feeding(Layout(1, 1)):
@@ -215,7 +215,7 @@ def test_damaged_counts_spoil_the_launch(tmp_path: Path) -> None:
         feeding.feeder.requests()
 
 
-def test_at_a_pace_it_begins_in_a_closed_loop_and_goes_on_at_every_rate_that_it_is_told(
+def test_at_a_pace_it_begins_in_a_closed_loop_and_continues_at_every_rate_that_it_is_reported(
     tmp_path: Path,
 ) -> None:
     with running(says(answer())) as service:
@@ -239,7 +239,7 @@ def test_at_a_pace_it_begins_in_a_closed_loop_and_goes_on_at_every_rate_that_it_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_requests_without_an_answer_are_told_of_by_how_long_they_have_waited(tmp_path: Path) -> None:
+def test_requests_without_an_answer_are_reported_of_by_how_long_they_have_waited(tmp_path: Path) -> None:
     """The service answers one request, then none until it is let; with a rate of 0 no more become due."""
     let = threading.Event()
 

@@ -77,7 +77,7 @@ def test_a_layout_is_over_with_its_block_even_on_an_error(launcher: Launcher) ->
     assert launch.worker_pids() == frozenset()
 
 
-def test_the_time_of_the_start_is_told(launcher: Launcher) -> None:
+def test_the_time_of_the_start_is_reported(launcher: Launcher) -> None:
     with launcher.running(Layout(3, 2), {}) as launch:
         assert launch.running_after_s > 0
 

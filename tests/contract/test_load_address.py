@@ -18,7 +18,7 @@ import pytest
 from tuner.adapters.feeders.http import HttpFeeder, Traffic
 from tuner.adapters.load.first_answer import close_at_once, tls_context
 from tuner.adapters.load.listening import Address, listening_at
-from tuner.adapters.load.order import Order, Request, tell_workers
+from tuner.adapters.load.order import Order, Request, write_workers
 from tuner.adapters.load.totals import Totals, read_totals
 from tuner.adapters.supervisord.service_clue import clue_of
 from tuner.core.domain.layout import Layout
@@ -52,7 +52,7 @@ def order(port: int, folder: Path, **more) -> Order:
     authority = f"127.0.0.1:{port}"
     request = Request("GET", f"GET / HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode())
     files = {name: str(folder / name) for name in ("workers_file", "problem_file", "found_file")}
-    tell_workers(folder / "workers_file", [os.getpid()])
+    write_workers(folder / "workers_file", [os.getpid()])
     asked = Order("127.0.0.1", port, (request,), clients=4, n_requests=50, wait_s=PATIENCE_S)
     return replace(asked, authority=authority, **{**files, **more})
 
@@ -159,7 +159,7 @@ def test_a_stranger_at_the_port_gets_no_request(tmp_path: Path) -> None:
         assert own.stdout is not None
         port = int(own.stdout.readline())
         asked = order(stranger.port, tmp_path, finds_address=True)
-        tell_workers(tmp_path / "workers_file", [own.pid])
+        write_workers(tmp_path / "workers_file", [own.pid])
 
         totals = sent(asked, tmp_path)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.load.order import Order, Request, read_order, tell_workers
+from tuner.adapters.load.order import Order, Request, read_order, write_workers
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
 from tuner.core.domain.connection_spread import ConnectionSpread
 
@@ -111,7 +111,7 @@ def test_a_server_that_closes_without_a_word_costs_no_request(tmp_path: Path) ->
     assert service.n_requests == 200
 
 
-def test_statuses_from_400_on_are_failures_and_told_apart(tmp_path: Path) -> None:
+def test_statuses_from_400_on_are_failures_and_reported_apart(tmp_path: Path) -> None:
     async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
         writer.write(answer(status=["200 OK", "302 Found", "404 Not Found", "503 Busy"][number % 4]))
         return True
@@ -260,7 +260,7 @@ def test_counts_grow_while_it_runs_and_refused_connections_are_counted_after_the
     [(b"", wording("feeders.closed-without-answer")), (b"SSH-2.0\r\n", wording("feeders.not-http"))],
     ids=key_of,
 )
-def test_a_service_that_never_answers_is_told_with_what_came_instead(
+def test_a_service_that_never_answers_is_reported_with_what_came_instead(
     tmp_path: Path, wire: bytes, came: str
 ) -> None:
     with (
@@ -287,7 +287,7 @@ def test_a_try_that_the_wait_cuts_short_says_less_than_the_one_before(tmp_path: 
     assert wording("feeders.closed-in-time") in said
 
 
-def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:
+def test_a_service_that_nobody_runs_is_reported_as_refused(tmp_path: Path) -> None:
     port = free_port()
     with generator(order(port, wait_s=0.3), tmp_path) as process:
         said, _ = process.communicate(timeout=PATIENCE_S)
@@ -296,7 +296,7 @@ def test_a_service_that_nobody_runs_is_told_as_refused(tmp_path: Path) -> None:
     assert "refused" in said.lower() or "Connect call failed" in said
 
 
-def test_it_can_be_told_to_stop_while_it_waits_for_the_service(tmp_path: Path) -> None:
+def test_it_can_be_reported_to_stop_while_it_waits_for_the_service(tmp_path: Path) -> None:
     async def never(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
         await asyncio.sleep(PATIENCE_S)
         return False
@@ -493,7 +493,7 @@ def test_connections_that_one_worker_took_are_spread_over_all_if_asked_and_count
         )
         with generator(asked, tmp_path) as process:
             wait_for(lambda: n_counted(tmp_path) > 16)  # all 8 are with the first one
-            tell_workers(workers, pids)
+            write_workers(workers, pids)
             wait_for(lambda: now().seconds > 0)
             (tmp_path / "all-accepted").touch()
             before = now()

@@ -126,7 +126,7 @@ def test_what_is_taken_is_put_there_again_in_the_order_of_the_sample(
     assert whose[0] != whose[1]
 
 
-def test_a_queue_that_ran_dry_is_told_for_a_second(
+def test_a_queue_that_ran_dry_is_reported_for_a_second(
     redis_server: RedisServer, client: Redis, tmp_path: Path
 ) -> None:
     fixture = Fixture(redis_server, tmp_path, depth=10)
@@ -149,7 +149,7 @@ def test_a_queue_that_ran_dry_is_told_for_a_second(
         wait_for(lambda: not fixture.feeder.is_dry(), "it is fed again")
 
 
-def test_messages_of_others_that_came_meanwhile_stay_and_are_told_of(
+def test_messages_of_others_that_came_meanwhile_stay_and_are_reported_of(
     redis_server: RedisServer, client: Redis, tmp_path: Path
 ) -> None:
     fixture = Fixture(redis_server, tmp_path)
@@ -192,7 +192,7 @@ def test_a_queue_that_others_work_on_is_refused_before_the_service_starts(
     assert client.keys("*") == []
 
 
-def test_a_queue_that_no_worker_reads_is_told_as_such(
+def test_a_queue_that_no_worker_reads_is_reported_as_such(
     redis_server: RedisServer, client: Redis, tmp_path: Path
 ) -> None:
     fixture = Fixture(redis_server, tmp_path, depth=50)
@@ -228,7 +228,7 @@ def test_a_redis_that_is_gone_when_a_launch_ends_is_no_fault_of_the_layout(
         feeding.__exit__(MeasurementError, died, None)
 
 
-def test_a_redis_that_was_restarted_is_told_from_one_that_is_empty(
+def test_a_redis_that_was_restarted_is_reported_from_one_that_is_empty(
     redis_server: RedisServer, tmp_path: Path
 ) -> None:
     fixture = Fixture(redis_server, tmp_path)
@@ -283,11 +283,11 @@ def test_a_redis_that_is_still_loading_before_a_launch_is_waited_for(
 
 
 def n_refused_while_loading(client: Redis) -> int:
-    told: dict[str, dict[str, int]] = client.info("errorstats")
-    return told["errorstat_LOADING"]["count"]
+    data: dict[str, dict[str, int]] = client.info("errorstats")
+    return data["errorstat_LOADING"]["count"]
 
 
-def test_a_redis_that_stays_away_is_told_once_it_was_waited_for(
+def test_a_redis_that_stays_away_is_reported_once_it_was_waited_for(
     redis_server: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.adapters.feeders.queue.BROKER_WITHIN_S", 0.3)
@@ -316,7 +316,7 @@ def test_a_redis_without_memory_ends_the_launch_with_the_reason(
     assert client.keys("*") == []
 
 
-def test_a_feeder_whose_connection_is_cut_goes_on(
+def test_a_feeder_whose_connection_is_cut_continues(
     redis_server: RedisServer, client: Redis, tmp_path: Path
 ) -> None:
     fixture = Fixture(redis_server, tmp_path, depth=10)
@@ -432,7 +432,7 @@ def test_a_message_that_comes_back_is_not_counted_again(
     assert last.n_done_total == begin.n_done_total + 6
 
 
-def test_failed_messages_are_told_apart_where_the_broker_knows(
+def test_failed_messages_are_kept_apart_where_the_broker_knows(
     redis_server: RedisServer, client: Redis, tmp_path: Path
 ) -> None:
     client.zadd(f"rq:failed:{NAME}", {"before": 1.0})

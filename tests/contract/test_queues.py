@@ -17,7 +17,7 @@ from tuner.adapters.queues.ids import Ids
 from tuner.adapters.queues.message import BODY, Clone, UnclonableError
 from tuner.adapters.queues.queue import BrokerError, Claim
 from tuner.adapters.queues.redis_forms import FORMS
-from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, found_queue
+from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, find_queue
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.core.errors import ConfigError
 
@@ -307,19 +307,19 @@ def test_the_form_is_seen_by_the_keys(redis_server: RedisServer, form: str) -> N
     with opened(redis_server, form) as queue, Redis.from_url(redis_server.url) as client:
         put(client, queue, form, 2)
 
-    assert found_queue(redis_server.url, None, NAME, 30.0) == (form, NAME)
+    assert find_queue(redis_server.url, None, NAME, 30.0) == (form, NAME)
 
 
-def test_no_messages_or_several_forms_are_told_apart(redis_server: RedisServer) -> None:
+def test_no_messages_or_several_forms_are_kept_apart(redis_server: RedisServer) -> None:
     with raises(ConfigError, wording("feeders.no-messages-wait-in-jobs")):
-        found_queue(redis_server.url, None, NAME, 30.0)
+        find_queue(redis_server.url, None, NAME, 30.0)
     with Redis.from_url(redis_server.url) as client:
         for form in ("rq", "huey"):
             with opened(redis_server, form) as queue:
                 put(client, queue, form, 2)
 
     with pytest.raises(ConfigError, match=r"wait in jobs \(rq\), jobs \(huey\)") as caught:
-        found_queue(redis_server.url, None, NAME, 30.0)
+        find_queue(redis_server.url, None, NAME, 30.0)
     assert caught.value.hint == wording("feeders.name-form-and-queue")
 
 
@@ -341,7 +341,7 @@ def test_queues_that_hold_messages_are_named_where_the_usual_ones_are_empty(
         client.lpush("unacked_mutex", "no queue, by its name")
         client.zadd("a-score-board", {"nobody": 1.0})
         with raises(ConfigError, wording("feeders.queues-that-hold", queues=f"{NAME} (3, {form})")) as caught:
-            found_queue(redis_server.url, None, None, 30.0)
+            find_queue(redis_server.url, None, None, 30.0)
 
     assert caught.value.hint == f"Name one: --form {form} --queue {NAME}"
 

@@ -153,8 +153,10 @@ def test_a_clone_arrives_as_the_message_was_but_for_its_ids(server: RabbitServer
 
     assert arrived.body == recorded["body"].decode()
     assert after["correlation_id"] == after["headers"]["id"] == after["headers"]["root_id"] == new
-    for told in (before, after):
-        told["correlation_id"] = told["headers"]["id"] = told["headers"]["root_id"] = told["reply_to"] = ""
+    for result in (before, after):
+        result["correlation_id"] = result["headers"]["id"] = result["headers"]["root_id"] = result[
+            "reply_to"
+        ] = ""
     before.pop("priority")
     assert after == before
 
@@ -369,22 +371,22 @@ def test_headers_that_json_cannot_hold_are_left_out(
     )
     wait_for(lambda: n_waiting(channel, name) == 1, "it is there")
     with raises(ConfigError, wording("feeders.cannot-keep-properties")):
-        samples.sampled(server.url, "celery", name, 5, tmp_path / "s.json")
+        samples.record_sample(server.url, "celery", name, 5, tmp_path / "s.json")
 
 
 def test_the_form_is_seen_by_what_waits(server: RabbitServer, name: str, form: str, tmp_path: Path) -> None:
     with opened(server, name, form=form) as queue:
         queue.claim()
         queue.push(clones(queue, 3, form))
-        found = samples.sampled(server.url, None, name, 5, tmp_path / "s.json")
+        found = samples.record_sample(server.url, None, name, 5, tmp_path / "s.json")
         queue.release()
 
     assert (found.form, found.queue, found.n_messages, dict(found.left_out)) == (form, name, 3, {})
     with raises(ConfigError, wording("feeders.no-messages-wait-in", queue=name)):
-        samples.sampled(server.url, None, name, 5, tmp_path / "t.json")
+        samples.record_sample(server.url, None, name, 5, tmp_path / "t.json")
 
 
-def test_a_password_is_not_shown_and_a_broker_that_is_away_is_told() -> None:
+def test_a_password_is_not_shown_and_a_broker_that_is_away_is_reported() -> None:
     queue = RabbitQueue("amqp://me:secret@127.0.0.1:1/", "celery", "jobs", OURS, 1.0)
     with (
         closing(queue),

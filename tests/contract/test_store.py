@@ -145,7 +145,7 @@ def window(index: int = 0, attempt: int = 1, void: tuple[VoidReason, ...] = ()) 
     )
 
 
-def test_the_study_comes_back_as_it_was_asked_for(store: Store) -> None:
+def test_the_study_comes_back_as_it_was_requested(store: Store) -> None:
     assert store.study() == STUDY
 
 
@@ -156,7 +156,7 @@ def test_a_new_study_has_nothing_in_it(store: Store) -> None:
 
 def test_a_launch_comes_back_unfinished_then_as_it_ended(store: Store) -> None:
     launch_id = store.add_launch(LAUNCH)
-    begun = list(store.launches())
+    started = list(store.launches())
     ended = replace(
         LAUNCH,
         running_after_s=0.7,
@@ -171,7 +171,7 @@ def test_a_launch_comes_back_unfinished_then_as_it_ended(store: Store) -> None:
     )
     store.finish_launch(launch_id, ended)
 
-    assert begun == [(launch_id, LAUNCH)]
+    assert started == [(launch_id, LAUNCH)]
     assert list(store.launches()) == [(launch_id, ended)]
 
 
@@ -401,7 +401,7 @@ def test_a_window_is_kept_once(store: Store) -> None:
     assert len(store.windows()) == 1
 
 
-def test_layouts_by_which_a_grid_grows_stand_behind_those_asked_for(store: Store) -> None:
+def test_layouts_by_which_a_grid_grows_stand_behind_those_requested(store: Store) -> None:
     more = (Layout(4, 8), Layout(16, 1, has_threads=False))
 
     store.add_to_study(more, {"grid_grew": "{}"})

@@ -20,7 +20,7 @@ STUDY = (
 )
 
 
-def test_what_an_axis_alone_changes_is_measured_and_told(typed: Typed) -> None:
+def test_what_an_axis_alone_changes_is_measured_and_reported(typed: Typed) -> None:
     """Each item of a thread takes 20 ms, or 200: so much that no neighbour makes them alike."""
     (typed.folder / "worker.py").write_text(sleeping_worker("float(os.environ['NAP'])"))
     (typed.folder / "s.yaml").write_text(
@@ -64,7 +64,7 @@ def test_another_interpreter_runs_the_built_in_worker_without_having_it(tuner) -
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
 
 
-def test_an_interpreter_that_is_not_here_is_told_before_anything_starts(typed: Typed) -> None:
+def test_an_interpreter_that_is_not_here_is_reported_before_anything_starts(typed: Typed) -> None:
     (typed.folder / "s.yaml").write_text(
         "service: {kind: crash-processor, axes: {python: {own: {}, none: {interpreter: ./python3.99}}}}\n"
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.sqlite import digests as sqlite_digests
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given, load_settings
 from tuner.core.domain.layout import Layout
@@ -97,7 +97,7 @@ def is_told(done: subprocess.CompletedProcess[str] | Done, *said: str, code: int
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_typed_wrong_is_told_in_one_line(typed: Typed, arguments: list[str], said: str) -> None:
+def test_what_is_typed_wrong_is_reported_in_one_line(typed: Typed, arguments: list[str], said: str) -> None:
     is_told(typed(*arguments), said)
 
     assert list(typed.folder.glob("*.db*")) == []
@@ -118,7 +118,7 @@ def test_a_process_that_is_refused_something_ends_with_the_same_line(
     is_told(tuner(*arguments.split()), said)
 
 
-def test_an_unknown_key_is_told_with_its_place(typed: Typed) -> None:
+def test_an_unknown_key_is_reported_with_its_place(typed: Typed) -> None:
     (typed.folder / "s.yaml").write_text("study:\n  wndow: 10m\n")
 
     is_told(typed("grid", "s.yaml"), "s.yaml:2:3: study.wndow: unknown key, did you mean window?")
@@ -134,13 +134,13 @@ def script(folder: Path, command: str, **more: str) -> Path:
     return path
 
 
-def test_a_worker_command_that_is_missing_is_told_before_anything_is_made(typed: Typed) -> None:
+def test_a_worker_command_that_is_missing_is_reported_before_anything_is_made(typed: Typed) -> None:
     is_told(typed("grid", script(typed.folder, "[no-such-worker]")), "no-such-worker")
 
     assert list(typed.folder.glob("*.db*")) == []
 
 
-def test_a_worker_command_that_is_not_executable_is_told(typed: Typed) -> None:
+def test_a_worker_command_that_is_not_executable_is_reported(typed: Typed) -> None:
     (typed.folder / "worker.sh").write_text("#!/bin/sh\n")
 
     is_told(
@@ -148,7 +148,9 @@ def test_a_worker_command_that_is_not_executable_is_told(typed: Typed) -> None:
     )
 
 
-def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(tuner, typed: Typed) -> None:
+def test_a_worker_that_dies_at_start_is_reported_with_its_exit_code_and_last_words(
+    tuner, typed: Typed
+) -> None:
     """With --json, stdout is JSON even when nothing could be measured."""
     done = tuner("grid", script(tuner.folder, "[sh, -c, 'echo no license found; exit 7']"), "--json")
 
@@ -164,9 +166,9 @@ def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(t
 
 
 @pytest.mark.parametrize("arguments", ["--help", "export --format list"])
-def test_a_full_device_behind_stdout_is_told_in_one_line(tuner, arguments: str) -> None:
+def test_a_full_device_behind_stdout_is_reported_in_one_line(tuner, arguments: str) -> None:
     with open("/dev/full", "w") as full:
-        told = subprocess.run(
+        result = subprocess.run(
             [*tuner.program, *arguments.split()],
             stdout=full,
             stderr=subprocess.PIPE,
@@ -174,9 +176,9 @@ def test_a_full_device_behind_stdout_is_told_in_one_line(tuner, arguments: str) 
             cwd=tuner.folder,
         )
 
-    assert told.returncode == 2
-    assert told.stderr.startswith(wording("command-line.no-space-left"))
-    assert "Traceback" not in told.stderr
+    assert result.returncode == 2
+    assert result.stderr.startswith(wording("command-line.no-space-left"))
+    assert "Traceback" not in result.stderr
 
 
 def test_an_existing_study_is_never_overwritten(typed: Typed) -> None:
@@ -188,7 +190,7 @@ def test_an_existing_study_is_never_overwritten(typed: Typed) -> None:
 
 
 @pytest.mark.parametrize("command", [("rank",), ("export",), ("grid", "--resume")], ids=" ".join)
-def test_a_file_that_is_no_study_is_told(typed: Typed, command: tuple[str, ...]) -> None:
+def test_a_file_that_is_no_study_is_reported(typed: Typed, command: tuple[str, ...]) -> None:
     (typed.folder / "x.db").write_text("just text, longer than a header of SQLite would be" * 10)
 
     is_told(typed(*command, "x.db"), "x.db is not a study file")
@@ -211,7 +213,7 @@ def test_a_study_whose_secrets_were_not_kept_names_the_command_that_has_the_conf
     assert resumed.stderr.splitlines()[1] == wording("config.name-a-config", study_file=study_file)
 
 
-def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
+def test_a_folder_that_may_not_be_entered_is_reported(ordinary) -> None:
     closed = ordinary.folder / "closed"
     closed.mkdir()
     closed.chmod(0)
@@ -224,7 +226,7 @@ def test_a_folder_that_may_not_be_entered_is_told(ordinary) -> None:
     )
 
 
-def test_a_spool_that_is_not_there_is_told(typed: Typed) -> None:
+def test_a_spool_that_is_not_there_is_reported(typed: Typed) -> None:
     is_told(typed("grid", "--layouts", "1x1", "--spool", "none"), "the spool", "none does not exist")
 
     assert list(typed.folder.glob("*.db*")) == []
@@ -270,7 +272,7 @@ def finished_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Usage(at_s, at_s, at_s, 0, 0, at_s, 0, 0, 1 << 20, 1, 1, None, None, None) for at_s in (0.0, 1.0)
     ]
     readings = (Reading(0.0, 0, 0), Reading(1.0, 5, 0))
-    with new_store(file, planned(settings)) as store:
+    with new_store(file, plan_record(settings)) as store:
         launch_id = store.add_launch(LaunchRecord(0, 0, 1, layout, "box", 0.0, 1.0, 1.0, True, None, 9.0))
         store.add_window(launch_id, Window(layout, 0, 1, 1.0, 1.0, 5, 0, samples, tuple(usage), readings))
     return file
@@ -281,7 +283,7 @@ def study_file(tmp_path: Path, finished_study: Path) -> Path:
     return Path(shutil.copy(finished_study, tmp_path))
 
 
-def test_a_study_of_a_newer_version_is_told(typed: Typed, study_file: Path) -> None:
+def test_a_study_of_a_newer_version_is_reported(typed: Typed, study_file: Path) -> None:
     with contextlib.closing(sqlite3.connect(study_file)) as connection:
         connection.execute("PRAGMA user_version = 99")
 
@@ -304,7 +306,7 @@ def test_a_study_of_a_newer_version_is_told(typed: Typed, study_file: Path) -> N
         "grid --resume",
     ],
 )
-def test_a_figure_that_changed_on_the_disk_is_told_by_whoever_reads_it(
+def test_a_figure_that_changed_on_the_disk_is_reported_by_whoever_reads_it(
     tmp_path: Path, study_file: Path, command: str
 ) -> None:
     with contextlib.closing(sqlite3.connect(study_file)) as connection:
@@ -323,7 +325,7 @@ def test_a_figure_that_changed_on_the_disk_is_told_by_whoever_reads_it(
     assert done.stdout == ""
 
 
-def test_a_runbook_with_one_mark_only_is_told_and_left_alone(typed: Typed, study_file: Path) -> None:
+def test_a_runbook_with_one_mark_only_is_reported_and_left_alone(typed: Typed, study_file: Path) -> None:
     runbook = typed.folder / "RUNBOOK.md"
     assert typed("export", study_file, "--into", runbook).returncode == 0
     lines = [line for line in runbook.read_text().splitlines() if not line.endswith(" end -->")]
@@ -370,7 +372,7 @@ def test_a_finished_study_resumed_measures_nothing_more(typed: Typed, study_file
     assert "1x1" in done.stdout
 
 
-def test_an_ordinary_user_cannot_go_on_with_a_study_that_is_read_only(ordinary, study_file: Path) -> None:
+def test_an_ordinary_user_cannot_continue_with_a_study_that_is_read_only(ordinary, study_file: Path) -> None:
     theirs = ordinary.folder / "s.tuner.db"
     shutil.copy2(study_file, theirs)
     theirs.chmod(0o444)
@@ -380,7 +382,7 @@ def test_an_ordinary_user_cannot_go_on_with_a_study_that_is_read_only(ordinary, 
     assert ordinary("rank", "s.tuner.db").returncode == 0  # reading needs no right to write
 
 
-def test_a_full_disk_is_told_and_leaves_no_half_a_study(tuner) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_half_a_study(tuner) -> None:
     """A limit on file sizes stands for the disk: a write fails likewise, and no root is needed."""
     config = script(tuner.folder, "[sleep, 60]")
 
@@ -424,7 +426,7 @@ def test_a_page_of_help_whose_reader_has_gone_is_no_bug(tuner) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_hook_that_keeps_a_study_from_beginning_is_told_with_what_goes_on(typed: Typed) -> None:
+def test_a_hook_that_keeps_a_study_from_beginning_is_reported_with_what_continues(typed: Typed) -> None:
     path = script(typed.folder, "[sleep, '100']")
     path.write_text(path.read_text() + "hooks: {before_study: [[no-such-hook]]}\n")
 

@@ -22,44 +22,44 @@ def tuner(tmp_path: Path) -> Typed:
 
 
 def test_the_ranking_names_the_box_that_is_slower_and_a_look_at_the_others_does_not(tuner: Typed) -> None:
-    told = tuner("rank", "s.tuner.db")
+    result = tuner("rank", "s.tuner.db")
     others = tuner("rank", "s.tuner.db", "--without-box", "box-3")
 
-    assert (told.returncode, others.returncode) == (0, 0)
-    assert "box-3 is 14 % slower (" in told.stdout
+    assert (result.returncode, others.returncode) == (0, 0)
+    assert "box-3 is 14 % slower (" in result.stdout
     assert wording("fleet.than-on-average") not in others.stdout
     assert " on 2 hosts, " in others.stdout
 
 
 def test_one_box_is_ranked_as_if_it_were_alone_and_says_so(tuner: Typed) -> None:
-    told = tuner("rank", "s.tuner.db", "--box", "box-2", "--json")
-    found = json.loads(told.stdout)
+    result = tuner("rank", "s.tuner.db", "--box", "box-2", "--json")
+    found = json.loads(result.stdout)
 
-    assert told.returncode == 0
+    assert result.returncode == 0
     assert "boxes" not in found
     assert wording("fleet.one-box-alone", box="box-2") in found["study"]["notes"]
     assert {row["n_windows"] for row in found["layouts"]} == {3}
 
 
 def test_a_box_that_is_not_there_is_one_line_and_what_to_do(tuner: Typed) -> None:
-    told = tuner("rank", "s.tuner.db", "--box", "box-7")
+    result = tuner("rank", "s.tuner.db", "--box", "box-7")
 
-    assert told.returncode == 2
-    assert told.stdout == ""
-    assert told.stderr.splitlines()[0] == "Error: " + wording("fleet.box-unknown", box="box-7")
-    assert "box-1, box-2, box-3" in told.stderr
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[0] == "Error: " + wording("fleet.box-unknown", box="box-7")
+    assert "box-1, box-2, box-3" in result.stderr
 
 
 def test_the_report_of_a_fleet_has_its_boxes(tuner: Typed) -> None:
-    told = tuner("report", "s.tuner.db", "-o", "s.html")
+    result = tuner("report", "s.tuner.db", "-o", "s.html")
 
-    assert told.returncode == 0, told.stderr
+    assert result.returncode == 0, result.stderr
     assert 'id="boxes"' in (tuner.folder / "s.html").read_text(encoding="utf-8")
 
 
 def test_a_fleet_that_is_over_can_be_watched(tuner: Typed) -> None:
-    told = tuner("watch", "s.tuner.db", "--once", terminal=io.StringIO())
+    result = tuner("watch", "s.tuner.db", "--once", terminal=io.StringIO())
 
-    assert told.returncode == 0
-    assert " on 3 hosts, " in told.stdout
-    assert "last   box-3: " in told.stdout
+    assert result.returncode == 0
+    assert " on 3 hosts, " in result.stdout
+    assert "last   box-3: " in result.stdout

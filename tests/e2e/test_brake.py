@@ -123,7 +123,7 @@ def test_a_layout_whose_items_fail_is_left_out_and_the_others_are_ranked(typed: 
     assert nothing_runs(typed.folder)
 
 
-def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(tuner, typed: Typed) -> None:
+def test_a_command_that_says_no_stops_the_study_which_continues_once_it_says_yes(tuner, typed: Typed) -> None:
     brake = "{command: [sh, -c, 'echo asked; echo queue too deep; test ! -e full'], every: 1s, holds: 1s}"
     write(tuner.folder, sleeping_worker(), brake, window="3s")
     text = (tuner.folder / "s.yaml").read_text()
@@ -151,7 +151,7 @@ def test_a_command_that_says_no_stops_the_study_which_goes_on_once_it_says_yes(t
     assert n_windows == 2
 
 
-def test_another_brake_may_be_given_to_a_study_that_goes_on(typed: Typed) -> None:
+def test_another_brake_may_be_given_to_a_study_that_continues(typed: Typed) -> None:
     no = "{command: [sh, -c, 'test -z \"$TUNER_LAYOUT\"'], every: 1s, holds: 0s}"  # to every layout
     write(typed.folder, sleeping_worker(), no, window="2s")
     assert typed("grid", "s.yaml").returncode == 3
@@ -162,7 +162,7 @@ def test_another_brake_may_be_given_to_a_study_that_goes_on(typed: Typed) -> Non
     assert again.returncode == 0, again.stderr
 
 
-def test_a_brake_whose_command_is_missing_is_told_before_anything_runs(typed: Typed) -> None:
+def test_a_brake_whose_command_is_missing_is_reported_before_anything_runs(typed: Typed) -> None:
     write(typed.folder, sleeping_worker(), "{command: no-such-thing}")
 
     done = typed("grid", "s.yaml")

@@ -256,7 +256,7 @@ def test_a_real_service_that_sleeps_is_found_to_sleep(tuner) -> None:
     ],
     ids=lambda value: value if value.startswith(("calibrate", "predict")) else "",
 )
-def test_what_is_typed_wrong_is_told_in_one_line(line: str, said: str, typed: Type) -> None:
+def test_what_is_typed_wrong_is_reported_in_one_line(line: str, said: str, typed: Type) -> None:
     for name, wrong in (("no-turns", "switch_interval: 0s"), ("slow-turns", "handover: 1ms")):
         Path(f"{name}.yaml").write_text(PROFILE.replace("cores: 4", f"cores: 4, {wrong}"))
 
@@ -287,7 +287,7 @@ def test_processes_or_threads_is_answered_in_one_table_over_all_variants(typed: 
     assert "Processes or threads?" not in one
 
 
-def test_a_variant_that_a_study_has_not_is_told_with_those_it_has(typed: Type, study: str) -> None:
+def test_a_variant_that_a_study_has_not_is_reported_with_those_it_has(typed: Type, study: str) -> None:
     for command in ("calibrate", "predict"):
         code, out, err = typed(f"{command} {study} --variant fast")
 

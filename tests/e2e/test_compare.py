@@ -37,7 +37,7 @@ def tuner(tmp_path_factory: pytest.TempPathFactory) -> Typed:
     return typed
 
 
-def test_what_changed_and_why_it_may_have_is_told(tuner: Typed) -> None:
+def test_what_changed_and_why_it_may_have_is_reported(tuner: Typed) -> None:
     done = tuner("compare", "before.tuner.db", "after.tuner.db")
 
     assert done.returncode == 0
@@ -56,7 +56,7 @@ def test_a_slower_release_ends_with_4_and_the_same_one_with_0(tuner: Typed) -> N
     assert (faster.returncode, faster.stderr) == (0, wording("compare.not-slower-by-more", share=5) + "\n")
 
 
-def test_names_that_turn_text_around_are_told_as_what_they_are(tuner: Typed) -> None:
+def test_names_that_turn_text_around_are_reported_as_what_they_are(tuner: Typed) -> None:
     turned = "a\u202egnp\x1b[31m.tuner.db"
     (tuner.folder / turned).write_bytes((tuner.folder / "after.tuner.db").read_bytes())
     done = tuner("compare", "before.tuner.db", turned, "--fail-if-slower", "5%")
@@ -95,7 +95,7 @@ def test_the_page_is_written_and_replaces_only_a_page_of_ours(tuner: Typed) -> N
         (["before.tuner.db", "after.tuner.db", "-o", "x.html", "--json"], "--format and --json print"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_compared_is_told_in_a_line(tuner: Typed, words: list[str], said: str) -> None:
+def test_what_cannot_be_compared_is_reported_in_a_line(tuner: Typed, words: list[str], said: str) -> None:
     done = tuner("compare", *words)
 
     assert done.returncode == 2

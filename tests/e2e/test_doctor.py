@@ -69,9 +69,9 @@ def audited(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def findings(done: Done | subprocess.CompletedProcess[str]) -> list[dict[str, str]]:
-    told: dict[str, Any] = json.loads(done.stdout)
-    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(told)] == []
-    found: list[dict[str, str]] = told["findings"]
+    data: dict[str, Any] = json.loads(done.stdout)
+    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(data)] == []
+    found: list[dict[str, str]] = data["findings"]
     return found
 
 
@@ -132,8 +132,8 @@ def test_a_box_is_looked_at_and_nothing_on_it_is_changed(tmp_path: Path) -> None
     done = audited(tmp_path, "doctor", "--seconds", "1", "--json")
 
     assert (files_below(tmp_path, scratch), switches()) == before
-    *_, told = done.stderr.splitlines()
-    events = json.loads(told)
+    *_, result = done.stderr.splitlines()
+    events = json.loads(result)
     assert [event for event in events if event[0] != "subprocess.Popen"] == []
     # the worker's Python is asked what it is, and the built-in worker how it starts its children
     started = [what for event, what in events if event == "subprocess.Popen"]
@@ -158,8 +158,8 @@ def test_dumps_that_are_not_there_block(tmp_path: Path) -> None:
     (tmp_path / "real" / "notes.txt").touch()
     assert dumps_found() == (2, "blocker", f"no dump below {tmp_path / 'real'}")
     (tmp_path / "real" / "one.dmp").touch()
-    _, *told = dumps_found()
-    assert told == ["ok", f"1 dump below {tmp_path / 'real'}"]
+    _, *result = dumps_found()
+    assert result == ["ok", f"1 dump below {tmp_path / 'real'}"]
 
 
 def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_table_begins_with_what_blocks_and_the_exit_code_says_it(tmp_path: P
         ),
     ],
 )
-def test_what_no_study_can_begin_with_is_told_as_the_study_would(
+def test_what_no_study_can_begin_with_is_reported_as_the_study_would(
     tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     (tmp_path / "old.tuner.db").touch()
@@ -225,7 +225,7 @@ def test_a_port_that_somebody_has_blocks(tmp_path: Path) -> None:
     assert free.returncode == 0
 
 
-def test_servers_that_do_not_answer_are_told_without_their_passwords(tmp_path: Path) -> None:
+def test_servers_that_do_not_answer_are_reported_without_their_passwords(tmp_path: Path) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -258,8 +258,8 @@ def test_a_redis_that_answers_is_in_order_and_nothing_is_left_in_it(
 
     done = Typed(tmp_path)("doctor", config(tmp_path, service), "--seconds", "0", "--json")
 
-    (told,) = of("servers", done)
-    assert (told["level"], told["found"].endswith("(service.feeder.url) answers")) == ("ok", True)
+    (result,) = of("servers", done)
+    assert (result["level"], result["found"].endswith("(service.feeder.url) answers")) == ("ok", True)
     with redis.Redis.from_url(redis_server.url) as client:
         assert client.keys("*") == []
 
@@ -277,14 +277,14 @@ def test_a_postgresql_and_a_rabbitmq_that_answer_are_in_order(
         )
         done = Typed(tmp_path)("doctor", config(tmp_path, service), "--seconds", "0", "--json")
 
-    told = {finding["found"]: finding["level"] for finding in of("servers", done)}
-    assert sorted(told.values()) == ["ok", "ok"]
-    assert f"amqp://127.0.0.1:{rabbitmq.port}// (service.feeder.url) answers" in told
-    assert any(found.endswith("(service.probe.url) answers") for found in told)
+    data = {finding["found"]: finding["level"] for finding in of("servers", done)}
+    assert sorted(data.values()) == ["ok", "ok"]
+    assert f"amqp://127.0.0.1:{rabbitmq.port}// (service.feeder.url) answers" in data
+    assert any(found.endswith("(service.probe.url) answers") for found in data)
     assert PASSWORD not in done.stdout
 
 
-def test_pages_of_probes_are_told_and_nobody_has_to_show_them_yet(tmp_path: Path) -> None:
+def test_pages_of_probes_are_reported_and_nobody_has_to_show_them_yet(tmp_path: Path) -> None:
     with listener() as address:
         service = (
             f"  command: [{sys.executable}, -c, pass, '{{threads}}']\n"
@@ -294,14 +294,14 @@ def test_pages_of_probes_are_told_and_nobody_has_to_show_them_yet(tmp_path: Path
         there = Typed(tmp_path)("doctor", name, "--seconds", "0", "--json")
     later = Typed(tmp_path)("doctor", name, "--seconds", "0", "--json")
 
-    told = [(one["level"], one["found"]) for done in (there, later) for one in of("servers", done)]
-    assert told == [
+    reported = [(one["level"], one["found"]) for done in (there, later) for one in of("servers", done)]
+    assert reported == [
         ("ok", f"{address} (service.probe.stats) answers"),
         ("ok", wording("doctor.stats-do-not-answer-yet", address=address)),
     ]
 
 
-def test_a_box_that_another_tuner_has_is_told_without_taking_its_lock(tmp_path: Path) -> None:
+def test_a_box_that_another_tuner_has_is_reported_without_taking_its_lock(tmp_path: Path) -> None:
     lock = Path(os.environ["TUNER_LOCK"])
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

@@ -118,7 +118,7 @@ def test_rules_for_another_box_say_what_lies_beyond_the_measured(typed: Typed, s
     assert float(busy[1]) == pytest.approx(22, abs=1)  # as 24x1 kept them
 
 
-def test_that_a_gil_was_assumed_is_told_and_that_there_is_one_is_not(typed: Typed, study: Path) -> None:
+def test_that_a_gil_was_assumed_is_reported_and_that_there_is_one_is_not(typed: Typed, study: Path) -> None:
     known = simulated(typed.folder / "known.tuner.db", SERVICE, "1x1,1x4", worker_gil="on")
 
     assert typed("explain", study).stdout.count(wording("model.interpreter-unknown")) == 1
@@ -148,7 +148,7 @@ def test_a_limit_on_memory_binds_what_it_keeps_out(typed: Typed, study: Path) ->
     assert {row["layout"]: row["bound_by"] for row in rows}["24x1"] == ["memory"]
 
 
-def test_what_passes_a_limit_is_told_at_the_confidence_asked_for(typed: Typed) -> None:
+def test_what_passes_a_limit_is_reported_at_the_confidence_requested(typed: Typed) -> None:
     file = ROOT / "bench" / "studies" / "gunicorn-2-cores.tuner.db"
 
     binds = {
@@ -202,7 +202,7 @@ def test_a_study_without_windows_says_so(typed: Typed, nothing: Path) -> None:
         (("{study}", "--confidence", "80%"), "Error: {study} has no limits, and --confidence is of these"),
     ],
 )
-def test_what_cannot_be_explained_is_told_in_one_line(
+def test_what_cannot_be_explained_is_reported_in_one_line(
     typed: Typed, study: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     done = typed("explain", *(argument.format(study=study) for argument in arguments))

@@ -143,7 +143,7 @@ def test_nothing_is_lost_or_counted_twice_whatever_dies(
 
 @pytest.mark.timeout(600)
 @pytest.mark.full
-def test_a_study_that_is_interrupted_goes_on(machines: Machines, config: Path, tmp_path: Path) -> None:
+def test_a_study_that_is_interrupted_continues(machines: Machines, config: Path, tmp_path: Path) -> None:
     machines.scheduler()
     machines.box("box-1").until_it_says("is in the fleet of")
     file = tmp_path / "sleeper.tuner.db"

@@ -40,8 +40,8 @@ def free_threaded() -> str:
 def build(python: str, folder: Path) -> None:
     """The module, compiled in *folder*."""
     asked = "import sysconfig; print(sysconfig.get_path('include'), sysconfig.get_config_var('EXT_SUFFIX'))"
-    told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
-    include, suffix = told
+    result = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    include, suffix = result
     if not (Path(include) / "Python.h").exists():
         pytest.skip(f"{python} has no headers in {include}")
     (folder / "old.c").write_text(MODULE)
@@ -68,7 +68,7 @@ def launches(file: Path) -> list[tuple[int | None, str | None]]:
         return connection.execute("SELECT has_gil, gil_module FROM launch").fetchall()
 
 
-def test_a_gil_that_came_back_is_seen_in_every_launch_and_told(typed: Typed, free_threaded: str) -> None:
+def test_a_gil_that_came_back_is_seen_in_every_launch_and_reported(typed: Typed, free_threaded: str) -> None:
     build(free_threaded, typed.folder)
     config(typed, free_threaded, f"import sys; sys.path.insert(0, {str(typed.folder)!r}); import _old")
 

@@ -138,8 +138,8 @@ def test_variants_of_a_service_are_an_axis_of_their_own(typed: Typed) -> None:
 
 
 def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(typed: Typed) -> None:
-    told = typed.folder / "told"
-    note = f"[sh, -c, 'echo \"$TUNER_EVENT $TUNER_LAYOUT\" >> {told}']"
+    text = typed.folder / "told"
+    note = f"[sh, -c, 'echo \"$TUNER_EVENT $TUNER_LAYOUT\" >> {text}']"
     events = (
         "before_study",
         "before_launch",
@@ -154,7 +154,7 @@ def test_a_script_of_the_user_s_own_is_measured_with_hooks_told_in_order(typed: 
     done = typed("grid", script(typed.folder, hooks), "--layouts", "1x1", "--repeats", "1")
 
     assert done.returncode == 0, done.stderr
-    assert [line.strip() for line in told.read_text().splitlines()] == [
+    assert [line.strip() for line in text.read_text().splitlines()] == [
         "before_study", "before_launch 1x1", "before_window 1x1", "after_window 1x1", "after_launch 1x1",
         "after_study", "finished",
     ]  # fmt: skip
@@ -248,13 +248,13 @@ def test_a_study_whose_config_holds_a_secret_is_resumed_with_the_config(tuner, t
     )
 
 
-def test_a_study_of_a_typed_command_goes_on_with_what_was_typed(typed: Typed) -> None:
+def test_a_study_of_a_typed_command_continues_with_what_was_typed(typed: Typed) -> None:
     (typed.folder / "worker.py").write_text(sleeping_worker("0.002"))
     command = ["--", "env", "DB_PASSWORD=hunter2", sys.executable, "worker.py"]
     asked = ["--strategy", "all", "--layouts", "1x1", "--repeats", "1", "--foreign-limit", "1000"]
     asked += ["--window", "2s", "--warmup", "1s"]
-    begun = typed("grid", *asked, *command)
-    assert begun.returncode == 0, begun.stderr
+    started = typed("grid", *asked, *command)
+    assert started.returncode == 0, started.stderr
     resumed = ("grid", "--resume", "worker.tuner.db")
 
     alone = typed(*resumed)
@@ -304,12 +304,12 @@ def _is_worker(entry: Path, folder: Path) -> bool:
 TELLS = "id -un; pwd; echo $GREETING $PLAIN; grep Cpus_allowed_list /proc/self/status"
 
 
-def telling(folder: Path, told: Path, more: str) -> Path:
+def telling(folder: Path, result: Path, more: str) -> Path:
     """A service that writes down as whom, where and with what it runs."""
     path = folder / "s.yaml"
     path.write_text(
         "service:\n  kind: script\n  name: teller\n"
-        f"  command: [sh, -c, '({TELLS}) > {told}; exec sleep 60']\n  stop: {{wait: 5s}}\n{more}"
+        f"  command: [sh, -c, '({TELLS}) > {result}; exec sleep 60']\n  stop: {{wait: 5s}}\n{more}"
         + STUDY
         % ("1x1", 1)
     )
@@ -319,13 +319,13 @@ def telling(folder: Path, told: Path, more: str) -> Path:
 def test_a_service_runs_in_its_folder_with_its_environment_file_on_the_cores_it_is_for(tuner) -> None:
     (tuner.folder / "work").mkdir()
     (tuner.folder / "worker.env").write_text("# secrets\nexport GREETING='hello {threads}'\n")
-    told = tuner.folder / "told"
+    text = tuner.folder / "told"
     more = "  directory: work\n  environment_file: worker.env\n  environment: {PLAIN: '{threads}'}\n"
 
-    done = tuner("grid", telling(tuner.folder, told, more), "--cores", "1")
+    done = tuner("grid", telling(tuner.folder, text, more), "--cores", "1")
 
     assert "Traceback" not in done.stderr
-    _, folder, greeting, cores = told.read_text().splitlines()
+    _, folder, greeting, cores = text.read_text().splitlines()
     assert folder == str(tuner.folder / "work")
     assert greeting == "hello {threads} 1"  # a file's values are as they are, the config's are filled in
     assert cores.split() == ["Cpus_allowed_list:", str(min(os.sched_getaffinity(0)))]
@@ -337,11 +337,11 @@ def test_a_service_runs_in_its_folder_with_its_environment_file_on_the_cores_it_
 def test_a_service_runs_as_another_user(typed: Typed) -> None:
     with tempfile.TemporaryDirectory(prefix="tn-", dir="/tmp") as open_to_all:
         Path(open_to_all).chmod(0o777)
-        told = Path(open_to_all) / "told"
+        text = Path(open_to_all) / "told"
 
-        typed("grid", telling(typed.folder, told, f"  user: nobody\n  directory: {open_to_all}\n"))
+        typed("grid", telling(typed.folder, text, f"  user: nobody\n  directory: {open_to_all}\n"))
 
-        assert told.read_text().splitlines()[0] == "nobody"
+        assert text.read_text().splitlines()[0] == "nobody"
 
 
 PROFILE = "name: shop\ndemands: {gil: 20ms, asleep: 20ms}\nmachine: %s\n"
@@ -358,17 +358,17 @@ def simulated(folder: Path, machine: str, *more: str) -> tuple[str, dict]:
 
 @pytest.mark.parametrize(("cores", "whole"), [("0.5", 1), ("1.5", 1), ("2.9", 2)])
 def test_a_simulated_box_has_whole_cores_and_says_so(tmp_path: Path, cores: str, whole: int) -> None:
-    told, study = simulated(tmp_path, f"{{cores: {cores}}}")
+    result, study = simulated(tmp_path, f"{{cores: {cores}}}")
 
-    assert told.startswith(wording("grid.whole-cores-only", cores=cores, whole=whole))
+    assert result.startswith(wording("grid.whole-cores-only", cores=cores, whole=whole))
     assert (study["cores"], study["box_cores"]) == (whole, whole)
 
 
-def test_nothing_is_said_of_cores_that_are_whole_or_asked_for(tmp_path: Path) -> None:
+def test_nothing_is_said_of_cores_that_are_whole_or_requested(tmp_path: Path) -> None:
     for machine, more in (("{cores: 2}", ("--study", "a.db")), ("{cores: 0.5}", ("--cores", "3"))):
-        told, _ = simulated(tmp_path, machine, *more)
+        result, _ = simulated(tmp_path, machine, *more)
 
-        assert told.startswith(wording("simulate.no-service-is-started"))
+        assert result.startswith(wording("simulate.no-service-is-started"))
 
 
 def test_a_profile_of_a_box_beyond_all_bounds_is_refused(tmp_path: Path) -> None:

@@ -45,10 +45,10 @@ def test_an_answer_at_the_edge_of_typed_layouts_says_so_everywhere(tuner: Typed)
     found = json.loads(tuner("rank", "s.db", "--json").stdout)
     facts = found["wider"]
     tuner("report", "s.db", "-o", "s.html")
-    told = (tuner.folder / "s.html").read_text(encoding="utf-8")
+    result = (tuner.folder / "s.html").read_text(encoding="utf-8")
     assert facts["sentence"].startswith("More threads will give more: 4x2 ")
     assert found["next_step"]["command"] == TO_TYPE
-    for text in (ranked.stdout, page.stdout, told):
+    for text in (ranked.stdout, page.stdout, result):
         assert text.count(facts["sentence"]) == 1
         assert text.count(TO_TYPE) == 1
 

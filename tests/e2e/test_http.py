@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.settings.clients import found_in
+from tuner.core.settings.clients import parse_found
 
 from ..ports import free_port
 from ..wording import wording
@@ -69,9 +69,9 @@ def test_a_window_keeps_how_long_its_requests_took(typed: Typed) -> None:
     assert done.returncode == 0, done.stderr
     columns = "n_done, n_requests, n_requests_failed, latency_p50_s, latency_p95_s, latency_p99_s, rate_per_s"
     with closing(sqlite3.connect(typed.folder / "web.tuner.db")) as connection:
-        told = connection.execute(f"SELECT {columns} FROM window").fetchall()
-    assert len(told) == 2
-    for n_done, n_requests, n_failed, p50_s, p95_s, p99_s, rate_per_s in told:
+        result = connection.execute(f"SELECT {columns} FROM window").fetchall()
+    assert len(result) == 2
+    for n_done, n_requests, n_failed, p50_s, p95_s, p99_s, rate_per_s in result:
         assert abs(n_requests - n_done) <= 30  # seen a moment apart
         assert (n_failed, rate_per_s) == (0, 60.0)
         assert 0.005 <= p50_s <= p95_s <= (p99_s or p95_s)
@@ -103,7 +103,7 @@ def test_a_study_looks_for_its_number_of_clients_and_every_layout_has_that(typed
         ((kept,),) = connection.execute("SELECT config FROM study").fetchall()
         provenance = dict(connection.execute("SELECT key, value FROM provenance").fetchall())
         spreads = [json.loads(text) for (text,) in connection.execute("SELECT spread FROM window").fetchall()]
-    found = found_in(provenance, json.loads(kept)["service"]["feeder"]["clients"])
+    found = parse_found(provenance, json.loads(kept)["service"]["feeder"]["clients"])
     assert found is not None
     assert found.layout == "1x4"
     assert found.tried[0].clients == 8
@@ -128,9 +128,9 @@ def test_at_a_share_of_capacity_each_launch_finds_its_own_rate_before_its_window
     columns = "n_done / window.length_s, rate_per_s, capacity_per_s, warmup_s"
     query = f"SELECT {columns} FROM window JOIN launch ON launch.id = launch_id"
     with closing(sqlite3.connect(tuner.folder / "web.tuner.db")) as connection:
-        told = connection.execute(query).fetchall()
-    assert len(told) == 2
-    for answered_per_s, rate_per_s, capacity_per_s, warmup_s in told:
+        result = connection.execute(query).fetchall()
+    assert len(result) == 2
+    for answered_per_s, rate_per_s, capacity_per_s, warmup_s in result:
         assert rate_per_s == 0.5 * capacity_per_s
         assert answered_per_s <= 1.5 * rate_per_s  # no closed loop any more; arrivals are Poisson
         assert warmup_s >= 2 + 10 + 2

@@ -52,5 +52,5 @@ def test_more_threads_than_the_layout_has_are_reported_and_an_axis_sets_their_nu
     assert "1x1@auto runs 3 computing threads" in warnings[0]
     (found,) = json.loads(done.stdout)["evidence"]["inner_threads"]
     assert (found["layout"], found["n_threads"], found["n_inner"]) == ("1x1@auto", 3, 2)
-    told = typed("rank", "jobs.tuner.db").stdout
-    assert "Workers computed in more threads than the layout has: 1x1@auto in 3" in " ".join(told.split())
+    result = typed("rank", "jobs.tuner.db").stdout
+    assert "Workers computed in more threads than the layout has: 1x1@auto in 3" in " ".join(result.split())

@@ -158,7 +158,7 @@ def test_what_is_kept_as_it_should_be_is_as_its_schema_says(command: str, part: 
     check(name, parts_of(command)[part])
 
 
-def test_a_plan_of_what_cannot_be_told_says_why(tuner: Typed) -> None:
+def test_a_plan_of_what_is_not_known_says_why(tuner: Typed) -> None:
     done = tuner("grid", *FEW, "--strategy", "all", "--repeats", "1", "--study", "once.tuner.db")
     assert done.returncode == 0, done.stderr
 
@@ -188,14 +188,14 @@ def test_what_a_command_prints_for_programs_is_as_its_schema_says(
 def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_path: Path) -> None:
     shutil.copy(tuner.folder / "a.tuner.db", tmp_path)
     (tmp_path / "torn.tuner.db").write_text("no study")
-    told = LiveFile(tmp_path / "runs.tuner.db", lambda slug, text: pytest.fail(f"{slug}: {text}"))
-    told.warning("left-out", "<b>24x1</b> is left out")
+    result = LiveFile(tmp_path / "runs.tuner.db", lambda slug, text: pytest.fail(f"{slug}: {text}"))
+    result.warning("left-out", "<b>24x1</b> is left out")
     with (
         SqliteStore.create(tmp_path / "runs.tuner.db", boards.study_of(["4x6", "6x4"])),
-        told.written(3, 1),
+        result.written(3, 1),
         studies_served([tmp_path], Address("127.0.0.1", 0)) as served,
     ):
-        told.launch_started(Layout(4, 6), 2, 0, 3600.0)
+        result.launch_started(Layout(4, 6), 2, 0, 3600.0)
 
         def get(path: str) -> str:
             with urllib.request.urlopen(f"http://{served.address}{path}", timeout=60) as answer:
@@ -215,15 +215,15 @@ def test_what_is_served_for_programs_is_as_its_schema_says(tuner: Typed, tmp_pat
 
 
 def test_what_runs_on_several_boxes_is_as_the_schemas_say(tmp_path: Path) -> None:
-    told = LiveFile(tmp_path / "runs.tuner.db", lambda slug, text: pytest.fail(f"{slug}: {text}"))
+    result = LiveFile(tmp_path / "runs.tuner.db", lambda slug, text: pytest.fail(f"{slug}: {text}"))
     with (
         SqliteStore.create(tmp_path / "runs.tuner.db", boards.study_of(["4x6", "6x4"])),
-        told.written(3, 1),
+        result.written(3, 1),
         studies_served([tmp_path], Address("127.0.0.1", 0)) as served,
     ):
         for box, layout in (("box-1", Layout(4, 6)), ("box-2", Layout(6, 4))):
-            told.turn_to(box)
-            told.launch_started(layout, 2, 0, 3600.0)
+            result.turn_to(box)
+            result.launch_started(layout, 2, 0, 3600.0)
         with urllib.request.urlopen(f"http://{served.address}/study/runs.tuner.db/now", timeout=60) as answer:
             now = check("now", answer.read().decode())
         watched = check("watch", Typed(tmp_path)("watch", "runs.tuner.db", "--json").stdout)
@@ -248,11 +248,11 @@ def test_every_column_of_a_table_for_programs_is_on_the_page_or_in_a_schema(
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     schemas = [json.loads(path.read_text(encoding="utf-8")) for path in SCHEMAS.values()]
     named = {field for field, _ in fields_of(schemas)}.union(re.findall(r"\w+", page))
-    told = {re.sub("_(low|high|mean|ratio)*(_low|_high)?$", "", name) for name in named}
+    reported = {re.sub("_(low|high|mean|ratio)*(_low|_high)?$", "", name) for name in named}
     columns = tuner(*words).stdout.splitlines()[0].split(",")
     stems = {re.sub("_(low|high|mean|ratio)*(_low|_high)?$", "", column) for column in columns}
 
-    assert {stem for stem in stems if not {stem, as_of_load(stem)} & told} == set()
+    assert {stem for stem in stems if not {stem, as_of_load(stem)} & reported} == set()
 
 
 def as_of_load(stem: str) -> str:

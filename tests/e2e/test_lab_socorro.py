@@ -47,7 +47,7 @@ def windows(folder: Path) -> list[WindowRecord]:
 
 
 @pytest.mark.timeout(1200)
-def test_interrupted_in_the_middle_it_goes_on_and_tells_every_layout(tmp_path: Path) -> None:
+def test_interrupted_in_the_middle_it_continues_and_tells_every_layout(tmp_path: Path) -> None:
     first = lab(tmp_path, "--quick")
     deadline_s = time.monotonic() + LONG_S
     while not windows(tmp_path):

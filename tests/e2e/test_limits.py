@@ -52,7 +52,7 @@ def test_the_best_of_what_keeps_the_load_is_ranked_first_and_the_rest_is_shown(
     }  # fmt: skip
 
 
-def test_the_finding_is_told_in_a_sentence(typed: Typed, study: Path) -> None:
+def test_the_finding_is_reported_in_a_sentence(typed: Typed, study: Path) -> None:
     done = typed("rank", study, "--pareto")
 
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ def test_items_per_cpu_second_can_be_the_objective(typed: Typed, study: Path) ->
         (("--within", "1%"), "Error: --within needs --costs, or a fleet"),
     ],
 )
-def test_what_cannot_be_asked_is_told_in_one_line(
+def test_what_cannot_be_asked_is_reported_in_one_line(
     typed: Typed, study: Path, options: tuple[str, str], said: str
 ) -> None:
     command = "export" if options[0] == "--max-load" else "rank"

@@ -88,7 +88,7 @@ def test_a_study_can_be_watched_over_http_and_the_port_is_free_afterwards(tuner)
         http.client.HTTPConnection(host, int(port)).connect()
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_begun(typed: Typed) -> None:
+def test_a_port_that_is_taken_is_reported_before_anything_is_begun(typed: Typed) -> None:
     sleeper(typed.folder)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -110,7 +110,7 @@ def test_a_check_is_not_like_a_study_of_layouts(tuner: Typed) -> None:
     assert done.stderr.splitlines()[0] == "Error: --like c.db: the file is a check"
 
 
-def test_a_simulated_study_goes_on_and_is_checked_by_the_profile_that_it_keeps(tuner: Typed) -> None:
+def test_a_simulated_study_continues_and_is_checked_by_the_profile_that_it_keeps(tuner: Typed) -> None:
     profile = tuner.folder / "p.yaml"
     profile.write_text(GIL.read_text(encoding="utf-8"), encoding="utf-8")
     tuner("grid", "--simulate", profile, *FULL, "--repeats", "2", *FEW)

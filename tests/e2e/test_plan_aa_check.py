@@ -168,7 +168,7 @@ def test_what_to_type_instead_is_a_command(
         assert done.returncode == 0, done.stderr
 
 
-def test_a_study_without_an_answer_to_check_is_told_with_where_to_look(typed: Typed) -> None:
+def test_a_study_without_an_answer_to_check_is_reported_with_where_to_look(typed: Typed) -> None:
     dry = typed.folder / "dry.yaml"
     dry.write_text(PROFILE.read_text() + "failures: {dry: 100%}\n")
     asked = ("--layouts", "1x1,2x1", "--strategy", "all", "--repeats", "1", "--study", "dry.tuner.db")
@@ -202,8 +202,8 @@ def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> 
 
     assert wording("check.begins") in check.stdout
     assert check.stdout.endswith("\n    tuner check s.tuner.db --resume c.tuner.db\n")
-    told = ": 1 layout for 8 cores, compared with itself: 4 launches in pairs, each of 3 windows of 1m.\n"
-    assert told in pairs.stdout
+    text = ": 1 layout for 8 cores, compared with itself: 4 launches in pairs, each of 3 windows of 1m.\n"
+    assert text in pairs.stdout
     assert "asked for" not in pairs.stdout  # all 12 windows are there
     assert pairs.stdout.endswith("\n    tuner aa pairs\n")
     assert typed("rank", "s.tuner.db").stderr == ""
@@ -251,7 +251,7 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_is_typed_wrong_is_told_in_one_line(
+def test_what_is_typed_wrong_is_reported_in_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     from tuner.cli import run
@@ -259,6 +259,6 @@ def test_what_is_typed_wrong_is_told_in_one_line(
     monkeypatch.chdir(tmp_path)
     code = run(arguments)
 
-    told = capsys.readouterr()
-    assert said in told.err.splitlines()[0]
-    assert (code, told.out) == (2, "")
+    result = capsys.readouterr()
+    assert said in result.err.splitlines()[0]
+    assert (code, result.out) == (2, "")

@@ -41,14 +41,18 @@ def _pythons() -> Iterator[str]:
 def another_python() -> tuple[str, str] | None:
     """A Python of another version that really runs (a shim may stand for nothing), and that version."""
     for path in _pythons():
-        told = subprocess.run(
+        result = subprocess.run(
             [path, "-c", "import sys; print('%d.%d' % sys.version_info[:2], sys.abiflags)"],
             capture_output=True,
             text=True,
             check=False,
         )
-        if told.returncode == 0 and told.stdout.split() not in ([], [THIS]) and len(told.stdout.split()) == 1:
-            return path, told.stdout.strip()
+        if (
+            result.returncode == 0
+            and result.stdout.split() not in ([], [THIS])
+            and len(result.stdout.split()) == 1
+        ):
+            return path, result.stdout.strip()
     return None
 
 
@@ -155,7 +159,7 @@ def test_interpreters_take_the_place_of_the_axis_that_a_config_has(typed: Typed,
     ],
     ids=key_of,
 )
-def test_an_interpreter_that_cannot_be_taken_is_told_in_one_line(
+def test_an_interpreter_that_cannot_be_taken_is_reported_in_one_line(
     typed: Typed, arguments: list[str], said: str
 ) -> None:
     (typed.folder / "broken").mkdir()
@@ -174,7 +178,7 @@ def test_an_interpreter_that_cannot_be_taken_is_told_in_one_line(
     typed_words = [word.replace("THIS", sys.executable) for word in arguments]
     line = is_told(typed("grid", *typed_words))
 
-    told = line.removeprefix("Error: ").replace(os.path.abspath(sys.executable), "PYTHON")
-    told = told.replace(f"{THIS}.{sys.version_info[2]}", "3.X.Y").replace(THIS, "3.X")
-    assert told.replace(f"{typed.folder}/", "") == said
+    result = line.removeprefix("Error: ").replace(os.path.abspath(sys.executable), "PYTHON")
+    result = result.replace(f"{THIS}.{sys.version_info[2]}", "3.X.Y").replace(THIS, "3.X")
+    assert result.replace(f"{typed.folder}/", "") == said
     assert list(typed.folder.glob("*.db*")) == []

@@ -166,7 +166,7 @@ def test_a_study_that_was_killed_is_resumed_and_no_other_one_may_feed_its_queue(
     assert client.keys("*") == []
 
 
-def test_what_cannot_be_sampled_is_told_in_two_lines(
+def test_what_cannot_be_sampled_is_reported_in_two_lines(
     typed: Typed, redis_server: RedisServer, client: Redis
 ) -> None:
     def said(*arguments: str) -> str:

@@ -50,7 +50,7 @@ def test_a_race_names_the_best_and_every_command_knows_why(tuner, typed: Typed) 
 
 
 @pytest.mark.full
-def test_a_budget_that_is_over_says_what_is_known_and_how_to_go_on(tuner, typed: Typed) -> None:
+def test_a_budget_that_is_over_says_what_is_known_and_how_to_continue(tuner, typed: Typed) -> None:
     first = tuner("grid", config(tuner.folder, "0.1%", ", budget: 25s"))
 
     assert first.returncode == 5, first.stderr

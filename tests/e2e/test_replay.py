@@ -98,7 +98,7 @@ def test_margin_and_confidence_can_be_others_than_the_suite_s(typed: Typed) -> N
     assert narrow["right_ratio"] < wide["right_ratio"] == 1.0
 
 
-def test_a_broken_suite_is_told_with_line_and_column(typed: Typed) -> None:
+def test_a_broken_suite_is_reported_with_line_and_column(typed: Typed) -> None:
     (typed.folder / "s.json").write_text('{"layouts": ["1x1",\n "2x2"\n')
     done = typed("replay", *HERE, "s.json")
 
@@ -188,7 +188,7 @@ def test_a_study_that_was_measured_is_replayed_and_stays_as_it_is(typed: Typed) 
     assert [path.name for path in typed.folder.iterdir()] == [file.name]
 
 
-def test_a_study_too_small_to_replay_is_told(typed: Typed) -> None:
+def test_a_study_too_small_to_replay_is_reported(typed: Typed) -> None:
     done = typed("replay", *HERE, study_file(typed.folder, 1))
 
     assert done.stderr.startswith(wording("simulate.study-too-small"))

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.app.study_queries import ranked
+from tuner.app.study_queries import rank_file
 from tuner.reports.documents import PAGE_FORMATS
 from tuner.reports.ranking.ranking import render_ranking
-from tuner.reports.runbook.runbook import marks, updated
+from tuner.reports.runbook.runbook import marks, update_runbook
 
 from ..wording import wording
 from .typed import Typed
@@ -85,7 +85,7 @@ def test_the_same_study_gives_the_same_bytes_in_any_format(tuner: Typed, study: 
         assert tuner(*keep, "--check", "--repeat-after", "31d").returncode == 4
 
 
-def test_a_section_in_another_format_is_told_and_gets_no_second_one(tuner: Typed, study: Path) -> None:
+def test_a_section_in_another_format_is_reported_and_gets_no_second_one(tuner: Typed, study: Path) -> None:
     assert tuner("export", study, "--into", "R.adoc", "--format", "markdown").returncode == 0
     first = (tuner.folder / "R.adoc").read_bytes()
     for options in ((), ("--check",)):
@@ -105,9 +105,10 @@ def test_a_mark_of_another_format_that_is_quoted_is_no_section(tuner: Typed, stu
 
 def test_a_section_of_before_pages_is_stale_and_becomes_one(tuner: Typed, study: Path) -> None:
     runbook = tuner.folder / "RUNBOOK.md"
-    ranking = render_ranking(*ranked(study), "markdown")
+    ranking = render_ranking(*rank_file(study), "markdown")
     runbook.write_text(
-        updated("# Ops\n", ranking, service=NAME, fmt="markdown", name="R") + "\nMine.\n", encoding="utf-8"
+        update_runbook("# Ops\n", ranking, service=NAME, fmt="markdown", name="R") + "\nMine.\n",
+        encoding="utf-8",
     )
 
     assert tuner("export", study, "--into", "RUNBOOK.md", "--check").returncode == 4
@@ -136,7 +137,7 @@ def test_line_ends_links_and_modes_stay(tuner: Typed, study: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes what is read-only, too")
-def test_a_runbook_that_is_read_only_is_told_and_left_alone(tuner: Typed, study: Path) -> None:
+def test_a_runbook_that_is_read_only_is_reported_and_left_alone(tuner: Typed, study: Path) -> None:
     runbook = tuner.folder / "RUNBOOK.md"
     runbook.write_text("Mine.\n", encoding="utf-8")
     runbook.chmod(0o400)
@@ -213,7 +214,7 @@ def test_confluence_shows_the_ranking_too(tuner: Typed, study: Path) -> None:
         ("--page --current 5x5", "5x5 is not among the layouts"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_line_with_its_way_out(
+def test_what_cannot_be_is_reported_in_a_line_with_its_way_out(
     tuner: Typed, study: Path, options: str, said: str
 ) -> None:
     done = tuner("export", study, *options.split())

@@ -54,9 +54,9 @@ def test_no_secret_of_config_command_or_environment_is_kept_or_shown(
     done = typed("grid", "s.yaml")
     said = {"grid": done.stdout + done.stderr}
     for command, *options in READING:
-        told = typed(command, "worker.tuner.db", *options)
-        assert "Traceback" not in told.stderr
-        said[" ".join((command, *options))] = told.stdout + told.stderr
+        result = typed(command, "worker.tuner.db", *options)
+        assert "Traceback" not in result.stderr
+        said[" ".join((command, *options))] = result.stdout + result.stderr
     written = {
         path.name: path.read_bytes()
         for path in typed.folder.rglob("*")

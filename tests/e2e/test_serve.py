@@ -43,7 +43,7 @@ def served(tuner, *arguments: str | Path) -> Iterator[str]:
         yield found[1]
 
 
-def test_a_server_that_ignores_the_hangup_goes_on(tuner, study: Path) -> None:
+def test_a_server_that_ignores_the_hangup_continues(tuner, study: Path) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; a child inherits it
     try:
         with tuner.started("serve", "--port", "0", study) as process:
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_it_though_somebody_is_connected(tuner, study: Path, number:
         assert process.stderr.read() == ""
 
 
-def test_what_cannot_be_served_is_told_in_a_line(typed: Typed, study: Path) -> None:
+def test_what_cannot_be_served_is_reported_in_a_line(typed: Typed, study: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = typed("serve", study, "--port", port)

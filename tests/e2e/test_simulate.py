@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.stores import new_store
 from tuner.config.load import Given
@@ -93,7 +93,7 @@ def test_a_runbook_keeps_it_apart_from_the_real_service(tuner: Typed, study: Pat
     assert tuner("export", study, "--into", runbook, "--check").returncode == 0
 
 
-def test_what_is_told_meanwhile_has_the_time_of_the_simulation(tuner: Typed) -> None:
+def test_what_is_reported_meanwhile_has_the_time_of_the_simulation(tuner: Typed) -> None:
     done = tuner("grid", "--simulate", PROFILES / "gil-bound.yaml", "--layouts", "1x8,8x1", *FEW[2:])
 
     lines = done.stderr.splitlines()
@@ -140,7 +140,9 @@ def _config(tuner: Typed, study: str) -> Path:
 SHORT = "{layouts: [4x6, 24x1], strategy: all, repeats: 2, window: 1m, warmup: 30s, warmup_cap: 2m}"
 
 
-def test_a_study_goes_on_with_the_config_that_began_it_and_with_no_other_study_section(tuner: Typed) -> None:
+def test_a_study_continues_with_the_config_that_began_it_and_with_no_other_study_section(
+    tuner: Typed,
+) -> None:
     resumed = ("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "s.db")
     _config(tuner, SHORT)
     assert tuner("grid", "study.yaml", "--simulate", SOCORRO, "--study", "s.db").returncode == 0
@@ -163,12 +165,12 @@ def test_a_study_goes_on_with_the_config_that_began_it_and_with_no_other_study_s
     assert "study.yaml:1:51: study.bogus: unknown key" in wrong.stderr
 
 
-def test_a_study_that_options_began_over_a_config_goes_on_with_that_config(tuner: Typed) -> None:
+def test_a_study_that_options_began_over_a_config_continues_with_that_config(tuner: Typed) -> None:
     resumed = ("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "s.db")
     _config(tuner, SHORT)
     typed = ("--strategy", "race", "--window", "2m", "--grid", "small", "--cores", "4")
-    begun = tuner("grid", "study.yaml", "--simulate", SOCORRO, *typed, "--study", "s.db")
-    assert begun.returncode == 0, begun.stderr
+    started = tuner("grid", "study.yaml", "--simulate", SOCORRO, *typed, "--study", "s.db")
+    assert started.returncode == 0, started.stderr
 
     same, again = tuner(*resumed), tuner(*resumed, "--window", "120s")
     _config(tuner, SHORT.replace("warmup: 30s", "warmup: 31s"))
@@ -183,33 +185,33 @@ def test_a_study_that_options_began_over_a_config_goes_on_with_that_config(tuner
     )
 
 
-def test_pairs_go_on_with_the_config_whose_layouts_they_replaced(tuner: Typed) -> None:
+def test_pairs_continue_with_the_config_whose_layouts_they_replaced(tuner: Typed) -> None:
     config = _config(tuner, "{layouts: [4x6, 24x1], within: 3%, window: 1m, warmup: 30s}")
     asked = ("aa", config, "--simulate", SOCORRO)
-    begun = tuner(*asked, "--layout", "4x6", "--repeats", "2", "--study", "a.db")
+    started = tuner(*asked, "--layout", "4x6", "--repeats", "2", "--study", "a.db")
 
     same = tuner(*asked, "--resume", "a.db")
     _config(tuner, "{window: 2m}")
     other = tuner(*asked, "--resume", "a.db")
 
-    assert same.returncode == begun.returncode, same.stderr
+    assert same.returncode == started.returncode, same.stderr
     assert "in the study" not in same.stderr
     assert other.returncode == 2
     assert wording("grid.setting-changed", setting="study.window", was='"1m"', given='"2m"') in other.stderr
 
 
-def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_replaced(tuner: Typed) -> None:
+def test_a_check_continues_with_the_config_whose_window_an_option_of_its_study_replaced(tuner: Typed) -> None:
     config = _config(tuner, SHORT)
     grid = tuner("grid", config, "--simulate", SOCORRO, "--window", "2m", "--study", "s.db")
     assert grid.returncode == 0, grid.stderr
-    begun = tuner("check", "s.db", "--simulate", SOCORRO, "--to", "c.db")
+    started = tuner("check", "s.db", "--simulate", SOCORRO, "--to", "c.db")
     resumed = ("check", "s.db", config, "--simulate", SOCORRO, "--resume", "c.db")
 
     same = tuner(*resumed)
     _config(tuner, SHORT.replace("warmup: 30s", "warmup: 31s"))
     other = tuner(*resumed)
 
-    assert same.returncode == begun.returncode, same.stderr
+    assert same.returncode == started.returncode, same.stderr
     assert other.returncode == 2
     assert (
         wording("grid.begun-with-setting", setting="study.warmup", was='"30s"', given='"31s"') + "\n"
@@ -217,22 +219,24 @@ def test_a_check_goes_on_with_the_config_whose_window_an_option_of_its_study_rep
     )
 
 
-def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only_told(tuner: Typed) -> None:
+def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only_reported(
+    tuner: Typed,
+) -> None:
     """As those of an older tuner: an option may have taken the place of what the config says."""
     _config(tuner, SHORT)
     resumed = ("grid", "study.yaml", "--simulate", SOCORRO, "--resume", "old.db")
     typed = {("study", "seed"): Given("--seed", "2")}
     settings = settings_of(tuner.folder / "study.yaml", typed, without=("service",))
-    with new_store(tuner.folder / "old.db", planned(settings, profile=read_profile(SOCORRO))):
+    with new_store(tuner.folder / "old.db", plan_record(settings, profile=read_profile(SOCORRO))):
         pass
 
     _config(tuner, SHORT.replace("1m", "2m"))
-    told = tuner(*resumed)
+    result = tuner(*resumed)
     _config(tuner, SHORT.replace("cap: 2m", "cap: 3m"))
     refused = tuner(*resumed)
 
-    assert told.returncode == 0, told.stderr
-    assert wording("grid.setting-of-config-and-study") in told.stderr
+    assert result.returncode == 0, result.stderr
+    assert wording("grid.setting-of-config-and-study") in result.stderr
     assert refused.returncode == 2
     assert (
         wording("grid.begun-with-setting", setting="study.warmup_cap", was='"2m"', given='"3m"') + "\n"
@@ -241,10 +245,12 @@ def test_where_a_file_does_not_tell_what_was_typed_a_config_that_differs_is_only
 
 
 @pytest.mark.parametrize("typed", ["[", "[]", "[" * 100_000])
-def test_what_a_strangers_file_says_was_typed_is_told_where_it_is_nothing(tuner: Typed, typed: str) -> None:
+def test_what_a_strangers_file_says_was_typed_is_reported_where_it_is_nothing(
+    tuner: Typed, typed: str
+) -> None:
     _config(tuner, SHORT)
     settings = settings_of(tuner.folder / "study.yaml", {}, without=("service",))
-    asked = planned(settings, profile=read_profile(SOCORRO))
+    asked = plan_record(settings, profile=read_profile(SOCORRO))
     asked = replace(asked, provenance={**asked.provenance, "study_typed": typed})
     with new_store(tuner.folder / "strange.db", asked):
         pass
@@ -256,7 +262,7 @@ def test_what_a_strangers_file_says_was_typed_is_told_where_it_is_nothing(tuner:
     assert done.stderr.endswith(wording("grid.go-on-without-config"))
 
 
-def test_a_simulated_study_goes_on_with_the_profile_that_it_keeps(tuner: Typed, study: Path) -> None:
+def test_a_simulated_study_continues_with_the_profile_that_it_keeps(tuner: Typed, study: Path) -> None:
     kept = tuner("grid", "--resume", study)
     assert kept.returncode == 0, kept.stderr
     assert kept.stdout == tuner("rank", study).stdout
@@ -284,7 +290,7 @@ def test_a_real_study_is_never_gone_on_with_by_simulating(tuner: Typed) -> None:
     assert real.read_bytes() == before
 
 
-def test_a_study_cut_off_by_ctrl_c_goes_on_to_the_same_end(tuner: Typed) -> None:
+def test_a_study_cut_off_by_ctrl_c_continues_to_the_same_end(tuner: Typed) -> None:
     asked = ("--simulate", SOCORRO, "--layouts", "24x1,4x6", *FEW[2:4], "--repeats", "4")
     whole = tuner("grid", *asked, "--study", "whole.db")
     assert whole.returncode == 0, whole.stderr
@@ -307,8 +313,8 @@ class CtrlC(io.StringIO):
         super().__init__()
         self._text = text
 
-    def write(self, told: str) -> int:
-        n = super().write(told)
+    def write(self, text: str) -> int:
+        n = super().write(text)
         if self._text and self._text in self.getvalue():
             self._text = ""
             signal.raise_signal(signal.SIGINT)
@@ -334,7 +340,7 @@ def figures(tuner: Typed, file: str) -> list[tuple[str, float, int]]:
         ((SOCORRO,), f"This is a profile: tuner grid --simulate {SOCORRO} plays it."),
     ],
 )
-def test_what_cannot_be_simulated_is_told_in_a_line(
+def test_what_cannot_be_simulated_is_reported_in_a_line(
     tuner: Typed, arguments: tuple[str | Path, ...], said: str
 ) -> None:
     done = tuner("grid", *arguments)

@@ -180,7 +180,7 @@ def test_watch_shows_what_runs_in_another_process_and_q_leaves_it(tuner, typed: 
     assert facts["live"]["remaining_s"] > 0
 
 
-def test_after_a_kill_watch_says_how_to_go_on_and_nothing_of_what_ran(tuner, typed: Typed) -> None:
+def test_after_a_kill_watch_says_how_to_continue_and_nothing_of_what_ran(tuner, typed: Typed) -> None:
     script(tuner.folder, "600s")
     with measuring(tuner.folder) as process:
         with on_terminal(tuner.folder, "watch", "sleeper.tuner.db") as seen:
@@ -221,7 +221,7 @@ def test_a_simulated_study_is_shown_as_one_and_drawn_into_a_picture(typed: Typed
     assert "url(" not in picture.replace("url(#", "")  # nothing from elsewhere
 
 
-def test_what_cannot_be_watched_is_told_in_a_line(typed: Typed) -> None:
+def test_what_cannot_be_watched_is_reported_in_a_line(typed: Typed) -> None:
     (typed.folder / "x.db").write_text("no study")
 
     for arguments, problem in (

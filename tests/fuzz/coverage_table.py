@@ -27,8 +27,8 @@ class Profile:
 
 def tools(clang: str) -> Tools | None:
     """llvm-cov and llvm-profdata of the same version as the compiler, or None."""
-    told = subprocess.run([clang, "--version"], capture_output=True, text=True, check=False).stdout
-    version = re.search(r"version (\d+)", told)
+    result = subprocess.run([clang, "--version"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"version (\d+)", result)
     names = [f"-{version[1]}", ""] if version else [""]
     found = [shutil.which(f"llvm-{tool}{suffix}") for suffix in names for tool in ("cov", "profdata")]
     pairs = zip(found[::2], found[1::2], strict=True)
@@ -59,8 +59,8 @@ def render(tools: Tools, reached: list[Profile], sources: Path, folder: Path) ->
         *objects,
         str(sources),
     ]
-    told = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    (report,) = told["data"]
+    data = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    (report,) = data["data"]
     rows = sorted((Path(file["filename"]).name, file["summary"]) for file in report["files"])
     lines = ["", "| file | lines | branches |", "|---|---|---|"]
     lines += [row(name, summary) for name, summary in rows]

@@ -44,7 +44,7 @@ def kept(folder: Path) -> list[tuple[str, int, float]]:
         return [(str(one.layout), one.block, one.started_wall_s) for one in store.windows() if not one.void]
 
 
-def test_a_measurement_that_was_killed_goes_on_and_is_reported(tmp_path: Path) -> None:
+def test_a_measurement_that_was_killed_continues_and_is_reported(tmp_path: Path) -> None:
     study = tmp_path / "mixed.tuner.db"
     with subprocess.Popen(measure(tmp_path), stderr=subprocess.DEVNULL) as first:
         deadline_s = time.monotonic() + PATIENCE_S
@@ -65,10 +65,10 @@ def test_a_measurement_that_was_killed_goes_on_and_is_reported(tmp_path: Path) -
         ("1x1", 0), ("1x1", 1), ("2x1", 0), ("2x1", 1),
     ]  # fmt: skip
 
-    told = run("mixes.py", "report", "--from", tmp_path, "--json", *BUSY_BOX)
+    result = run("mixes.py", "report", "--from", tmp_path, "--json", *BUSY_BOX)
 
-    assert told.returncode == 5, told.stderr  # no 200 points
-    (mix,) = json.loads(told.stdout)["mixes"]
+    assert result.returncode == 5, result.stderr  # no 200 points
+    (mix,) = json.loads(result.stdout)["mixes"]
     assert mix["mix"]["name"] == "mixed"
     assert mix["n_windows"] == 4
     for layout in ("1x1", "2x1"):

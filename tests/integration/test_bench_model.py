@@ -45,10 +45,10 @@ def test_the_simulation_runs_beside_its_peers() -> None:
 def test_the_network_runs_beside_the_simulation() -> None:
     few = ("--services", "2", "--cores", "4", "--items", "1000")
 
-    told, listed = run("analytic.py", *few, "--json"), run("analytic.py", *few, "--worst", "3")
+    result, listed = run("analytic.py", *few, "--json"), run("analytic.py", *few, "--worst", "3")
 
-    assert told.returncode == 0, told.stderr
-    errors = json.loads(told.stdout)["errors"]
+    assert result.returncode == 0, result.stderr
+    errors = json.loads(result.stdout)["errors"]
     n_cases = errors["throughput"]["n"]
     assert n_cases == errors["load"]["n"] > 2
     assert n_cases == sum(errors[f"throughput, {where}"]["n"] for where in ("in a convoy", "elsewhere"))
@@ -71,7 +71,7 @@ def test_a_race_runs_with_its_guide_and_without() -> None:
     assert guided["off_ratio"] is not None
 
 
-def test_what_binds_a_service_is_told_beside_what_is_seen_from_outside(
+def test_what_binds_a_service_is_reported_beside_what_is_seen_from_outside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=":")
@@ -85,8 +85,8 @@ def test_what_binds_a_service_is_told_beside_what_is_seen_from_outside(
         monkeypatch.setattr(bound, "SETTLED_S", 0.5)
         bound.main()
 
-    told, _, seen = capsys.readouterr().out.partition("From outside")
-    assert wording("bench.waiting-waiting-bound") in start_of(told)
+    result, _, seen = capsys.readouterr().out.partition("From outside")
+    assert wording("bench.waiting-waiting-bound") in start_of(result)
     rows = {line.split()[0]: line for line in seen.splitlines()[2:] if line}
     assert set(rows) == {"1x1", "2x1"}
     for row in rows.values():

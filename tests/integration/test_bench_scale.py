@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 LAYOUTS = (Layout(1, 1), Layout(2, 2))
 
 
-def test_a_study_is_as_large_as_asked_for_and_ranked_like_any_other(tmp_path: Path) -> None:
+def test_a_study_is_as_large_as_requested_and_ranked_like_any_other(tmp_path: Path) -> None:
     path = tmp_path / "s.tuner.db"
     with loaded("scale_study") as bench:
         bench.scale_study.write_study(path, bench.scale_study.Size(60, 900, LAYOUTS), cores=4)
@@ -30,7 +30,7 @@ def test_a_study_is_as_large_as_asked_for_and_ranked_like_any_other(tmp_path: Pa
     assert sum(bool(one.void) for one in windows) == 1
     assert len({one.launch_id for one in windows}) == 12
     assert n_samples == 10 * 15
-    _, ranking = study_queries.ranked(path)
+    _, ranking = study_queries.rank_file(path)
     assert [row.layout for row in ranking.rows] == [Layout(2, 2), Layout(1, 1)]
     assert [row.n_windows for row in ranking.rows] == [30, 30]
 
@@ -57,11 +57,11 @@ server.serve_forever()
 """
 
 
-def asked(does: str, told: Path, limit_s: float) -> object:
+def asked(does: str, result: Path, limit_s: float) -> object:
     """What a server that *does* so costs until its first page is there."""
     with loaded("scale") as bench:
         return bench.scale.cost_of(
-            [sys.executable, "-c", SERVER, does, str(told)], limit_s, bench.scale.fetch
+            [sys.executable, "-c", SERVER, does, str(result)], limit_s, bench.scale.fetch
         )
 
 
@@ -83,12 +83,12 @@ def test_a_server_that_never_said_where_it_is_is_over_by_the_limit() -> None:
 
 
 @pytest.mark.parametrize(("does", "words"), [("fails", "500"), ("dies", "no page of")])
-def test_a_server_without_a_page_is_told_and_left_running_by_nobody(
+def test_a_server_without_a_page_is_reported_and_left_running_by_nobody(
     tmp_path: Path, does: str, words: str
 ) -> None:
-    told = tmp_path / "pid"
+    text = tmp_path / "pid"
 
     with pytest.raises(SystemExit, match=words):
-        asked(does, told, 60.0)
+        asked(does, text, 60.0)
 
-    assert not is_running(int(told.read_text()))
+    assert not is_running(int(text.read_text()))

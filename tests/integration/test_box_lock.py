@@ -47,7 +47,7 @@ def other_tuner(lock: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_the_second_tuner_is_told_who_has_the_box(other_tuner: subprocess.Popen[str], lock: Path) -> None:
+def test_the_second_tuner_is_reported_who_has_the_box(other_tuner: subprocess.Popen[str], lock: Path) -> None:
     with pytest.raises(ConfigError) as refused, box_held("mine", lock):
         pytest.fail("two tuners had the box")
 
@@ -158,7 +158,7 @@ def test_an_ordinary_user_can_hold_a_lock_that_root_made_and_root_the_other_way_
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
-            told = raises(ConfigError, wording("launch.lock-of-another-user"))
-            with told, box_held("root's", folder / "lock"):
+            result = raises(ConfigError, wording("launch.lock-of-another-user"))
+            with result, box_held("root's", folder / "lock"):
                 pytest.fail("two tuners had the box")
             process.kill()

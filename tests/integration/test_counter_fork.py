@@ -142,12 +142,12 @@ def test_a_disk_without_room_is_said_when_the_slot_is_taken(tmp_path: Path) -> N
         "try: open_counter(sys.argv[1]).slot()\n"
         "except CounterError as error: sys.exit(str(error))"
     )
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False
     )
 
-    assert wording("probes.cannot-enlarge-counter", tmp_path=tmp_path) in start_of(told.stderr)
-    assert told.stderr.endswith("File too large\n")
+    assert wording("probes.cannot-enlarge-counter", tmp_path=tmp_path) in start_of(result.stderr)
+    assert result.stderr.endswith("File too large\n")
 
 
 def test_the_probe_reads_what_a_worker_process_counts_and_removes_its_folder(tmp_path: Path) -> None:

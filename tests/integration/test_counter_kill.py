@@ -39,15 +39,15 @@ def interpreter(version: str) -> str | None:
         known = subprocess.run(["pyenv", "whence", name], capture_output=True, text=True, check=False)
         environments += [{"PYENV_VERSION": line.strip()} for line in known.stdout.splitlines()]
     for environment in environments if shutil.which(name) else []:
-        told = subprocess.run(
+        result = subprocess.run(
             [name, "-c", "import sys; print(sys.executable, *sys.version_info[:2])"],
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
             check=False,
         )
-        if told.returncode == 0 and told.stdout.split()[1:] == version.split("."):
-            return told.stdout.split()[0]
+        if result.returncode == 0 and result.stdout.split()[1:] == version.split("."):
+            return result.stdout.split()[0]
     return None
 
 

@@ -99,7 +99,7 @@ def test_a_stop_is_not_lost_on_a_process_that_is_not_yet_tuner(tmp_path: Path) -
         assert done.returncode == 128 + signal.SIGTERM, done.stderr
 
 
-def test_a_stop_is_handed_on_and_the_next_start_goes_on(tmp_path: Path) -> None:
+def test_a_stop_is_handed_on_and_the_next_start_continues(tmp_path: Path) -> None:
     (tmp_path / "worker.py").write_text(sleeping_worker("0.01"))
     config, study = tmp_path / "study.yaml", tmp_path / "s.tuner.db"
     config.write_text(STUDY.format(python=sys.executable, worker=tmp_path / "worker.py"))

@@ -54,19 +54,19 @@ def test_systemd_has_nothing_to_say_about_any_unit(systemd_analyze: str, units: 
 
 def test_the_scores_on_the_page_are_those_that_systemd_gives(systemd_analyze: str, units: Path) -> None:
     page = (DEPLOY / "README.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `(tuner-[\w.-]+)`[^|]*\|[^|]*\| (\d+\.\d) \|", page, re.MULTILINE))
+    data = dict(re.findall(r"^\| `(tuner-[\w.-]+)`[^|]*\|[^|]*\| (\d+\.\d) \|", page, re.MULTILINE))
     sealed = exposure(systemd_analyze, units / "tuner-study.service")
     shutil.rmtree(units / SEALED.parent)
     found = {
-        name: exposure(systemd_analyze, units / name) for name in told if name != "tuner-study.service.d"
+        name: exposure(systemd_analyze, units / name) for name in data if name != "tuner-study.service.d"
     }
 
     found["tuner-study.service.d"] = sealed
     at = {name: float(score) for name, score in found.items()}
 
-    assert found.keys() == told.keys() == {"tuner-study.service", "tuner-check.service", SEALED.parts[0]}
+    assert found.keys() == data.keys() == {"tuner-study.service", "tuner-check.service", SEALED.parts[0]}
     # a later systemd looks at a little more, or less
-    assert {name for name in at if abs(at[name] - float(told[name])) > 0.3} == set(), found
+    assert {name for name in at if abs(at[name] - float(data[name])) > 0.3} == set(), found
     assert at["tuner-study.service"] == at["tuner-check.service"]
 
 
@@ -101,15 +101,15 @@ def typed(script: str, tmp_path: Path, **environment: str) -> list[str]:
     )[:-1]
 
 
-def test_a_study_begins_and_the_next_time_goes_on(tmp_path: Path) -> None:
+def test_a_study_begins_and_the_next_time_continues(tmp_path: Path) -> None:
     script, study = shell_of("tuner-study.service", "ExecStart"), tmp_path / "a b.db"
     asked = {"STUDY": str(study), "CONFIG": "/etc/tuner/it is.yaml", "BUDGET": "9h"}
 
-    begun = typed(script, tmp_path, **asked)
+    started = typed(script, tmp_path, **asked)
     study.touch()
     resumed = typed(script, tmp_path, **asked)
 
-    assert begun == ["grid", asked["CONFIG"], "--study", str(study), "--budget", "9h"]
+    assert started == ["grid", asked["CONFIG"], "--study", str(study), "--budget", "9h"]
     assert resumed == ["grid", asked["CONFIG"], "--resume", str(study)]
 
 

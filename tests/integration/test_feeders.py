@@ -41,17 +41,17 @@ def test_no_feeder_supplies_nothing_and_is_never_dry() -> None:
 
 
 def test_a_feeder_command_runs_as_long_as_the_launch_and_knows_its_layout(tmp_path: Path) -> None:
-    told = tmp_path / "told"
+    text = tmp_path / "told"
     script = (
         "import os, pathlib, time;"
         "told = os.environ['TUNER_LAYOUT'] + ' ' + os.environ['TUNER_THREADS'];"
-        f"pathlib.Path({str(told)!r}).write_text(told);"
+        f"pathlib.Path({str(text)!r}).write_text(told);"
         "time.sleep(300)"
     )
     feeder = CommandFeeder([sys.executable, "-c", script], tmp_path)
 
     with feeder.feeding(Layout(4, 6, "pool")):
-        wait_for(lambda: told.exists() and told.read_text() == "4x6@pool 6")
+        wait_for(lambda: text.exists() and text.read_text() == "4x6@pool 6")
         (pid,) = feeder.pids()
         assert not feeder.is_dry()
 
@@ -78,7 +78,7 @@ def test_the_number_of_a_feeder_that_ended_is_nobody_elses_before_the_launch_end
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # nobody waited for it: it goes on
-def test_a_feeder_that_became_another_user_is_told_as_what_cannot_be_ended(
+def test_a_feeder_that_became_another_user_is_reported_as_what_cannot_be_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuses(*_: int) -> None:
@@ -112,7 +112,7 @@ def test_a_feeder_that_fails_spoils_the_launch_and_says_why(tmp_path: Path) -> N
         assert feeder.problem() == wording("feeders.failed-with-exit-code") + "queue is closed"
 
 
-def test_a_feeder_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) -> None:
+def test_a_feeder_that_somebody_kills_is_reported_with_the_signal(tmp_path: Path) -> None:
     feeder = CommandFeeder(["sh", "-c", "kill -9 $$"], tmp_path)
 
     with (
@@ -144,7 +144,7 @@ def spoilt_by(feeder: CommandFeeder) -> None:
         raise MeasurementError("1x1 in window 1: ran dry")
 
 
-def test_a_feeder_that_failed_is_told_beside_what_that_spoilt(tmp_path: Path) -> None:
+def test_a_feeder_that_failed_is_reported_beside_what_that_spoilt(tmp_path: Path) -> None:
     feeder = CommandFeeder(("sh", "-c", "echo disk gone >&2; exit 5"), tmp_path)
 
     with raises(MeasurementError, wording("feeders.ran-dry-as-feeder-failed")):
@@ -233,7 +233,7 @@ def test_a_spool_that_cannot_be_filled_says_what_the_fill_command_said(tmp_path:
         pytest.fail("it fed")
 
 
-def test_a_fill_command_that_somebody_kills_is_told_with_the_signal(tmp_path: Path) -> None:
+def test_a_fill_command_that_somebody_kills_is_reported_with_the_signal(tmp_path: Path) -> None:
     with (
         raises(ConfigError, wording("feeders.fill-command-killed")),
         SpoolFeeder(tmp_path, ["sh", "-c", "kill -9 $$"]).feeding(Layout(1, 1)),

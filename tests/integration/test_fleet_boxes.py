@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.looking import Looking
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import boxes_there, fleet_of
 from tuner.core.domain.fleet import Began, BoxCame, BoxWent, Ended, Lost, Refused, Sampled, Took, Warned
@@ -70,7 +70,7 @@ class Asked:
         return fleet_of(
             machines.address,
             certs,
-            planned(settings),
+            plan_record(settings),
             settings,
             str(self.config.parent / "elsewhere" / "s.tuner.db"),
         )
@@ -89,7 +89,7 @@ def asked(tmp_path: Path) -> Asked:
     return Asked(worker, config)
 
 
-def test_a_launch_is_made_as_it_was_ordered_or_refused_and_told_to_its_end(
+def test_a_launch_is_made_as_it_was_ordered_or_refused_and_reported_to_its_end(
     machines: Machines, asked: Asked
 ) -> None:
     """And on the loopback nobody else can reach the box."""
@@ -105,7 +105,7 @@ def test_a_launch_is_made_as_it_was_ordered_or_refused_and_told_to_its_end(
     with fleet_of(
         machines.address,
         None,
-        planned(missing),
+        plan_record(missing),
         missing.model_copy(update={"service": service}),
         "m.tuner.db",
     ) as fleet:
@@ -149,7 +149,7 @@ def test_a_box_whose_worker_is_killed_is_gone_with_its_launch(machines: Machines
     assert of_order(after) == MADE
 
 
-def test_a_launch_whose_process_is_killed_is_lost_and_its_box_goes_on(
+def test_a_launch_whose_process_is_killed_is_lost_and_its_box_continues(
     machines: Machines, asked: Asked
 ) -> None:
     machines.scheduler()
@@ -207,7 +207,9 @@ def test_boxes_end_after_the_window_in_hand_when_the_study_does(machines: Machin
 
 
 @pytest.mark.full
-def test_a_box_that_is_told_to_end_finishes_its_window_and_leaves(machines: Machines, asked: Asked) -> None:
+def test_a_box_that_is_reported_to_end_finishes_its_window_and_leaves(
+    machines: Machines, asked: Asked
+) -> None:
     machines.scheduler()
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
@@ -222,7 +224,7 @@ def test_a_box_that_is_told_to_end_finishes_its_window_and_leaves(machines: Mach
 
 
 @pytest.mark.full
-def test_nothing_goes_on_for_a_coordinator_that_is_gone(machines: Machines, asked: Asked) -> None:
+def test_nothing_continues_for_a_coordinator_that_is_gone(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
@@ -256,7 +258,7 @@ with fleet_of(sys.argv[1], None, planned(settings), settings, "s.tuner.db") as f
 """
 
 
-def test_nothing_goes_on_for_a_coordinator_that_was_killed(machines: Machines, asked: Asked) -> None:
+def test_nothing_continues_for_a_coordinator_that_was_killed(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     machines.box("box-1")
     command = [sys.executable, "-c", COORDINATOR, machines.address, str(asked.config)]
@@ -323,7 +325,7 @@ def test_nothing_that_boxes_tell_is_lost_when_a_scheduler_is_another_one_after_a
 
 
 @pytest.mark.full
-def test_a_box_that_hangs_is_gone_and_comes_back_when_it_goes_on(machines: Machines, asked: Asked) -> None:
+def test_a_box_that_hangs_is_gone_and_comes_back_when_it_continues(machines: Machines, asked: Asked) -> None:
     machines.scheduler()
     box = machines.box("box-1")
     with asked.fleet(machines) as fleet:
@@ -432,7 +434,7 @@ def test_with_keys_only_those_who_have_them_get_in(machines: Machines, asked: As
     ],
     ids=key_of,
 )
-def test_what_cannot_be_done_is_told_in_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+def test_what_cannot_be_done_is_reported_in_one_line(tmp_path: Path, words: list[str], said: str) -> None:
     done = Typed(tmp_path)(*words)
 
     assert done.returncode == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
 from tuner.config.load import Given
@@ -87,24 +87,24 @@ def study(strategy: str) -> StudyRecord:
     asked = {"strategy": strategy, "cores": "4", "window": "2m", "warmup": "1m"}
     asked |= {"layouts": "4x1,2x2,1x4,1x1", **({"repeats": str(BLOCKS)} if strategy == "all" else {})}
     options = {("study", name): Given(f"--{name}", text) for name, text in asked.items()}
-    record = planned(settings_of(None, options), profile=profile)
+    record = plan_record(settings_of(None, options), profile=profile)
     return replace(record, provenance={**record.provenance, FLEET: "yes"})
 
 
 def ran(machines: Machines, record: StudyRecord) -> tuple[MemoryStore, StudyOutcome, float, Told]:
-    store, told = MemoryStore(record), Told()
+    store, result = MemoryStore(record), Told()
     with fleet_of(machines.address, None, record, None, "s.tuner.db") as fleet:
-        outcome = run_fleet(fleet, store, told, PlannedStop(), spreading_strategy_of(record), NoHooks())
-        return store, outcome, fleet.clock.monotonic_s(), told
+        outcome = run_fleet(fleet, store, result, PlannedStop(), spreading_strategy_of(record), NoHooks())
+        return store, outcome, fleet.clock.monotonic_s(), result
 
 
 def test_blocks_are_shared_out_and_all_windows_come_in_the_order_of_their_time(machines: Machines) -> None:
     record = study("all")
 
-    store, outcome, took_s, told = ran(machines, record)
+    store, outcome, took_s, result = ran(machines, record)
 
     assert outcome.exit_code in (0, 5)
-    assert told.began_s == sorted(told.began_s)
+    assert result.began_s == sorted(result.began_s)
     counted = [one for one in store.windows() if not one.void]
     assert Counter((one.block, one.layout) for one in counted) == {
         (block, layout): 1 for block in range(BLOCKS) for layout in record.layouts
@@ -115,8 +115,8 @@ def test_blocks_are_shared_out_and_all_windows_come_in_the_order_of_their_time(m
 
 
 def test_a_race_on_several_boxes_is_decided(machines: Machines) -> None:
-    _, outcome, _, told = ran(machines, study("race"))
+    _, outcome, _, result = ran(machines, study("race"))
 
     assert outcome.exit_code == 0
     assert outcome.answer.reached
-    assert told.began_s == sorted(told.began_s)
+    assert result.began_s == sorted(result.began_s)

@@ -87,8 +87,8 @@ def told_to_a_stranger(hidepid: int, lock: Path) -> dict[str, Any]:
         text=True,
     )
     assert seen.returncode == 0, seen.stderr
-    told: dict[str, Any] = json.loads(seen.stdout)
-    return told
+    data: dict[str, Any] = json.loads(seen.stdout)
+    return data
 
 
 @pytest.mark.parametrize("hidepid", [1, 2])
@@ -96,9 +96,9 @@ def test_who_is_hidden_is_not_named_and_his_box_is_in_use_all_the_same(hidepid: 
     """1 lists others and shows nothing of them, 2 does not list them."""
     root_needed("to mount another /proc")
     with box_held("root's", lock):
-        told = told_to_a_stranger(hidepid, lock)
+        result = told_to_a_stranger(hidepid, lock)
 
-    assert wording("launch.in-use-by-another-tuner", getpid=os.getpid()) in told["box"]
-    assert f"pid {os.getpid()} of user root" in told["held"]
-    assert told["shown"] == [False, None, []]
-    assert told["missing"] == ["redis-server"]
+    assert wording("launch.in-use-by-another-tuner", getpid=os.getpid()) in result["box"]
+    assert f"pid {os.getpid()} of user root" in result["held"]
+    assert result["shown"] == [False, None, []]
+    assert result["missing"] == ["redis-server"]

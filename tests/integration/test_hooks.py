@@ -109,7 +109,9 @@ def test_a_hook_that_speaks_where_nobody_reads_any_more_stops_no_study() -> None
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # nobody waited for it: it goes on
-def test_a_hook_that_became_another_user_and_goes_on_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_that_became_another_user_and_continues_is_reported_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """`sudo ...`: the kernel does not let an ordinary user kill it."""
     refused: list[int] = []
 

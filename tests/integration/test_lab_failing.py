@@ -68,7 +68,7 @@ def read(out: str) -> Any:
     return found
 
 
-def test_a_run_that_fails_is_told_and_kept_the_others_are_run_and_it_is_tried_again(
+def test_a_run_that_fails_is_reported_and_kept_the_others_are_run_and_it_is_tried_again(
     tmp_path: Path, python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "fail").touch()
@@ -145,7 +145,7 @@ def of_version(python: Path, version: str) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_one_that_is_ended_says_where_it_is_kept_and_how_to_go_on(
+def test_one_that_is_ended_says_where_it_is_kept_and_how_to_continue(
     tmp_path: Path, python: Path, number: signal.Signals
 ) -> None:
     """That nobody is left is what the fixture of every integration test looks at."""

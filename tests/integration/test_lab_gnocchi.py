@@ -41,7 +41,7 @@ def batches(target: str, *options: str, at_most_s: float = 120.0) -> dict[str, f
 @pytest.mark.parametrize(
     ("target", "trips"), [("local file", 0), ("local redis", 0), ("remote file", 7), ("remote redis", 2)]
 )
-def test_every_store_is_as_far_away_as_it_was_told_to_be(target: str, trips: int) -> None:
+def test_every_store_is_as_far_away_as_it_was_reported_to_be(target: str, trips: int) -> None:
     """What holds on any box: nobody is nearer than that, and waits are no part of what is computed."""
     values = batches(target, "--delay-us", f"{AWAY_US:g}", "--threads", "2", *ROUNDS)
     figures = {figure.key for figure in Gnocchi.figures} - ({"trip_us"} if target == "local file" else set())
@@ -105,7 +105,7 @@ for pool in ("loop", "made", "kept"):
 """
 
 
-def test_every_pool_of_the_worker_counts_its_series_and_ends_when_it_is_told(tmp_path: Path) -> None:
+def test_every_pool_of_the_worker_counts_its_series_and_ends_when_it_is_reported(tmp_path: Path) -> None:
     environment = {**os.environ, "TUNER_COUNTER_DIR": str(tmp_path), "PYTHONPATH": str(FOLDER.parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", WORKS], cwd=FOLDER, env=environment, capture_output=True, text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.go import Go, built, go_here
+from tuner.adapters.lab.go import Go, build_program, go_here
 from tuner.core.errors import ConfigError
 
 from ..raising import raises
@@ -42,39 +42,39 @@ def said(program: Path) -> str:
 
 
 def test_a_program_is_built_once_and_anew_when_it_changes(tmp_path: Path, go: Go) -> None:
-    source, told = tmp_path / "hello.go", list[str]()
+    source, result = tmp_path / "hello.go", list[str]()
     source.write_text(HELLO % "one")
-    first = built(source, go, told.append)
-    again = built(source, go, told.append)
+    first = build_program(source, go, result.append)
+    again = build_program(source, go, result.append)
     source.write_text(HELLO % "two")
-    second = built(source, go, told.append)
+    second = build_program(source, go, result.append)
 
     assert (said(first), again, said(second)) == ("one", first, "two")
-    assert [sentence.split(" with ")[0] for sentence in told] == ["building hello.go"] * 2
+    assert [sentence.split(" with ")[0] for sentence in result] == ["building hello.go"] * 2
     assert sorted((tmp_path / "cache" / "tuner").iterdir()) == sorted([first, second])
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "text"),
     [
         ("package main\n\nfunc main() { undefined() }\n", "undefined: undefined"),
         ('package main\n\nimport _ "example.com/not/there"\n\nfunc main() {}\n', "example.com/not/there"),
     ],
 )
-def test_what_does_not_build_is_told_and_leaves_nothing(
-    tmp_path: Path, go: Go, source: str, told: str
+def test_what_does_not_build_is_reported_and_leaves_nothing(
+    tmp_path: Path, go: Go, source: str, text: str
 ) -> None:
     """That what would have to be downloaded does not build is the second."""
     (tmp_path / "it.go").write_text(source)
 
     with pytest.raises(ConfigError) as error:
-        built(tmp_path / "it.go", go, print)
+        build_program(tmp_path / "it.go", go, print)
     assert wording("lab.go-does-not-build") in error.value.problem
-    assert told in error.value.problem
+    assert text in error.value.problem
     assert list((tmp_path / "cache" / "tuner").iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_is_told(
+def test_a_cache_that_cannot_be_written_is_reported(
     tmp_path: Path, go: Go, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "it.go").write_text(HELLO % "it")
@@ -82,11 +82,11 @@ def test_a_cache_that_cannot_be_written_is_told(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
 
     with raises(ConfigError, wording("lab.go-cannot-be-built")) as caught:
-        built(tmp_path / "it.go", go, print)
+        build_program(tmp_path / "it.go", go, print)
     assert "Not a directory" in str(caught.value)
 
 
-def test_the_go_on_the_path_is_taken_before_the_one_in_its_root(
+def test_the_continue_the_path_is_taken_before_the_one_in_its_root(
     tmp_path: Path, go: Go, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = Path(go.program).resolve().parents[1]
@@ -124,11 +124,11 @@ def test_the_worker_of_a_study_is_the_program_that_tuner_would_build(tmp_path: P
         "GO111MODULE": "off",
         "GOEXPERIMENT": "none such",
     }
-    told = help_of_worker({**os.environ, **settings})
+    result = help_of_worker({**os.environ, **settings})
     cache, sentences = tmp_path / "cache" / "tuner", list[str]()
-    program = built(WORKER.with_suffix(".go"), go, sentences.append)
+    program = build_program(WORKER.with_suffix(".go"), go, sentences.append)
 
-    assert "-workers" in told
+    assert "-workers" in result
     assert sentences == []
     assert sorted(cache.iterdir()) == sorted([program, cache / "goroutine_worker.lock"])
 
@@ -142,11 +142,11 @@ def test_the_worker_of_a_study_finds_go_in_its_root_and_the_cache_where_the_user
     for name in ("sh", "cat", "cut", "flock", "mkdir", "mktemp", "mv", "rm", "sha256sum"):
         (programs / name).symlink_to(str(shutil.which(name)))
     environment = {"PATH": str(programs), "GOROOT": str(root), "GOCACHE": os.environ["GOCACHE"]}
-    told = help_of_worker({**environment, "HOME": str(tmp_path), "XDG_CACHE_HOME": "here"})
+    result = help_of_worker({**environment, "HOME": str(tmp_path), "XDG_CACHE_HOME": "here"})
     homeless = help_of_worker(environment)
     without_go = help_of_worker({**environment, "GOROOT": str(tmp_path)})
 
-    assert "-workers" in told
+    assert "-workers" in result
     assert list((tmp_path / ".cache" / "tuner").glob("goroutine_worker-*"))
     assert not (WORKER.parent / "here").exists()
     assert wording("lab.no-home") in homeless

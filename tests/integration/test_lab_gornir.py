@@ -71,7 +71,7 @@ def read(done: subprocess.CompletedProcess[str]) -> Any:
     return found
 
 
-def test_what_is_missing_is_told_and_the_rest_is_run_and_goes_on_when_it_is_there(
+def test_what_is_missing_is_reported_and_the_rest_is_run_and_continues_when_it_is_there(
     tmp_path: Path, bare_python: Path, go_program: str
 ) -> None:
     nowhere = {"PATH": "/nowhere", "GOROOT": "/nowhere"}

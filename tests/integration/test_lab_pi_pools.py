@@ -117,7 +117,7 @@ for pool in POOLS:
 """
 
 
-def test_every_pool_of_the_worker_counts_its_jobs_and_ends_when_it_is_told(tmp_path: Path) -> None:
+def test_every_pool_of_the_worker_counts_its_jobs_and_ends_when_it_is_reported(tmp_path: Path) -> None:
     environment = {**os.environ, "TUNER_COUNTER_DIR": str(tmp_path), "PYTHONPATH": str(FOLDER.parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", WORKS], cwd=FOLDER, env=environment, capture_output=True, text=True,

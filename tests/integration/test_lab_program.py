@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.lab.program import folder_of_programs, packages_of, run_job, versions_of
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import LabJob, ProgramExperiment
@@ -58,7 +58,7 @@ def test_the_children_that_it_waits_for_are_counted_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "text"),
     [
         ("import sys; sys.exit('no such host')", wording("lab.program-failed", code=1, what="no such host")),
         ("import os; os.kill(os.getpid(), 11)", wording("lab.program-killed")),
@@ -70,10 +70,10 @@ def test_the_children_that_it_waits_for_are_counted_in(tmp_path: Path) -> None:
     ],
     ids=key_of,
 )
-def test_a_program_that_fails_is_told(tmp_path: Path, source: str, told: str) -> None:
+def test_a_program_that_fails_is_reported(tmp_path: Path, source: str, text: str) -> None:
     with pytest.raises(MeasurementError) as error:
         run(tmp_path, source)
-    assert told in error.value.problem
+    assert text in error.value.problem
 
 
 def test_what_others_use_of_the_box_meanwhile_is_not_its_own(tmp_path: Path) -> None:
@@ -135,36 +135,36 @@ def test_a_python_says_what_it_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("python", "told"),
+    ("python", "text"),
     [
         ("/no/such/python", wording("launch.cannot-be-run")),
         ("/bin/false", wording("lab.no-answer-of-python")),
     ],
     ids=key_of,
 )
-def test_what_is_no_python_is_told(python: str, told: str) -> None:
-    with raises(ConfigError, told):
+def test_what_is_no_python_is_reported(python: str, text: str) -> None:
+    with raises(ConfigError, text):
         packages_of(python, [])
 
 
 def test_a_program_has_a_folder_of_its_own_which_goes_away_with_it(tmp_path: Path) -> None:
-    told = tmp_path / "folder"
+    text = tmp_path / "folder"
     run(
         tmp_path,
         "import sys, tempfile\n"
         "open(tempfile.gettempdir() + '/left', 'w').close()\n"
         "open(sys.argv[1], 'w').write(tempfile.gettempdir())\n"
         "print('{}')",
-        str(told),
+        str(text),
     )
-    own = Path(told.read_text())
+    own = Path(text.read_text())
 
     assert own.name.startswith("lab-")
     assert not own.exists()
 
 
 def test_the_folder_of_one_that_was_killed_goes_away_too(tmp_path: Path) -> None:
-    told = tmp_path / "folder"
+    text = tmp_path / "folder"
     with raises(MeasurementError, wording("launch.killed-by-signal")):
         run(
             tmp_path,
@@ -172,10 +172,10 @@ def test_the_folder_of_one_that_was_killed_goes_away_too(tmp_path: Path) -> None
             "open(tempfile.gettempdir() + '/left', 'w').close()\n"
             "open(sys.argv[1], 'w').write(tempfile.gettempdir())\n"
             "os.kill(os.getpid(), 9)",
-            str(told),
+            str(text),
         )
 
-    assert not Path(told.read_text()).exists()
+    assert not Path(text.read_text()).exists()
 
 
 def test_another_program_tells_its_version() -> None:
@@ -184,7 +184,7 @@ def test_another_program_tells_its_version() -> None:
     assert re.fullmatch(r"\d+(\.\d+)+", version)
 
 
-def test_a_program_that_is_not_there_has_no_version_and_one_that_fails_is_told() -> None:
+def test_a_program_that_is_not_there_has_no_version_and_one_that_fails_is_reported() -> None:
     assert versions_of({"no-such-server": ["--version"], "echo": []}) == {
         "no-such-server": "",
         "echo": "of no number",
@@ -197,5 +197,5 @@ def test_every_program_is_installed() -> None:
     programs = [one for one in EXPERIMENTS if isinstance(one, ProgramExperiment)]
     assert len(programs) >= 4
     for experiment in programs:
-        for at in experiment.points(list(experiment.published(published())), quick=False):
+        for at in experiment.points(list(experiment.published(read_published())), quick=False):
             assert (folder_of_programs() / experiment.job(at).program).is_file()

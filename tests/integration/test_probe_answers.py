@@ -36,8 +36,8 @@ def no_warning(slug: str, text: str) -> None:
 
 
 def stats(*workers: tuple[int, int]) -> bytes:
-    told = [{"id": n, "requests": all_, "exceptions": bad} for n, (all_, bad) in enumerate(workers, 1)]
-    return json.dumps({"workers": told}).encode()
+    reported = [{"id": n, "requests": all_, "exceptions": bad} for n, (all_, bad) in enumerate(workers, 1)]
+    return json.dumps({"workers": reported}).encode()
 
 
 def read_for_ever(counting: Counting) -> None:
@@ -197,7 +197,7 @@ def test_labels_that_change_their_order_are_no_new_series() -> None:
     ],
 )
 @pytest.mark.usefixtures("_fails_at_once")
-def test_names_that_need_quotes_are_asked_for(metric: Metric, asked: bytes) -> None:
+def test_names_that_need_quotes_are_requested(metric: Metric, asked: bytes) -> None:
     heard: list[bytes] = []
 
     def send(connection: socket.socket) -> None:
@@ -211,7 +211,7 @@ def test_names_that_need_quotes_are_asked_for(metric: Metric, asked: bytes) -> N
     assert b"\r\nAccept: %b\r\n" % asked in heard[0]
 
 
-def test_failed_items_of_a_page_are_told_apart_and_may_come_later() -> None:
+def test_failed_items_of_a_page_are_kept_apart_and_may_come_later() -> None:
     later = threading.Event()
 
     def send(connection: socket.socket) -> None:

@@ -225,7 +225,7 @@ def test_nodes_that_were_there_before_the_launch_are_not_counted(tasks: Tasks) -
     ],
     ids=key_of,
 )
-def test_nodes_that_cannot_be_told_apart_or_are_too_many_end_the_study(
+def test_nodes_that_is_not_known_apart_or_are_too_many_end_the_study(
     tasks: Tasks, words: tuple[str, ...], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 10_000)

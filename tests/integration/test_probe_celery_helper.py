@@ -23,7 +23,7 @@ def no_warning(slug: str, text: str) -> None:
     pytest.fail(f"{slug}: {text}")
 
 
-def test_what_a_helper_says_is_told_without_the_secrets_it_was_given(
+def test_what_a_helper_says_is_reported_without_the_secrets_it_was_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("API_TOKEN", "hunter20")

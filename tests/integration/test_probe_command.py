@@ -92,7 +92,7 @@ def test_what_is_not_a_number_is_said_with_what_it_was(
 
 
 @pytest.mark.parametrize("code", ["print(said)", "sys.exit(said)", "sys.exit('x' * 4060 + said)"])
-def test_what_it_says_is_told_without_the_secrets_it_was_given(
+def test_what_it_says_is_reported_without_the_secrets_it_was_given(
     code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.adapters.probes.polled.MOST_FAILURES_AT_FIRST", 1)
@@ -105,7 +105,7 @@ def test_what_it_says_is_told_without_the_secrets_it_was_given(
     assert "<hidden> <hidden> password: <hidden>" in said.replace("\\n", " ")
 
 
-def test_a_child_that_goes_on_printing_behind_the_command_s_back_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_child_that_continues_printing_behind_the_command_s_back_is_not_waited_for(tmp_path: Path) -> None:
     child = tmp_path / "child"
     behind = f"(echo $BASHPID > {child}.new; mv {child}.new {child}; exec yes >&2)"
     command = f"{behind} & while [ ! -e {child} ]; do :; done; echo 5"

@@ -29,7 +29,7 @@ from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.windows.validity import lost_counts
+from tuner.core.windows.validity import find_lost_counts
 from tuner.ports import Counting, Probe
 from tuner.probe.counter import open_counter
 
@@ -306,10 +306,10 @@ def test_lost_packets_void_the_window_in_which_they_were_lost(monkeypatch: pytes
         after = counting.read()
         later = counting.read()
 
-    (reason,) = lost_counts(before, after)
+    (reason,) = find_lost_counts(before, after)
     assert reason.slug == "packets-lost"
     assert after.n_done_total + after.n_lost_total == 100
-    assert lost_counts(after, later) == ()
+    assert find_lost_counts(after, later) == ()
     assert warned == ["packets-lost"]
 
 
@@ -346,10 +346,10 @@ for n in range(int(sys.argv[2])):
 
 @pytest.mark.full
 def test_a_million_packets_of_garbage_are_counted_or_told_as_lost_and_take_no_memory() -> None:
-    told = run_apart(__name__, "flood", "1000000")
+    result = run_apart(__name__, "flood", "1000000")
 
-    assert told["done"] + told["lost"] == 1_000_000
-    assert told["grew_mb"] < 16
+    assert result["done"] + result["lost"] == 1_000_000
+    assert result["grew_mb"] < 16
 
 
 @pytest.mark.full
@@ -359,18 +359,18 @@ def test_a_line_of_a_gigabyte_takes_no_memory(tmp_path: Path) -> None:
         file.write(b"done")
         file.seek(10**9)  # a hole: no disk is filled
         file.write(b"\ndone\n")
-    told = run_apart(__name__, "log", str(path))
+    result = run_apart(__name__, "log", str(path))
 
-    assert told["done"] == 2
-    assert told["grew_mb"] < 16
+    assert result["done"] == 2
+    assert result["grew_mb"] < 16
 
 
 @pytest.mark.full
 def test_eight_megabytes_of_the_worst_json_take_a_bounded_memory() -> None:
-    told = run_apart(__name__, "json", "x")
+    result = run_apart(__name__, "json", "x")
 
-    assert wording("probes.worker-without-count") in told["error"]
-    assert told["grew_mb"] < 600
+    assert wording("probes.worker-without-count") in result["error"]
+    assert result["grew_mb"] < 600
 
 
 def main(kind: str, argument: str) -> None:

@@ -37,7 +37,12 @@ def test_messages_that_are_acknowledged_count_and_no_others() -> None:
             channel.basic_publish(amqp.Message("job"), routing_key="jobs")
         done = Metric(METRIC, {"protocol": "amqp091"})
         probe = PrometheusProbe(
-            SystemClock(), server.metrics_url, done, None, PATIENCE_S, lambda *told: pytest.fail(str(told))
+            SystemClock(),
+            server.metrics_url,
+            done,
+            None,
+            PATIENCE_S,
+            lambda *result: pytest.fail(str(result)),
         )
 
         def take(n: int) -> list[int]:
@@ -53,7 +58,7 @@ def test_messages_that_are_acknowledged_count_and_no_others() -> None:
                 channel.basic_ack(tag)
             channel.queue_declare("jobs", passive=True)  # answered after what was sent before
             first = counting.read()
-            while (begun := counting.read()).at_s <= first.at_s:
+            while (started := counting.read()).at_s <= first.at_s:
                 time.sleep(0.05)
             in_hand, refused, done_by_now = take(10), take(5), take(30)
             for tag in refused:
@@ -62,5 +67,5 @@ def test_messages_that_are_acknowledged_count_and_no_others() -> None:
                 channel.basic_ack(tag)
             channel.queue_declare("jobs", passive=True)
 
-            assert counted(counting, begun.n_done_total + 30) == begun.n_done_total + 30
+            assert counted(counting, started.n_done_total + 30) == started.n_done_total + 30
             assert len(in_hand) == 10

@@ -204,7 +204,7 @@ def test_a_lost_connection_is_a_gap_and_in_the_end_an_error(redis_server) -> Non
     assert wording("probes.times-in-a-row", n=5) + ": ConnectionError" in said
 
 
-def test_before_anything_starts_a_redis_that_is_not_there_is_told_in_one_line(
+def test_before_anything_starts_a_redis_that_is_not_there_is_reported_in_one_line(
     redis_server: RedisServer,
 ) -> None:
     def probe(url: str, *terms: Term) -> RedisProbe:

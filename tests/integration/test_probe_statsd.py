@@ -13,7 +13,7 @@ from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import MeasurementError
-from tuner.core.windows.validity import lost_counts
+from tuner.core.windows.validity import find_lost_counts
 
 from ..raising import raises
 from ..wording import wording
@@ -43,7 +43,7 @@ def probe_of(warned: list[tuple[str, str]], *, failed_included: bool = False) ->
 
 
 @pytest.mark.parametrize(("failed_included", "n_done"), [(False, 12), (True, 9)])
-def test_failed_items_are_told_apart(failed_included: bool, n_done: int) -> None:
+def test_failed_items_are_kept_apart(failed_included: bool, n_done: int) -> None:
     warned: list[tuple[str, str]] = []
     probe = probe_of(warned, failed_included=failed_included)
     with probe.counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
@@ -55,7 +55,7 @@ def test_failed_items_are_told_apart(failed_included: bool, n_done: int) -> None
     assert warned == []
 
 
-def test_a_failed_item_that_is_told_before_the_item_takes_nothing_away() -> None:
+def test_a_failed_item_that_is_reported_before_the_item_takes_nothing_away() -> None:
     with (
         probe_of([], failed_included=True).counting(Layout(1, 1)) as counting,
         sent_to(counting) as sender,
@@ -70,7 +70,7 @@ def test_a_failed_item_that_is_told_before_the_item_takes_nothing_away() -> None
     assert [one.n_done_total for one in (before, between, after)] == [5, 5, 7]
 
 
-def test_packets_that_the_kernel_drops_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_that_the_kernel_drops_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tuner.adapters.probes.statsd._BUFFER_BYTES", 4096)
     warned: list[tuple[str, str]] = []
     with probe_of(warned).counting(Layout(2, 3)) as counting, sent_to(counting) as sender:
@@ -84,7 +84,7 @@ def test_packets_that_the_kernel_drops_are_told(monkeypatch: pytest.MonkeyPatch)
     assert wording("probes.kernel-dropped-packets", value=200 - n_seen) in text
 
 
-def test_lines_that_cannot_be_read_void_their_window_and_are_told_once_in_a_study() -> None:
+def test_lines_that_cannot_be_read_void_their_window_and_are_reported_once_in_a_study() -> None:
     warned: list[tuple[str, str]] = []
     probe = probe_of(warned)
     for layout in (Layout(1, 1), Layout(2, 1)):
@@ -96,14 +96,14 @@ def test_lines_that_cannot_be_read_void_their_window_and_are_told_once_in_a_stud
             later = counting.read()
 
         assert after.n_done_total - before.n_done_total == 4
-        assert lost_counts(before, after) == (
+        assert find_lost_counts(before, after) == (
             VoidReason("counts-unreadable", wording("probes.lines-unreadable")),
         )
-        assert lost_counts(after, later) == ()
+        assert find_lost_counts(after, later) == ()
     assert warned == [("statsd-lines", wording("probes.statsd-could-not-read"))]
 
 
-def test_what_is_sent_and_not_counted_is_told_with_an_example() -> None:
+def test_what_is_sent_and_not_counted_is_reported_with_an_example() -> None:
     warned: list[tuple[str, str]] = []
     with probe_of(warned).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
         sender.send(b"all:12|ms\nall:1|c\nGET / HTTP/1.1\r\n\xff\xff")
@@ -117,7 +117,7 @@ def test_what_is_sent_and_not_counted_is_told_with_an_example() -> None:
     ]
 
 
-def test_a_name_that_nobody_sends_is_told_with_those_that_came() -> None:
+def test_a_name_that_nobody_sends_is_reported_with_those_that_came() -> None:
     warned: list[tuple[str, str]] = []
     with probe_of(warned).counting(Layout(1, 1)) as counting, sent_to(counting) as sender:
         sender.send(b"\n".join(b"app.n%d:1|c" % n for n in range(6)) + b"\napp.time:1|ms")

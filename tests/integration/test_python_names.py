@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.worker_imports import missing_import
-from tuner.bootstrap.parts.pythons import pythons_asked
+from tuner.bootstrap.parts.pythons import parse_pythons
 from tuner.core.errors import ConfigError
 
 from ..raising import raises
@@ -43,7 +43,7 @@ def test_each_is_called_by_its_version_and_build(tmp_path: Path) -> None:
         python(tmp_path / "e" / "pypy3", '"PyPy"', '"3.10.14"', "false", "false", "true"),
     ]
 
-    found = pythons_asked(named)
+    found = parse_pythons(named)
 
     assert found == {
         "3.13": (named[0],),
@@ -58,10 +58,10 @@ def test_two_of_one_version_are_called_by_their_patch(tmp_path: Path) -> None:
     named = [cpython(tmp_path / patch / "python3", f"3.13.{patch}") for patch in ("5", "6")]
     other = cpython(tmp_path / "python3", "3.12.1")
 
-    assert list(pythons_asked([*named, other])) == ["3.13.5", "3.13.6", "3.12"]
+    assert list(parse_pythons([*named, other])) == ["3.13.5", "3.13.6", "3.12"]
     with raises(ConfigError, wording("pythons.like-another", one=named[0], other=other)):
         python(tmp_path / "python3", '"CPython"', '"3.13.5"', "false", "false", "true")
-        pythons_asked([named[0], other])
+        parse_pythons([named[0], other])
 
 
 def test_a_path_is_kept_whole_and_no_link_is_followed(
@@ -74,7 +74,7 @@ def test_a_path_is_kept_whole_and_no_link_is_followed(
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
     for text in ("bin/python3", "python3"):
-        assert pythons_asked([f"{text} -X dev"]) == {THIS: (str(tmp_path / "bin" / "python3"), "-X", "dev")}
+        assert parse_pythons([f"{text} -X dev"]) == {THIS: (str(tmp_path / "bin" / "python3"), "-X", "dev")}
 
 
 @pytest.mark.parametrize(

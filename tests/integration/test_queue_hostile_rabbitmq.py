@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.queues import rabbitmq_link, rabbitmq_queue
-from tuner.adapters.queues.brokers import found_queue
+from tuner.adapters.queues.brokers import find_queue
 from tuner.adapters.queues.queue import BrokerError, Claim
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.core.errors import ConfigError, TunerError
@@ -95,7 +95,7 @@ def through(channel: int, frames: bytes) -> bytes:
 
 def talking(answers: dict[Any, bytes | Send]) -> Send:
     """As a server with one channel does, but for these *answers*, by the method that they answer."""
-    told = {**HONEST, **answers}
+    data = {**HONEST, **answers}
 
     def send(connection: socket.socket) -> None:
         with connection.makefile("rb") as heard:
@@ -108,7 +108,7 @@ def talking(answers: dict[Any, bytes | Send]) -> Send:
                     answer(connection, struct.unpack(">HH", payload[:4]), channel)
 
     def answer(connection: socket.socket, asked: object, channel: int) -> None:
-        one = told.get(asked, b"")
+        one = data.get(asked, b"")
         if isinstance(one, bytes):
             connection.sendall(one if channel < 2 else through(channel, one))
         else:
@@ -181,7 +181,7 @@ LIES: list[tuple[dict[Any, bytes | Send] | bytes, str]] = [
 
 
 @pytest.mark.parametrize(("lie", "said"), LIES, ids=range(len(LIES)))
-def test_a_lie_is_told_in_one_short_line(lie: dict[Any, bytes | Send] | bytes, said: str) -> None:
+def test_a_lie_is_reported_in_one_short_line(lie: dict[Any, bytes | Send] | bytes, said: str) -> None:
     with lying(talking({"hello": lie} if isinstance(lie, bytes) else lie)) as url:
         error = error_of(queue_at(url), RabbitQueue.look)
 
@@ -208,7 +208,7 @@ def test_a_server_that_offers_frames_of_gigabytes_gets_none(monkeypatch: pytest.
     assert struct.pack(">HH", *TUNE_OK) + struct.pack(">HIH", 65535, 131072, 0) in tuned
 
 
-def test_the_word_of_another_study_is_told_without_what_a_terminal_would_obey() -> None:
+def test_the_word_of_another_study_is_reported_without_what_a_terminal_would_obey() -> None:
     word = json.dumps({"study_id": "x", "study": "\x1b[2J\n", "host": "h" * 4000, "form": "celery"}).encode()
     with lying(talking({GET: delivered(word)})) as url:
         error = error_of(queue_at(url), RabbitQueue.check)
@@ -241,7 +241,7 @@ def test_odd_messages_are_of_no_form() -> None:
         lying(talking({GET: delivered(b"x", b"\x02\xff\xfeV")})) as url,
         raises(ConfigError, wording("feeders.no-messages-of-known-forms")),
     ):
-        found_queue(url, None, None, LONG_S)
+        find_queue(url, None, None, LONG_S)
 
 
 ENDLESS = delivered(b"x" * 9)[:-17].replace(struct.pack(">Q", 9), struct.pack(">Q", 1 << 62))
@@ -331,10 +331,10 @@ def test_three_hundred_more_conversations_that_go_wrong_end_in_an_answer_or_one_
 @pytest.mark.full
 @pytest.mark.parametrize("case", [7, 8])
 def test_a_message_that_never_ends_takes_a_bounded_memory(case: int) -> None:
-    told = run_apart(__name__, str(case))
+    result = run_apart(__name__, str(case))
 
-    assert re.search("larger than 129 MB", told["error"]), told
-    assert told["grew_mb"] < 500
+    assert re.search("larger than 129 MB", result["error"]), result
+    assert result["grew_mb"] < 500
 
 
 def main(case: str) -> None:

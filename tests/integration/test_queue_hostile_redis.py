@@ -14,7 +14,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
-from tuner.adapters.queues.brokers import found_queue
+from tuner.adapters.queues.brokers import find_queue
 from tuner.adapters.queues.forms import redis_parts
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue
@@ -84,7 +84,7 @@ def read_for_ever(counting: Counting) -> None:
 
 
 @pytest.mark.parametrize("answer", GARBAGE)
-def test_garbage_is_told_in_one_short_line_whatever_was_asked(answer: bytes) -> None:
+def test_garbage_is_reported_in_one_short_line_whatever_was_asked(answer: bytes) -> None:
     with lying(answer) as url:
         said = [
             error_of(queue_at(url, timeout_s=SOON_S), RedisQueue.check),
@@ -149,7 +149,7 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
         with raises(ConfigError, wording("probes.answer-is-none-of-redis")):
             feeder.prepare()
         with pytest.raises(ConfigError, match="redis://127"):
-            found_queue(url, None, None, LONG_S)
+            find_queue(url, None, None, LONG_S)
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_a_study_or_a_sample_of_a_redis_that_lies_is_refused_with_the_reason(tmp
     ],
     ids=key_of,
 )
-def test_a_redis_that_refuses_is_told_with_what_to_do_about_that(
+def test_a_redis_that_refuses_is_reported_with_what_to_do_about_that(
     answer: bytes, hint: str, tmp_path: Path
 ) -> None:
     with lying(answer) as url:
         fed = Fed(url, "taskiq", "jobs", SAMPLE, timeout_s=LONG_S)
         feeder = QueueFeeder(fed, OURS, tmp_path / "s", tmp_path, lambda *_: None)
-        for refused in (feeder.prepare, lambda: found_queue(url, None, None, LONG_S)):
+        for refused in (feeder.prepare, lambda: find_queue(url, None, None, LONG_S)):
             with pytest.raises(ConfigError) as caught:
                 refused()
 

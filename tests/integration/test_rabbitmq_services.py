@@ -106,7 +106,7 @@ class Box:
         (self.folder / "app.py").write_text(WORK + self.service.source)
         code = "import app\nfor n in range(6): app.send(0.01 + n / 1000)"
         subprocess.run([self.bin / "python", "-c", code], cwd=self.folder, env=self.environment, check=True)
-        samples.sampled(self.server.url, None, self.service.queue, 6, self.folder / "sample.json")
+        samples.record_sample(self.server.url, None, self.service.queue, 6, self.folder / "sample.json")
         with self.running():  # it works off what it was sent
             wait = time.monotonic() + PATIENCE_S
             while len(self.finished_s()) < 6:
@@ -205,7 +205,12 @@ def test_what_rabbitmq_itself_counts_as_acknowledged_was_finished(box: Box) -> N
     assert box.server.metrics_url is not None
     acknowledged = Metric("rabbitmq_global_messages_acknowledged_total")
     probe = PrometheusProbe(
-        SystemClock(), box.server.metrics_url, acknowledged, None, 30.0, lambda *told: pytest.fail(str(told))
+        SystemClock(),
+        box.server.metrics_url,
+        acknowledged,
+        None,
+        30.0,
+        lambda *result: pytest.fail(str(result)),
     )
     feeder, _ = fed(box)
     layout = box.service.layout

@@ -37,7 +37,7 @@ def command(script: str, every_s: float = 0.05, timeout_s: float = PATIENCE_S) -
     return RepeatedCommand(SystemClock(), ["sh", "-c", script], every_s, timeout_s)
 
 
-def test_exit_code_0_lets_it_go_on_and_anything_else_is_told_with_the_last_line() -> None:
+def test_exit_code_0_lets_it_continue_and_anything_else_is_reported_with_the_last_line() -> None:
     with command("echo fine").asking({}) as asked:
         assert awaited(asked).refusal is None
     with command("echo first; echo 'queue  too deep' >&2; echo; exit 3").asking({}) as asked:
@@ -58,7 +58,7 @@ def test_it_is_run_again_and_again(tmp_path: Path) -> None:
         assert awaited(asked, lambda answer: answer.refusal is None)
 
 
-def test_it_is_told_what_runs() -> None:
+def test_it_is_reported_what_runs() -> None:
     with command('echo "$TUNER_LAYOUT"; exit 1').asking({"layout": "4x2"}) as asked:
         assert awaited(asked).refusal == wording("launch.ended-with-exit-code", code=1) + ": 4x2"
 
@@ -80,7 +80,7 @@ def test_one_that_does_not_end_is_killed_with_what_it_started_and_has_said_no(tm
     assert is_gone(child)
 
 
-def test_one_that_prints_without_end_takes_a_bounded_part_of_the_disk_and_its_last_line_is_told(
+def test_one_that_prints_without_end_takes_a_bounded_part_of_the_disk_and_its_last_line_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     need_holes(tmp_path)
@@ -119,7 +119,7 @@ def test_one_that_runs_when_the_launch_ends_is_killed_with_what_it_started(tmp_p
     assert is_gone(child)
 
 
-def test_a_command_that_is_not_there_is_told_before_anything_runs() -> None:
+def test_a_command_that_is_not_there_is_reported_before_anything_runs() -> None:
     with pytest.raises(ConfigError) as caught:
         RepeatedCommand(SystemClock(), ["no-such-thing"], 1.0, 1.0)
 
@@ -144,7 +144,7 @@ def test_the_box_tells_its_load_and_memory() -> None:
     )
 
 
-def test_a_proc_without_them_is_told(tmp_path: Path) -> None:
+def test_a_proc_without_them_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         read_box(tmp_path)
     (tmp_path / "loadavg").write_text("1.50 1.0 1.0 1/2 3\n")

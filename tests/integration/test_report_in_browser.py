@@ -68,7 +68,7 @@ def serious_faults(browser: Chromium) -> list[str]:
 def test_the_page_asks_for_nothing_complains_of_nothing_and_can_be_read_by_all(
     browser: Chromium, overview: Overview, tmp_path: Path, kind: str
 ) -> None:
-    prediction = model.calibrated(tmp_path / NAME, variant="gthread")
+    prediction = model.calibrate_file(tmp_path / NAME, variant="gthread")
     shown = hostile(overview) if kind == "hostile" else overview
     file = opened(browser, tmp_path, render_page(shown, prediction, small=kind == "small"))
 
@@ -163,11 +163,11 @@ def test_a_table_can_be_copied_and_the_theme_be_chosen(
         f"(() => {{ const box = {button}.getBoundingClientRect(); return [box.x + 5, box.y + 5]; }})()"
     )
     browser.point(x, y, click=True)
-    told = browser.run(
+    result = browser.run(
         "new Promise((done) => { const look = () => "
         f"{button}.textContent === 'Copied' ? done(true) : setTimeout(look, 20); look(); }})"
     )
-    assert told is True
+    assert result is True
 
     colours = []
     for _ in range(2):
@@ -192,7 +192,9 @@ def test_pictures_beside_a_runbook_are_drawn_in_a_browser(
 
 @pytest.mark.parametrize("is_hostile", [False, True])
 def test_two_studies_compared_can_be_read_by_all(browser: Chromium, tmp_path: Path, is_hostile: bool) -> None:
-    found = comparing.compared(recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path))
+    found = comparing.compare_studies(
+        recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path)
+    )
     if is_hostile:
         bad = " ".join(HOSTILE)
         study = replace(found.after.study, service=bad, provenance={"host": bad, bad: bad})

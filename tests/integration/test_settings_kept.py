@@ -60,8 +60,8 @@ def awaited(path: Path, tuner: subprocess.Popen[bytes]) -> dict[str, object]:
         assert tuner.poll() is None, "tuner ended before its worker ran"
         assert time.monotonic() < deadline, "no worker ran"
         time.sleep(0.05)
-    told: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
-    return told
+    data: dict[str, object] = json.loads(path.read_text(encoding="utf-8"))
+    return data
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="workers are held to cores where there are more")

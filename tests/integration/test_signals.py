@@ -50,7 +50,7 @@ def test_handlers_are_as_before_afterwards_and_an_ignored_signal_stays_ignored()
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_long_sleep_goes_on_after_one_ctrl_c_and_ends_with_the_second() -> None:
+def test_a_long_sleep_continues_after_one_ctrl_c_and_ends_with_the_second() -> None:
     script = (
         "import sys; from tuner.adapters.processes.signals import stopping_by_signal\n"
         "from tuner.adapters.clock import SystemClock\n"

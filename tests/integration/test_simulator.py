@@ -167,7 +167,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize("line", BAD_LINES)
-def test_a_line_that_is_no_scenario_is_told_in_one_line(line: str) -> None:
+def test_a_line_that_is_no_scenario_is_reported_in_one_line(line: str) -> None:
     done = ask(f"{GOOD}\n{line}\n{GOOD}\n")
 
     assert done.returncode == 2
@@ -177,7 +177,7 @@ def test_a_line_that_is_no_scenario_is_told_in_one_line(line: str) -> None:
     assert done.stdout.count(b"\n") == 1  # the answer to line 1
 
 
-def test_arrivals_that_pile_up_are_told() -> None:
+def test_arrivals_that_pile_up_are_reported() -> None:
     """A `Scenario` of so many arrivals is refused; the program does not count on that."""
     flood = GOOD.replace("arrival_per_s=0.0", "arrival_per_s=1e9").replace("n_items=200", "n_items=20000")
     done = ask(f"{GOOD}\n{flood}\n")
@@ -186,12 +186,12 @@ def test_arrivals_that_pile_up_are_told() -> None:
     assert b"ERROR line 2: 1000000 items wait: arrival_per_s is above what the layout can do" in done.stderr
 
 
-def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
-    told = {"cv": 0, "switch_interval_s": 1e-9, "handover_s": 0, "processes": 1, "threads": 2}
+def test_a_clock_that_cannot_tell_a_turn_is_reported() -> None:
+    data = {"cv": 0, "switch_interval_s": 1e-9, "handover_s": 0, "processes": 1, "threads": 2}
     line = " ".join(
         [
-            *(word for word in GOOD.split() if word.split("=")[0] not in {*told, "stages"}),
-            *(f"{name}={value}" for name, value in told.items()),
+            *(word for word in GOOD.split() if word.split("=")[0] not in {*data, "stages"}),
+            *(f"{name}={value}" for name, value in data.items()),
             "stages=asleep:1e9,gil:1",
         ]
     )
@@ -230,8 +230,8 @@ def test_the_program_explains_itself() -> None:
 
 
 def test_the_example_of_the_help_is_a_scenario() -> None:
-    told = ask("", "--help").stdout.decode()
-    example = " ".join(line.strip() for line in told.splitlines() if line.startswith("  "))
+    text = ask("", "--help").stdout.decode()
+    example = " ".join(line.strip() for line in text.splitlines() if line.startswith("  "))
 
     assert ask(f"{example}\n").returncode == 0
 
@@ -258,7 +258,7 @@ def test_without_the_program_one_line_says_what_to_do(
     assert caught.value.hint is not None
 
 
-def test_a_program_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_program_that_is_none_is_reported(tmp_path: Path) -> None:
     fake = tmp_path / "tuner-simulate"
     fake.write_text("no program\n")
     fake.chmod(0o755)
@@ -301,14 +301,14 @@ def test_sanitizers_find_nothing_and_change_nothing(sanitized: str) -> None:
 def n_events_of(line: str) -> float:
     """About how many events *line* asks for, rather too many; 0 where it is no scenario."""
     try:
-        told = dict(word.split("=", 1) for word in line.split())
-        stages = [stage.split(":") for stage in told["stages"].split(",")]
-        n_threads = int(told["processes"]) * int(told["threads"])
-        n_items = int(told["n_items"]) + int(told["n_warm_items"]) + n_threads
-        stretch = n_threads / min(float(speed) for speed in told["speeds"].split(","))
+        data = dict(word.split("=", 1) for word in line.split())
+        stages = [stage.split(":") for stage in data["stages"].split(",")]
+        n_threads = int(data["processes"]) * int(data["threads"])
+        n_items = int(data["n_items"]) + int(data["n_warm_items"]) + n_threads
+        stretch = n_threads / min(float(speed) for speed in data["speeds"].split(","))
         gil_s = n_items * sum(float(mean_s) for kind, mean_s in stages if kind == "gil")
-        n_turns = 2 * gil_s * stretch / float(told["switch_interval_s"])
-        n_arrivals = MOST_QUEUED if float(told["arrival_per_s"]) else 0
+        n_turns = 2 * gil_s * stretch / float(data["switch_interval_s"])
+        n_arrivals = MOST_QUEUED if float(data["arrival_per_s"]) else 0
         return n_items * (1 + len(stages)) + n_turns + n_arrivals
     except (ValueError, KeyError, ZeroDivisionError, OverflowError):
         return 0.0

@@ -32,10 +32,10 @@ class _Fetched(HTMLParser):
         self.found: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
-        if tag == "link" and told.get("rel") in ("canonical", "next", "prev"):
+        data = dict(attrs)
+        if tag == "link" and data.get("rel") in ("canonical", "next", "prev"):
             return  # names a page, fetches nothing
-        if address := told.get(_FETCHING.get(tag, "")):
+        if address := data.get(_FETCHING.get(tag, "")):
             self.found.append(address)
 
 

@@ -18,7 +18,7 @@ import pytest
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.core.ranking.race_result import Claim
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study.replay_store import recalled
+from tuner.study.replay_store import replay_study
 
 pytestmark = pytest.mark.integration
 
@@ -58,7 +58,7 @@ def kept(path: Path) -> tuple[list[dict[str, Any]], int]:
 def claimed(path: Path) -> Claim:
     """What the strategy of the study says when it is shown the file."""
     with SqliteStore.open(path, read_only=True) as store:
-        return recalled(store, strategy_of(store.study())).claim()
+        return replay_study(store, strategy_of(store.study())).claim()
 
 
 @pytest.mark.parametrize("strategy", ["all", "race"])

@@ -70,7 +70,7 @@ LOOKS: list[Callable[[Path], object]] = [
     is_held,
     study_queries.live_now,
     study_queries.overview,
-    model.foretold,
+    model.predict,
     read_again,
 ]
 

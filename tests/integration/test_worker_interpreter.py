@@ -85,7 +85,7 @@ def test_env_may_stand_before_the_interpreter(free_threaded: Path) -> None:
     assert interpreter_facts(["env", "PYTHON_GIL=1", str(free_threaded)], {})["worker_gil"] == "on"
 
 
-def test_a_python_without_gil_is_told_as_the_worker_will_run_it(free_threaded: Path) -> None:
+def test_a_python_without_gil_is_reported_as_the_worker_will_run_it(free_threaded: Path) -> None:
     python = str(free_threaded)
 
     assert interpreter_facts([python, "worker.py"], {})["worker_gil"] == "off"

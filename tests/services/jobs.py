@@ -105,12 +105,12 @@ class Jobs:
 
     def loses_nothing(self, n_offered: int, n_left: Callable[[], int]) -> None:
         """What was begun was finished, some of it after the window; the rest waits still."""
-        begun, finished = self.begun_and_finished()
+        started, finished = self.begun_and_finished()
         end_s = windows_of(self.folder / "s.tuner.db")[-1].readings[1].at_s
         n_after = sum(moment > end_s for moment in moments(self.folder, "finished"))
-        tell(f"offered {n_offered}, begun {begun}, finished {finished}, {n_after} after the window")
+        tell(f"offered {n_offered}, begun {started}, finished {finished}, {n_after} after the window")
         assert n_after
-        assert begun == finished
+        assert started == finished
         assert finished + n_left() == n_offered
 
     def nobody_survives(self, layout: str, victim: str, *settings: str) -> None:

@@ -153,11 +153,11 @@ def check_counts(
             _within(finished_s, at_s - READING_S - step_s, at_s + READING_S) for at_s in (begin_s, end_s)
         )
         allowed = max(0.005 * n_true, window.layout.total_threads) + n_moved
-        told = f"{window.layout}: counted {window.n_done}, finished {n_true}, allowed {allowed:.1f}"
-        tell(told)
-        assert n_true > 5, told
-        assert abs(window.n_done - n_true) <= allowed, told
-        assert (window.n_failed > 0) == some_fail, told
+        text = f"{window.layout}: counted {window.n_done}, finished {n_true}, allowed {allowed:.1f}"
+        tell(text)
+        assert n_true > 5, text
+        assert abs(window.n_done - n_true) <= allowed, text
+        assert (window.n_failed > 0) == some_fail, text
         assert {reason.slug for reason in window.void} <= {"probe-gap"}, window.void
 
 
@@ -182,13 +182,13 @@ def check_ideal(
             max(0.0, min(finished_s, end_s) - max(begun_s, begin_s)) for begun_s, finished_s in held
         )
         lost_s, ideal = n * (WAIT_S + step_s), n * duration_s / WAIT_S
-        told = (
+        text = (
             f"{window.layout}: {under_way_s / duration_s:.2f} of {n} items under way,"
             f" counted {window.n_done}, waits allow {ideal:.0f}"
         )
-        tell(told)
-        assert under_way_s >= lowest * n * duration_s - lost_s, told
-        assert window.n_done <= HIGHEST * ideal + lost_s / WAIT_S, told
+        tell(text)
+        assert under_way_s >= lowest * n * duration_s - lost_s, text
+        assert window.n_done <= HIGHEST * ideal + lost_s / WAIT_S, text
 
 
 def _windows_to_check(study: Path) -> list[Window]:

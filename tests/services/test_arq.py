@@ -73,9 +73,9 @@ def test_a_stop_loses_no_job(jobs: Jobs, client: redis.Redis) -> None:
 
     jobs.stopped_in_the_middle("2x2")
 
-    begun, finished = jobs.begun_and_finished()
+    started, finished = jobs.begun_and_finished()
     assert finished + client.zcard("arq:queue") == 60
-    assert begun >= finished
+    assert started >= finished
     # max_jobs is the layout's: four are in hand, and as one takes 3 s no more are begun within 2 s
     window_s = [reading.at_s for reading in windows_of(jobs.folder / "s.tuner.db")[-1].readings]
     begun_s = [moment for moment in moments(jobs.folder, "begun") if window_s[0] < moment < window_s[1]]

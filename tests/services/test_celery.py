@@ -133,7 +133,7 @@ def test_counts_of_nodes_with_pools_are_the_truth(
 
 @pytest.mark.full
 @pytest.mark.parametrize("probe", ["events", "log"])
-def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_is_told(
+def test_counts_of_what_celery_tells_of_each_task_are_the_truth_and_their_cost_is_reported(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, probe: str
 ) -> None:
     said = queue.counts_are_the_truth(

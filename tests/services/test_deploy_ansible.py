@@ -165,7 +165,7 @@ def test_a_fleet_is_brought_up_used_and_taken_away_and_nothing_is_left(fleet: Lo
 
 
 @pytest.mark.full
-def test_a_study_that_was_stopped_goes_on(fleet: LocalFleet) -> None:
+def test_a_study_that_was_stopped_continues(fleet: LocalFleet) -> None:
     fleet.write(1)
     night, study = fleet.folder / "night.yaml", fleet.folder / "control" / "var" / "night.tuner.db"
     night.write_text(night.read_text().replace("repeats: 2", "repeats: 4"))
@@ -196,7 +196,7 @@ def test_a_box_that_does_not_come_is_named(fleet: LocalFleet) -> None:
     assert not (fleet.folder / "control" / "var" / "night.tuner.db").exists()
 
 
-def test_boxes_that_differ_are_told_before_anything_is_measured(fleet: LocalFleet) -> None:
+def test_boxes_that_differ_are_reported_before_anything_is_measured(fleet: LocalFleet) -> None:
     cores = os.sched_getaffinity(0)
     if len(cores) < 2:
         pytest.skip("this box has one core only: none can have fewer")

@@ -16,7 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tuner.adapters.lab.go import go_here
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.core.lab import EXPERIMENTS
 from tuner.core.lab.experiment import ProgramExperiment
 
@@ -44,7 +44,7 @@ def lab(folder: Path, *words: str) -> subprocess.Popen[str]:
 @pytest.mark.alone  # of thousands of threads hundreds compute at once: a Redis beside them is too late
 @pytest.mark.timeout(1200)
 @pytest.mark.usefixtures("redis_server")  # where none is installed, it skips at home
-def test_all_of_them_are_run_and_told_with_every_published_figure_beside(
+def test_all_of_them_are_run_and_reported_with_every_published_figure_beside(
     tmp_path: Path, services_venv: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go = go_here()
@@ -64,7 +64,7 @@ def test_all_of_them_are_run_and_told_with_every_published_figure_beside(
     assert every.returncode == (5 if wording("lab.windows-lacking") in out else 0), err
     assert [found["name"] for found in facts["experiments"]] == [one.name for one in EXPERIMENTS]
     for found, experiment in zip(facts["experiments"], EXPERIMENTS, strict=True):
-        points = experiment.points(list(experiment.published(published())), quick=True)
+        points = experiment.points(list(experiment.published(read_published())), quick=True)
         measured = {tuple(row["at"].values()): row for row in found["rows"] if row["measured"]}
 
         assert measured
@@ -104,7 +104,7 @@ def folders_of_children(pid: int) -> list[Path]:
 @pytest.mark.full
 @pytest.mark.alone  # likewise
 @pytest.mark.timeout(600)
-def test_nornir_killed_in_the_middle_goes_on_and_keeps_what_it_had(
+def test_nornir_killed_in_the_middle_continues_and_keeps_what_it_had(
     tmp_path: Path, services_venv: Path
 ) -> None:
     """That nobody is left after the kill is what the fixture of every integration test looks at."""

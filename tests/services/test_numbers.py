@@ -24,7 +24,7 @@ import yaml
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.reports.snippets import fitting_kinds, snippet
-from tuner.services.catalogue import known_services, recognised
+from tuner.services.catalogue import known_services, recognise
 
 from ..ports import free_port
 from ..processes import is_running
@@ -102,8 +102,10 @@ def in_force(kind: str, rollout: Rollout, own: Sequence[str], folder: Path) -> I
     if kind == "systemd":
         started = [shlex.split(line.partition("=")[2]) for line in lines if line.startswith("ExecStart=")]
         words = started[-1] if started else words
-        told = [shlex.split(line.partition("=")[2])[0] for line in lines if line.startswith("Environment=")]
-        variables = dict(one.split("=", 1) for one in told)
+        reported = [
+            shlex.split(line.partition("=")[2])[0] for line in lines if line.startswith("Environment=")
+        ]
+        variables = dict(one.split("=", 1) for one in reported)
     elif kind == "kubernetes":
         spec = yaml.safe_load(text)["spec"]
         (container,) = spec["template"]["spec"]["containers"]
@@ -155,7 +157,7 @@ def test_every_snippet_comes_to_the_layout_whatever_the_command_says(
     asked = parse_layout(layout)
     variants = [asked.variant] if asked.variant else None
     rollout = rolled_out(command, layout, variants=variants)
-    service = recognised(shlex.split(command))
+    service = recognise(shlex.split(command))
     assert service is not None
 
     found, known = {}, {}  # most kinds start the same

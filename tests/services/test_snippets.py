@@ -101,7 +101,7 @@ def test_uwsgi_takes_its_file_and_starts_the_layout(tmp_path: Path, services_ven
     assert environments(tmp_path) == [ODD]
 
 
-def test_supervisord_starts_two_nodes_of_celery_that_are_told_apart(
+def test_supervisord_starts_two_nodes_of_celery_that_are_kept_apart(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer
 ) -> None:
     (tmp_path / "app.py").write_text("from celery import Celery\napp = Celery('app')\n")

@@ -56,16 +56,18 @@ def study_of(
     of = layout_demands(
         demands, terms, [one.processes for one in measured], [one.threads for one in measured]
     )
-    told = solve(of, replace(machine, foreign_cores=foreign_cores))
-    work = told.throughput_per_s * of.cpu_s
-    as_counted = (told.busy_cores - of.process_cores) / work  # a slow second thread of a core counts whole
+    result = solve(of, replace(machine, foreign_cores=foreign_cores))
+    work = result.throughput_per_s * of.cpu_s
+    as_counted = (result.busy_cores - of.process_cores) / work  # a slow second thread of a core counts whole
     found = []
     for n, layout in enumerate(measured):
         misfit = noise.misfit * random.normal() if layout.total_threads > 1 else 0.0
         for launch in range(n_launches):
             of_launch = noise.launch * random.standard_normal(3)
             for _ in range(n_windows):
-                per_s = told.throughput_per_s[n] * exp(misfit + of_launch[0] + noise.window * random.normal())
+                per_s = result.throughput_per_s[n] * exp(
+                    misfit + of_launch[0] + noise.window * random.normal()
+                )
                 n_done = max(1, round(per_s * length_s))
                 own_s, child_s = (
                     n_done * as_counted[n] * cpu_s * exp(of_launch[1 + k] + noise.cpu * random.normal())
@@ -91,7 +93,7 @@ def study_of(
                         child_blocked_s=0.0,
                         foreign_cores=foreign_cores,
                         strangers_cores=foreign_cores,
-                        n_active=float(told.load[n]) + foreign_cores,
+                        n_active=float(result.load[n]) + foreign_cores,
                         block=launch,
                     )
                 )

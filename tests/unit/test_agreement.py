@@ -41,7 +41,7 @@ def test_probes_that_look_at_other_moments_are_compared_by_the_second() -> None:
     assert disagreement(LAYOUT, edges(1000), edges(1010), 0.0, NAMES) != ()
 
 
-def test_both_counts_are_told_with_what_was_allowed() -> None:
+def test_both_counts_are_reported_with_what_was_allowed() -> None:
     (reason,) = disagreement(LAYOUT, edges(1000), edges(900), 0.02, NAMES)
 
     assert reason.slug == "probes-disagree"

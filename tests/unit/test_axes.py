@@ -135,7 +135,7 @@ def test_a_script_that_the_interpreter_is_to_run_is_found(tmp_path: Path) -> Non
     ],
     ids=key_of,
 )  # fmt: skip
-def test_what_is_wrong_with_an_axis_is_told_where_it_stands(tmp_path: Path, axes: str, said: str) -> None:
+def test_what_is_wrong_with_an_axis_is_reported_where_it_stands(tmp_path: Path, axes: str, said: str) -> None:
     assert problem(tmp_path, JOBS + axes) == said
 
 
@@ -204,7 +204,7 @@ def test_the_built_in_worker_has_axes_too(tmp_path: Path) -> None:
     assert len(asked.layouts_for(2)) == 4 * 5
 
 
-def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_told(tmp_path: Path) -> None:
+def test_what_starts_a_variant_of_the_built_in_worker_in_production_is_reported(tmp_path: Path) -> None:
     section = settings(tmp_path, CRASHES).service.model_dump(mode="json")
 
     found = rollout_of(section, Layout(1, 2, "3.13+threaded"), 2, {})
@@ -246,13 +246,13 @@ def test_a_profile_takes_the_place_of_one_service_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "told", ["axes: {pace: {slow: {stop: {wait: 90s}}}}", "variants: {slow: {stop: {wait: 90s}}}"]
+    "text", ["axes: {pace: {slow: {stop: {wait: 90s}}}}", "variants: {slow: {stop: {wait: 90s}}}"]
 )
 @pytest.mark.parametrize("kind", ["script, name: jobs, stop: {signal: INT}", "huey, sample: nap.json"])
-def test_what_a_variant_leaves_out_of_stop_is_as_in_the_service(tmp_path: Path, kind: str, told: str) -> None:
+def test_what_a_variant_leaves_out_of_stop_is_as_in_the_service(tmp_path: Path, kind: str, text: str) -> None:
     (tmp_path / "nap.json").write_text("{}")
     command = "huey_consumer app.huey" if kind.startswith("huey") else "work"
-    asked = settings(tmp_path, f"service: {{kind: {kind}, command: {command}, {told}}}")
+    asked = settings(tmp_path, f"service: {{kind: {kind}, command: {command}, {text}}}")
 
     assert settings_of_study(canonical_json(asked), "s.tuner.db") == asked
     stop = asked.service_in("slow").stop
@@ -323,7 +323,7 @@ def test_an_axis_that_is_typed_is_one_of_the_config_or_of_the_command(tmp_path: 
     ],
     ids=key_of,
 )
-def test_what_is_wrong_with_an_axis_that_is_typed_is_told_of_the_option(axis: str, said: str) -> None:
+def test_what_is_wrong_with_an_axis_that_is_typed_is_reported_of_the_option(axis: str, said: str) -> None:
     with raises(ConfigError, said):
         typed(None, axis)
 
@@ -338,13 +338,13 @@ def test_what_makes_a_variant_goes_before_the_environment_file(tmp_path: Path) -
     asked = settings(tmp_path, JOBS + f"    omp: [1, default]\n  environment_file: {tmp_path}/app.env\n")
 
     spec, _ = service_of(asked, [Layout(1, 1)], StudyName("", ""), tmp_path, lambda _slug, _text: None)
-    told = {
+    data = {
         name: spec.of(Layout(2, 1, name)).environment_of(Layout(2, 1, name), 0, 4)
         for name in ("1", "default")
     }
 
-    assert [told[name]["OMP_NUM_THREADS"] for name in told] == ["1", "8"]
-    assert [told[name]["OTHER"] for name in told] == ["1", "1"]
+    assert [data[name]["OMP_NUM_THREADS"] for name in data] == ["1", "8"]
+    assert [data[name]["OTHER"] for name in data] == ["1", "1"]
 
 
 @pytest.mark.parametrize(

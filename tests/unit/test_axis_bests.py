@@ -25,7 +25,7 @@ from tuner.core.settings.limit_text import parse_limits
 from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import render_document
 from tuner.reports.page import render_page
-from tuner.reports.ranking.axis_bests import axis_bests_told
+from tuner.reports.ranking.axis_bests import describe_axis_bests
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.runbook.document import Starts, runbook_page
 
@@ -163,7 +163,7 @@ RECORD = study(TRUTH, GILS, python=["3.14", "3.14t"])
 
 
 def told(record: StudyRecord, seen: list[WindowRecord]) -> str:
-    (sentence,) = axis_bests_told(record, rank(record, seen))
+    (sentence,) = describe_axis_bests(record, rank(record, seen))
     return sentence
 
 
@@ -205,7 +205,7 @@ def test_of_several_axes_the_bests_are_over_the_values_of_the_others() -> None:
     first, second = ranking.axis_bests
     assert (str(first.layout), str(first.layout_beside)) == ("1x1@b+x", "1x1@a+y")
     assert (str(second.layout), str(second.layout_beside)) == ("1x1@b+y", "1x1@b+x")
-    assert axis_bests_told(record, ranking)[0] == wording("axes.best-over-other-axes")
+    assert describe_axis_bests(record, ranking)[0] == wording("axes.best-over-other-axes")
 
 
 def test_a_value_without_a_valid_window_is_called_not_known() -> None:
@@ -215,11 +215,11 @@ def test_a_value_without_a_valid_window_is_called_not_known() -> None:
     assert told(record, windows(truth)) == wording("axes.unmeasured")
 
 
-def test_values_that_the_study_was_not_asked_for_are_not_told_of() -> None:
+def test_values_that_the_study_was_not_requested_are_not_told_of() -> None:
     truth = {"1x1@3.14": 100.0, "2x1@3.14": 150.0}
     record = study(truth, {}, python=["3.13", "3.14", "3.15"])
 
-    assert axis_bests_told(record, rank(record, windows(truth))) == []
+    assert describe_axis_bests(record, rank(record, windows(truth))) == []
 
 
 def test_a_value_whose_layouts_break_the_limits_has_no_best() -> None:
@@ -229,7 +229,7 @@ def test_a_value_whose_layouts_break_the_limits_has_no_best() -> None:
     left = study(only_8x1, GILS, python=["3.14", "3.14t"])
 
     (both,) = rank(RECORD, windows(TRUTH), limits=limits).axis_bests
-    (one,) = axis_bests_told(left, rank(left, windows(only_8x1), limits=limits))
+    (one,) = describe_axis_bests(left, rank(left, windows(only_8x1), limits=limits))
 
     assert (str(both.layout), str(both.layout_beside)) == ("1x8@3.14t", "1x8@3.14")
     assert one == wording("axes.out-of-limits")
@@ -239,7 +239,7 @@ def test_a_best_layout_under_too_small_a_load_is_compared_with_nothing() -> None
     ranking = rank(RECORD, windows(TRUTH))
     starved = ranking.with_bound_by({parse_layout("1x8@3.14t"): ("connections",)}, None)
 
-    (sentence,) = axis_bests_told(RECORD, starved)
+    (sentence,) = describe_axis_bests(RECORD, starved)
 
     assert sentence == wording("axes.under-too-small-a-load")
 

@@ -46,7 +46,7 @@ def launches(seed: int, n_blocks: int = 3, noise: float = 0.02) -> list[Launched
     ]
 
 
-def test_without_noise_each_value_is_told_exactly() -> None:
+def test_without_noise_each_value_is_reported_exactly() -> None:
     found = axis_effects(AXES, Side(launches(1, noise=0.0)), 0.95)
 
     assert [(one.axis, one.value, one.beside, one.n_pairs) for one in found] == [
@@ -101,7 +101,7 @@ def test_the_variance_is_that_of_the_mean_of_pairs() -> None:
     assert log(adaptive.ratio.high / adaptive.ratio.mean) > width
 
 
-def test_a_value_that_no_layout_has_beside_the_first_is_told_so() -> None:
+def test_a_value_that_no_layout_has_beside_the_first_is_reported_so() -> None:
     one = [Launched(0, parse_layout("1x1@3.13+glibc"), 0.0), Launched(0, parse_layout("1x2@3.11+glibc"), 0.0)]
 
     found = axis_effects({"python": ["3.11", "3.13"], "malloc": ["glibc"]}, Side(one), 0.95)

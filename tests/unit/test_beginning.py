@@ -44,13 +44,13 @@ def test_what_is_measured_and_started_is_said_without_a_secret(tmp_path: Path) -
 
 
 def test_variables_that_hold_the_layout_are_part_of_what_is_started(tmp_path: Path) -> None:
-    told = said(
+    result = said(
         tmp_path,
         study(),
         "  environment: {N: '-w {processes} -t {threads}', OTHER: same, A_TOKEN: '{threads}'}\n",
     )
 
-    assert told[1].startswith(wording("grid.is-started-as-with-variables"))
+    assert result[1].startswith(wording("grid.is-started-as-with-variables"))
 
 
 def test_who_supplies_the_work_is_said(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_who_supplies_the_work_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "text"),
     [
         ({}, wording("grid.takes-until-seen-and-answer")),
         ({"budget_s": 600.0}, wording("grid.takes-until-the-budget-ends")),
@@ -73,9 +73,9 @@ def test_who_supplies_the_work_is_said(tmp_path: Path) -> None:
     ids=key_of,
 )
 def test_how_long_it_takes_is_said_before_anything_starts(
-    tmp_path: Path, asked: dict[str, Any], told: str
+    tmp_path: Path, asked: dict[str, Any], text: str
 ) -> None:
-    assert said(tmp_path, study(**asked))[-1] == told
+    assert said(tmp_path, study(**asked))[-1] == text
 
 
 def test_a_first_look_is_announced(tmp_path: Path) -> None:
@@ -85,5 +85,5 @@ def test_a_first_look_is_announced(tmp_path: Path) -> None:
     assert wording("grid.a-provisional-ranking-comes") not in plain
 
 
-def test_a_study_that_goes_on_says_nothing_of_the_time(tmp_path: Path) -> None:
+def test_a_study_that_continues_says_nothing_of_the_time(tmp_path: Path) -> None:
     assert len(said(tmp_path, study(), is_new=False)) == 3

@@ -71,10 +71,10 @@ def run_of(bench: Any, off: dict[str, float], sd: float = 0.0, n: int = 4) -> An
     """*n* windows of each layout as the network has them, times what *off* says of it, times noise."""
     random, points = Random(5), []
     for at, layout in enumerate(LAYOUTS):
-        told = predict(DEMANDS, Machine(cores=2.0), [layout])
+        result = predict(DEMANDS, Machine(cores=2.0), [layout])
         for block in range(n):
             by = off.get(str(layout), 1.0) * random.lognormvariate(0, sd)
-            per_s = float(told.throughput_per_s[0]) * by
+            per_s = float(result.throughput_per_s[0]) * by
             n_done = round(per_s * 1e6)  # a long count, so that rounding is no error of its own
             length_s = n_done / per_s
             points.append(
@@ -95,8 +95,8 @@ def run_of(bench: Any, off: dict[str, float], sd: float = 0.0, n: int = 4) -> An
                         block=block,
                     ),
                     throughput_per_s=per_s,
-                    load=float(told.load[0]),
-                    load_of_kernel=1.1 * float(told.load[0]),
+                    load=float(result.load[0]),
+                    load_of_kernel=1.1 * float(result.load[0]),
                     others_cores=0.0,
                 )
             )
@@ -113,7 +113,7 @@ def judged_of(bench: Any, run: Any, n_subsets: int = 0) -> Any:
 # ------------------------------------------------------------------------------------------------ figures
 
 
-def test_errors_are_told_of_their_sizes_not_their_signs(bench: Any) -> None:
+def test_errors_are_reported_of_their_sizes_not_their_signs(bench: Any) -> None:
     off = bench.mix_figures.relative_errors({"a": 11.0, "b": 9.0, "c": 10.0}, {"a": 10.0, "b": 10.0})
 
     errors = bench.mix_figures.errors_of(off.values())
@@ -168,10 +168,10 @@ def test_the_scalability_law_finds_its_own_parameters(bench: Any) -> None:
 
     half = bench.mix_peers.half_of(LAYOUTS)
 
-    told = bench.mix_peers.by_usl(points_of(bench, {one: law(one.total_threads) for one in half}), LAYOUTS)
+    result = bench.mix_peers.by_usl(points_of(bench, {one: law(one.total_threads) for one in half}), LAYOUTS)
 
     for layout in LAYOUTS:
-        assert told[layout].throughput_per_s == pytest.approx(law(layout.total_threads), rel=1e-3)
+        assert result[layout].throughput_per_s == pytest.approx(law(layout.total_threads), rel=1e-3)
 
 
 def test_the_law_in_two_dimensions_tells_processes_from_threads(bench: Any) -> None:
@@ -179,10 +179,10 @@ def test_the_law_in_two_dimensions_tells_processes_from_threads(bench: Any) -> N
         both = np.asarray(float(one.processes)), np.asarray(float(one.threads))
         return float(bench.mix_peers.usl_2d(both, 9.0, 0.02, 0.001, 0.3, 0.01))
 
-    told = bench.mix_peers.by_usl_2d(points_of(bench, {one: law(one) for one in LAYOUTS}), LAYOUTS)
+    result = bench.mix_peers.by_usl_2d(points_of(bench, {one: law(one) for one in LAYOUTS}), LAYOUTS)
 
     for layout in LAYOUTS:
-        assert told[layout].throughput_per_s == pytest.approx(law(layout), rel=1e-3)
+        assert result[layout].throughput_per_s == pytest.approx(law(layout), rel=1e-3)
 
 
 def test_a_law_of_three_parameters_is_not_fitted_to_two_numbers_of_workers(bench: Any) -> None:
@@ -203,9 +203,9 @@ def test_the_bounds_are_those_of_the_textbook(bench: Any) -> None:
         for layout in map(parse_layout, ("1x1", "1x8", "8x1"))
     }
 
-    told = bench.mix_peers.by_bounds(DEMANDS, Machine(cores=2.0), measured)
+    result = bench.mix_peers.by_bounds(DEMANDS, Machine(cores=2.0), measured)
 
-    assert [one.throughput_per_s for one in told.values()] == pytest.approx(
+    assert [one.throughput_per_s for one in result.values()] == pytest.approx(
         [1 / 0.060, 1 / 0.034, (2 - 0.1) / 0.043]
     )
 
@@ -266,7 +266,7 @@ def _with_cpu(clocks: Clocks, demands: Demands) -> Clocks:
     )
 
 
-def test_what_is_measured_in_a_convoy_is_told_apart(bench: Any) -> None:
+def test_what_is_measured_in_a_convoy_is_kept_apart(bench: Any) -> None:
     judged = judged_of(bench, run_of(bench, {}))
 
     assert {str(one) for one in judged.convoy} >= {"1x4", "1x8"}
@@ -343,9 +343,9 @@ def test_the_report_has_every_layout_and_every_peer(bench: Any) -> None:
     assert wording("bench.warning-mixed-measured-before") in text
     for name in ("1x8 convoy", "8x1", "network", "bounds", "USL(N)", "USL(P,T)"):
         assert name in text
-    told = bench.mix_report.as_json([judged], [])
-    assert told["mixes"][0]["layouts"]["2x2"]["predicted"]["network"]["fitted"] is False
-    assert told["mixes"][0]["layouts"]["1x1"]["predicted"]["network"]["fitted"] is True
+    result = bench.mix_report.as_json([judged], [])
+    assert result["mixes"][0]["layouts"]["2x2"]["predicted"]["network"]["fitted"] is False
+    assert result["mixes"][0]["layouts"]["1x1"]["predicted"]["network"]["fitted"] is True
 
 
 # --------------------------------------------------------------------------------------- registry, worker
@@ -363,7 +363,7 @@ def test_four_mixes_or_more_are_registered_on_ten_layouts(bench: Any) -> None:
         assert 0.02 <= item_s <= 0.2, one.name
 
 
-def test_a_mix_measured_before_it_was_registered_or_with_other_values_is_told(bench: Any) -> None:
+def test_a_mix_measured_before_it_was_registered_or_with_other_values_is_reported(bench: Any) -> None:
     of, registry = bench.mix_registry, bench.mix_registry.read_registry()
     mix = registry.mix("mixed")
 
@@ -380,7 +380,7 @@ def test_a_mix_measured_before_it_was_registered_or_with_other_values_is_told(be
 
 
 @pytest.mark.parametrize("cv", [0.0, 0.3, 0.7])
-def test_a_deck_has_the_mean_and_scatter_that_were_asked_for(bench: Any, cv: float) -> None:
+def test_a_deck_has_the_mean_and_scatter_that_were_requested(bench: Any, cv: float) -> None:
     deck = bench.mix_worker.deck_of(cv)
 
     assert fmean(deck) == pytest.approx(1)

@@ -71,5 +71,5 @@ def test_every_service_is_one_that_tuner_reads(bench: SimpleNamespace, tmp_path:
         for probe in filter(None, (case.probe, case.without)):
             settings = configs.settings_of(place.config(probe), {})
 
-            (layout,) = plan_builder.planned(settings).layouts
+            (layout,) = plan_builder.plan_record(settings).layouts
             assert str(layout).partition("@")[0] == case.layout

@@ -20,7 +20,7 @@ from tuner.core.search.strategies.followed import Followed
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.groups import OfBest
 from tuner.core.stats.interval import Estimate
-from tuner.reports.live.live_words import end_told, place_told, standing_told
+from tuner.reports.live.live_words import describe_end, describe_place, describe_standing
 from tuner.study.run import run_study
 
 from ..wording import wording
@@ -63,7 +63,7 @@ def test_a_layout_against_itself_names_nobody() -> None:
     assert [place.state for place in board.places] == ["open"]
     assert board.n_void == 11  # of 24 windows: each was tried as often as it may be, so its pairs are taken
     assert board.stage == "over"
-    assert standing_told(board) == wording("watch.pairs-are-taken")
+    assert describe_standing(board) == wording("watch.pairs-are-taken")
 
 
 def raced(tmp_path: Path, **asked: object) -> Path:
@@ -86,29 +86,29 @@ def test_a_race_tells_which_limit_a_layout_passes_and_what_is_slower_is_not_out_
 ) -> None:
     board = board_of(overview(raced(tmp_path, limits={"load": 6.0})))
 
-    told = {str(place.layout): (place.state, place_told(place, board)) for place in board.places}
-    assert told["4x1"] == ("leads", "the answer")
-    assert told["8x1"][0] == "kept-out"
-    assert re.fullmatch(r"load \d\S*, over 6", told["8x1"][1])
-    assert told["2x1"][0] == "behind"
-    assert wording("rank.that-keeps-load") in standing_told(board)
+    data = {str(place.layout): (place.state, describe_place(place, board)) for place in board.places}
+    assert data["4x1"] == ("leads", "the answer")
+    assert data["8x1"][0] == "kept-out"
+    assert re.fullmatch(r"load \d\S*, over 6", data["8x1"][1])
+    assert data["2x1"][0] == "behind"
+    assert wording("rank.that-keeps-load") in describe_standing(board)
 
 
-def test_a_budget_that_is_spent_is_told_as_such_and_one_that_is_not_as_the_end(tmp_path: Path) -> None:
+def test_a_budget_that_is_spent_is_reported_as_such_and_one_that_is_not_as_the_end(tmp_path: Path) -> None:
     found = overview(raced(tmp_path, budget_s=240.0))
-    begun = overview(STUDIES / "crash-processor-2-cores-busy.tuner.db")
+    started = overview(STUDIES / "crash-processor-2-cores-busy.tuner.db")
 
     assert board_of(found).stage == "at-rest"
-    assert wording("watch.budget-is-spent") in end_told(board_of(found))
-    assert wording("watch.or-after-its-budget") in end_told(board_of(replace(found, is_held=True)))
-    assert "spent" not in end_told(board_of(begun))
+    assert wording("watch.budget-is-spent") in describe_end(board_of(found))
+    assert wording("watch.or-after-its-budget") in describe_end(board_of(replace(found, is_held=True)))
+    assert "spent" not in describe_end(board_of(started))
 
 
 def launch(layout: Layout, error: str | None) -> LaunchRecord:
     return LaunchRecord(0, 0, 1, layout, "stage-1", 0.0, None, None, None, error)
 
 
-def test_a_study_that_runs_is_told_by_its_strategy_and_failures_by_their_launches() -> None:
+def test_a_study_that_runs_is_reported_by_its_strategy_and_failures_by_their_launches() -> None:
     study = boards.study_of(["4x6", "6x4", "1x24", "24x1", "12x2"])
     a, b, c, d, e = study.layouts
     keeper = BoardKeeper(study)
@@ -145,7 +145,7 @@ def test_a_race_under_way_tells_of_its_limits_what_its_strategy_knows() -> None:
 
     board = keeper.board(Answer(a, False, "strict", (b,)), estimates, (), tuple, judged)
 
-    assert [(place.state, place_told(place, board)) for place in board.places] == [
+    assert [(place.state, describe_place(place, board)) for place in board.places] == [
         ("leads", "leads"),
         ("open", wording("watch.may-be-best")),
         ("kept-out", wording("watch.load-over")),
@@ -153,7 +153,7 @@ def test_a_race_under_way_tells_of_its_limits_what_its_strategy_knows() -> None:
     assert board.places[2].reason is not None
     assert "25" in board.places[2].reason
     led = keeper.board(Answer(b, False, "strict", doubt=0.01), estimates, (), tuple, judged)
-    assert standing_told(led) == wording("watch.leads-but-not-shown-to-keep")
+    assert describe_standing(led) == wording("watch.leads-but-not-shown-to-keep")
 
 
 def test_a_full_grid_under_way_names_no_leader_where_there_are_limits() -> None:
@@ -167,7 +167,7 @@ def test_a_full_grid_under_way_names_no_leader_where_there_are_limits() -> None:
 
     assert board.answer is None
     assert {place.state for place in board.places} == {"open"}
-    assert "tuner watch" in standing_told(board)
+    assert "tuner watch" in describe_standing(board)
 
 
 def test_before_the_first_block_is_whole_a_layout_has_its_plain_mean() -> None:

@@ -87,7 +87,7 @@ def test_one_block_on_each_box_tells_nothing_of_its_drift_so_levels_have_no_inte
     assert found.apart is None
 
 
-def test_what_a_layout_has_more_on_one_box_than_on_others_is_told_from_noise() -> None:
+def test_what_a_layout_has_more_on_one_box_than_on_others_is_reported_from_noise() -> None:
     """sd 5 % beside noise of 1 %: 49 degrees of freedom, so its estimate has a standard error of 10 %."""
     table = drawn(
         Random(4), effects=(0.0,) * 8, levels=(0.0,) * 8, n_blocks=3, noise=0.01, drift=0.02, apart=0.05

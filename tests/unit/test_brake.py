@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.domain.load import DECAY
-from tuner.core.settings.safety_limits import BoxNow, BrakeLimits, Braking, CommandResult, braked_by
+from tuner.core.settings.safety_limits import BoxNow, BrakeLimits, Braking, CommandResult, parse_brake_error
 
 from ..wording import start_of, wording
 
@@ -112,7 +112,7 @@ def test_a_command_that_says_yes_between_begins_anew() -> None:
         assert braking.look(10.0 * n, box(), answer=CommandResult(10.0 * n, 10.0 * n, refusal)) is None
 
 
-def test_everything_that_is_over_is_told() -> None:
+def test_everything_that_is_over_is_reported() -> None:
     braking = Braking(BrakeLimits(memory_ratio=0.5, load=4.0, holds_s=0.0))
     for at_s in range(11):
         said = braking.look(float(at_s), box(8.0, used=6.0))
@@ -121,7 +121,7 @@ def test_everything_that_is_over_is_told() -> None:
 
 
 def test_what_a_launch_keeps_of_the_brake_can_be_read_back() -> None:
-    assert braked_by("over-limit: in window 1: load", "over-limit") == "in window 1: load"
-    assert braked_by("over-limit: in window 1: load", "braked") is None
-    assert braked_by("4x1 died", "braked") is None
-    assert braked_by(None, "braked") is None
+    assert parse_brake_error("over-limit: in window 1: load", "over-limit") == "in window 1: load"
+    assert parse_brake_error("over-limit: in window 1: load", "braked") is None
+    assert parse_brake_error("4x1 died", "braked") is None
+    assert parse_brake_error(None, "braked") is None

@@ -12,7 +12,7 @@ from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedSt
 from tuner.adapters.virtual.profile import profile_box
 from tuner.config.profile import read_profile, render_profile
 from tuner.core.domain.layout import parse_layouts
-from tuner.core.domain.simulated import simulated_told
+from tuner.core.domain.simulated import simulation_notes
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.calibrated import Calibrated, of_profile
 from tuner.core.model.demand import Demands
@@ -91,7 +91,7 @@ def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path
 
     kept = through_a_file(calibrated, tmp_path)
 
-    assert kept.simulated == calibrated.simulated == tuple(simulated_told(store.study()))
+    assert kept.simulated == calibrated.simulated == tuple(simulation_notes(store.study()))
     assert wording("simulate.no-service-ran-model-gave", profile="shop", cores=4) in start_of(
         kept.simulated[0]
     )
@@ -99,7 +99,7 @@ def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path
 
 
 @pytest.mark.parametrize("layouts", ["1x1", "1x1,1x4,4x1"])
-def test_what_starting_children_takes_is_told_and_kept_apart_from_waiting_for_disks(
+def test_what_starting_children_takes_is_reported_and_kept_apart_from_waiting_for_disks(
     layouts: str, tmp_path: Path
 ) -> None:
     """A simulated box shows what its sampler would: of ten looks at 1x1 one finds a child that starts."""
@@ -107,27 +107,27 @@ def test_what_starting_children_takes_is_told_and_kept_apart_from_waiting_for_di
 
     calibrated = read_calibration(stored(layouts, shop=starting), "s.db")
 
-    told = calibration_facts(calibrated)["demands"]["spawn_s"]
-    assert told["low"] < told["mean"] < told["high"]
-    assert told["mean"] == pytest.approx(0.015, rel=0.05)
+    result = calibration_facts(calibrated)["demands"]["spawn_s"]
+    assert result["low"] < result["mean"] < result["high"]
+    assert result["mean"] == pytest.approx(0.015, rel=0.05)
     assert calibrated.calibration.profile.demands.blocked_s == pytest.approx(0.03, rel=0.05)
     assert "starting children" in render_calibration(calibrated)
     assert wording("model.start-of-children-is-part") not in render_calibration(calibrated)
     kept = through_a_file(calibrated, tmp_path)
-    assert kept.calibration.profile.demands.spawn_s == pytest.approx(told["mean"], rel=0.01)
+    assert kept.calibration.profile.demands.spawn_s == pytest.approx(result["mean"], rel=0.01)
 
 
-def test_memory_that_could_not_be_told_is_not_nothing_in_a_profile(tmp_path: Path) -> None:
+def test_memory_that_could_not_be_reported_is_not_nothing_in_a_profile(tmp_path: Path) -> None:
     calibrated = read_calibration(stored("1x1"), "s.db")
 
     kept = through_a_file(calibrated, tmp_path)
 
     assert "\n  # thread: " in (tmp_path / "shop.yaml").read_text()
     assert kept.memory is not None
-    assert kept.memory.told == {"process"}
+    assert kept.memory.identified == {"process"}
     several = through_a_file(read_calibration(stored("1x1,1x4,4x1,2x2"), "s.db"), tmp_path).memory
     assert several is not None
-    assert "thread" in several.told
+    assert "thread" in several.identified
 
 
 def test_intervals_of_a_profile_hold_what_is_most_likely() -> None:
@@ -182,7 +182,7 @@ def test_the_variant_that_is_named_is_calibrated_and_the_service_as_it_is_left_a
     assert wording("model.variants-differ") in render_calibration(calibrated)
 
 
-def test_a_variant_that_was_not_measured_is_told_with_those_that_were() -> None:
+def test_a_variant_that_was_not_measured_is_reported_with_those_that_were() -> None:
     with pytest.raises(ConfigError) as caught:
         read_calibration(stored("1x1,1x1@gevent"), "s.db", variant="fast")
 
@@ -192,8 +192,8 @@ def test_a_variant_that_was_not_measured_is_told_with_those_that_were() -> None:
 def test_a_gil_that_was_assumed_is_said_to_be() -> None:
     assert GIL_ASSUMED in calibration_facts(read_calibration(stored("1x1", {}), "s.db"))["sentences"]
     for known in ("on", "off"):
-        told = read_calibration(stored("1x1", {"worker_gil": known}), "s.db")
-        assert GIL_ASSUMED not in told.calibration.notes
+        result = read_calibration(stored("1x1", {"worker_gil": known}), "s.db")
+        assert GIL_ASSUMED not in result.calibration.notes
 
 
 def test_strangers_on_cores_that_the_service_may_not_use_are_none(tmp_path: Path) -> None:

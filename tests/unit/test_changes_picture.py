@@ -49,9 +49,9 @@ def test_it_has_a_row_for_each_layout_and_one_for_all_within_its_frame(width: in
 def test_what_surely_changed_what_may_be_luck_and_what_is_not_known_are_of_unlike_shape() -> None:
     found = of_ratios(Estimate(1.2, 1.1, 1.3), Estimate(0.98, 0.9, 1.1), Estimate(1.1))
     picture = drawn(found)
-    told = [one.text for one in picture.iter(f"{SVG}title")][1:]
+    result = [one.text for one in picture.iter(f"{SVG}title")][1:]
 
-    assert told == [
+    assert result == [
         wording("compare.picture-surely-more"),
         wording("compare.picture-less"),
         wording("compare.picture-noise-unknown"),

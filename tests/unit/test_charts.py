@@ -143,8 +143,8 @@ def test_a_study_whose_windows_are_all_void_says_so_in_its_picture(overview: Ove
 
     drawn = timeline_svg(nothing)
 
-    told = wording("report.only-window-void") if n == 1 else wording("report.all-windows-void", n=3)
-    assert drawn.count(told) == 2
+    result = wording("report.only-window-void") if n == 1 else wording("report.all-windows-void", n=3)
+    assert drawn.count(result) == 2
     assert ">counts<" not in drawn
     assert ">a window<" not in drawn
     assert "No valid window" not in timeline_svg(overview)

@@ -16,7 +16,7 @@ import typer
 from tuner.cli import COMMANDS, render_help, run
 from tuner.cli.rank import confidence_level
 from tuner.core.domain.layout import Layout, divisors_grid
-from tuner.core.search.spread import well_spread
+from tuner.core.search.spread import spread_subset
 
 from ..wording import key_of, start_of, wording
 
@@ -116,8 +116,8 @@ def test_what_is_no_level_of_confidence_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         confidence_level(text)
     is_share = text in ("100%", "49.9%", "95")
-    told = wording("rank.confidence-from-to") if is_share else wording("rank.confidence-no-share")
-    assert told in str(caught.value)
+    result = wording("rank.confidence-from-to") if is_share else wording("rank.confidence-no-share")
+    assert result in str(caught.value)
 
 
 def test_init_leaves_a_file_that_is_there_and_says_how_to_get_another(
@@ -147,8 +147,8 @@ def test_init_writes_a_secret_for_its_owner_only(
 
     assert run(["init", "-o", str(file), *arguments]) == 0
     assert file.stat().st_mode & 0o777 == mode
-    told = wording("command-line.readable-by-you-only") in capsys.readouterr().err
-    assert told == (mode == 0o600)
+    result = wording("command-line.readable-by-you-only") in capsys.readouterr().err
+    assert result == (mode == 0o600)
 
 
 @pytest.fixture
@@ -303,7 +303,7 @@ def test_the_first_page_imports_nothing_heavy() -> None:
 def test_a_first_look_takes_five_layouts_at_most_with_both_extremes(cores: int) -> None:
     grid = divisors_grid(cores)
 
-    chosen = well_spread(grid, 5)
+    chosen = spread_subset(grid, 5)
 
     assert len(chosen) == min(5, len(grid))
     assert set(chosen) <= set(grid)

@@ -56,7 +56,7 @@ SUITE = {
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else key_of(value),
 )
-def test_what_is_typed_wrong_is_told_in_one_line(
+def test_what_is_typed_wrong_is_reported_in_one_line(
     arguments: list[str],
     said: str,
     tmp_path: Path,
@@ -67,18 +67,18 @@ def test_what_is_typed_wrong_is_told_in_one_line(
     Path("s.json").write_text(json.dumps(SUITE))
     code = run(["replay", *arguments])
 
-    told = capsys.readouterr()
-    assert told.err.startswith("Error: ")
-    assert said in told.err.splitlines()[0]
-    assert (code, told.out) == (2, "")
+    result = capsys.readouterr()
+    assert result.err.startswith("Error: ")
+    assert said in result.err.splitlines()[0]
+    assert (code, result.out) == (2, "")
 
 
 def test_what_can_be_typed_is_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "--help"]) == 0
 
-    told = capsys.readouterr().out
+    result = capsys.readouterr().out
     for option in ("--strategy", "--kind", "--surfaces", "--repeats", "--seed", "--json", "--processes"):
-        assert option in told
+        assert option in result
 
 
 def test_a_suite_s_name_that_no_terminal_takes_is_shown_without_what_it_does_not_take(

@@ -104,22 +104,22 @@ def test_each_phase_of_a_launch_is_a_line() -> None:
     lines.progress.sampled(LAYOUT, 1.0, 600.0, sample(1, 3, 1.0, 1), 3.0)
     lines.progress.sampled(LAYOUT, 2.0, 600.0, sample(1, 3, 1.0, 1), 3.0)
 
-    starting, warming, window_ = lines.told
+    starting, warming, window_ = lines.reported
     assert starting.startswith(wording("grid.line-starting"))
     assert warming == wording("grid.line-warming-up")
     assert window_ == wording("grid.line-window")
 
 
-def test_no_more_than_half_a_minute_is_silent_whatever_goes_on() -> None:
+def test_no_more_than_half_a_minute_is_silent_whatever_continues() -> None:
     lines = Lines()
 
     def goes_on(phase: Callable[[float], None]) -> list[str]:
-        began_s, before = lines.now_s, len(lines.told)
+        began_s, before = lines.now_s, len(lines.reported)
         while lines.now_s < began_s + 90.0:
             lines.now_s += 1.0
             phase(lines.now_s - began_s)
             lines.progress.beat()
-        return lines.told[before:]
+        return lines.reported[before:]
 
     lines.progress.launch_started(LAYOUT, 2, 0, None)
     starting = goes_on(lambda _: None)
@@ -149,6 +149,6 @@ def test_who_leads_is_a_line_after_the_first_block_and_when_it_changes() -> None
     said.best = Layout(1, 24)
     lines.progress.launch_started(LAYOUT, 3, 0, None)
 
-    first, second = (line for line in lines.told if line.startswith("Standing"))
+    first, second = (line for line in lines.reported if line.startswith("Standing"))
     assert first == wording("grid.standing")
     assert second.startswith(wording("grid.standing-another-leads"))

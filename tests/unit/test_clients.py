@@ -13,10 +13,10 @@ from tuner.core.settings.clients import (
     choose,
     clients_for,
     first_clients,
-    found_in,
-    found_text,
     hardest_to_load,
     has_risen,
+    parse_found,
+    render_found,
     requests_at_once,
 )
 from tuner.core.settings.connections import (
@@ -40,7 +40,7 @@ def test_the_search_begins_with_two_clients_a_thread_of_the_largest_layout() -> 
     ("rates", "risen", "clients"),
     [((10.0,), True, 4), ((10.0, 10.2), True, 8), ((10.0, 10.19), False, 8), ((10.0, 9.0), False, 4)],
 )
-def test_doubling_goes_on_while_it_brings_two_percent(rates, risen, clients) -> None:
+def test_doubling_continues_while_it_brings_two_percent(rates, risen, clients) -> None:
     tried = [TriedClients(4 * 2**n, per_s) for n, per_s in enumerate(rates)]
 
     assert has_risen(tried) is risen
@@ -50,16 +50,16 @@ def test_doubling_goes_on_while_it_brings_two_percent(rates, risen, clients) -> 
 def test_what_was_found_is_kept_with_the_study() -> None:
     found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
-    assert found_in({FOUND: found_text(found)}, 64) == found
-    assert found_in({}, 64) is None
-    assert found_in({FOUND: "[]"}, 64) is None
+    assert parse_found({FOUND: render_found(found)}, 64) == found
+    assert parse_found({}, 64) is None
+    assert parse_found({FOUND: "[]"}, 64) is None
 
 
 def test_a_number_that_the_user_set_since_is_not_the_one_that_was_found() -> None:
     found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
-    assert found_in({FOUND: found_text(found)}, 32) is None
-    assert found_in({FOUND: found_text(found)}, None) is None
+    assert parse_found({FOUND: render_found(found)}, 32) is None
+    assert parse_found({FOUND: render_found(found)}, None) is None
 
 
 @pytest.mark.parametrize(("layout", "clients"), [("1x1", 24), ("2x4", 24), ("2x8", 48), ("3x3", 27)])

@@ -8,7 +8,7 @@ from types import EllipsisType
 
 import pytest
 
-from tuner.core.text.command_words import is_runner, split_command, taken_apart
+from tuner.core.text.command_words import is_runner, parse_command, split_command
 
 from ..raising import raises
 from ..wording import key_of, wording
@@ -42,7 +42,7 @@ def test_a_command_is_its_program_and_what_stands_before_it(
 ) -> None:
     typed = shlex.split(f"{before} {interpreter} {words}")
 
-    taken = taken_apart(typed)
+    taken = parse_command(typed)
 
     assert (taken.before, taken.interpreter, taken.words) == tuple(
         tuple(part.split()) for part in (before, interpreter, words)
@@ -119,7 +119,7 @@ STARTED = [
 
 @pytest.mark.parametrize(("typed", "left"), STARTED, ids=[typed for typed, _ in STARTED])
 def test_what_starts_a_service_is_seen_through(typed: str, left: str | EllipsisType) -> None:
-    taken = taken_apart(f"{typed} {GUNICORN}".split())
+    taken = parse_command(f"{typed} {GUNICORN}".split())
 
     before = typed if isinstance(left, EllipsisType) else left
     assert (taken.before, taken.words) == (tuple(before.split()), tuple(GUNICORN.split()))
@@ -144,7 +144,7 @@ def test_what_starts_a_service_is_seen_through(typed: str, left: str | EllipsisT
     ],
 )
 def test_a_wrapper_that_starts_nothing_is_the_program_itself(line: str) -> None:
-    taken = taken_apart(line.split())
+    taken = parse_command(line.split())
 
     assert (taken.before, taken.whole) == ((), tuple(line.split()))
 
@@ -164,7 +164,7 @@ def test_a_wrapper_that_starts_nothing_is_the_program_itself(line: str) -> None:
 def test_a_shell_that_does_nothing_else_is_left_out(
     typed: list[str], whole: str, assigned: dict[str, str]
 ) -> None:
-    taken = taken_apart(typed, {"PORT": "9000"})
+    taken = parse_command(typed, {"PORT": "9000"})
 
     assert (" ".join(taken.whole), taken.assigned) == (whole, assigned)
     assert taken.program == "gunicorn"
@@ -180,15 +180,15 @@ def test_a_shell_that_does_nothing_else_is_left_out(
     ],
 )
 def test_a_shell_that_does_more_gets_the_command_behind_its_text(typed: list[str], text: str) -> None:
-    taken = taken_apart(typed)
+    taken = parse_command(typed)
 
     assert taken.whole == (*typed[:-1], text, "gunicorn", "app:app")
     assert (taken.words, taken.has_setup) == (("gunicorn", "app:app"), True)
-    assert taken_apart(taken.whole).whole == taken.whole  # it is stored so, and looked at again
+    assert parse_command(taken.whole).whole == taken.whole  # it is stored so, and looked at again
 
 
 def test_such_a_text_runs_what_stands_before_and_then_the_command() -> None:
-    taken = taken_apart(["sh", "-c", "A=1; export A; cd / && env"])
+    taken = parse_command(["sh", "-c", "A=1; export A; cd / && env"])
 
     printed = subprocess.run(taken.whole, check=True, capture_output=True, text=True).stdout.split("\n")
 
@@ -206,7 +206,7 @@ def test_such_a_text_runs_what_stands_before_and_then_the_command() -> None:
     ids=key_of,
 )
 def test_a_command_that_only_the_shell_can_make_is_left_as_it_is(text: str, said: str) -> None:
-    taken = taken_apart(["sh", "-c", text], {"PORT": "9000"})
+    taken = parse_command(["sh", "-c", text], {"PORT": "9000"})
 
     assert (taken.before, taken.whole) == ((), ("sh", "-c", text))
     assert taken.obstacle == said
@@ -216,24 +216,24 @@ def test_who_hides_the_environment_or_changes_the_user_is_known() -> None:
     hiding = ["env -i A=1", "sudo -u web", "sudo -u web tini --", "setpriv --reset-env"]
     showing = ["env -u A", "sudo -E -u web", "gosu web", "tini --"]
 
-    assert [taken_apart(f"{one} gunicorn".split()).hides_environment for one in hiding] == [True] * 4
-    assert [taken_apart(f"{one} gunicorn".split()).hides_environment for one in showing] == [False] * 4
-    assert [taken_apart(f"{one} gunicorn".split()).is_as_user for one in (*hiding, *showing)] == [
+    assert [parse_command(f"{one} gunicorn".split()).hides_environment for one in hiding] == [True] * 4
+    assert [parse_command(f"{one} gunicorn".split()).hides_environment for one in showing] == [False] * 4
+    assert [parse_command(f"{one} gunicorn".split()).is_as_user for one in (*hiding, *showing)] == [
         *(False, True, True, True),
         *(False, True, True, False),
     ]
 
 
-def test_what_env_assigns_is_told_apart_wherever_it_stands() -> None:
-    taken = taken_apart(["env", "A=1", "B=x=y", "uv", "run", "env", "A=2", "gunicorn", "C=3"])
+def test_what_env_assigns_is_kept_apart_wherever_it_stands() -> None:
+    taken = parse_command(["env", "A=1", "B=x=y", "uv", "run", "env", "A=2", "gunicorn", "C=3"])
 
     assert taken.assigned == {"A": "2", "B": "x=y"}
     assert taken.whole == ("uv", "run", "gunicorn", "C=3")
 
 
 def test_exec_means_nothing_without_a_shell() -> None:
-    assert taken_apart(["exec", "gunicorn", "app:app"]).whole == ("gunicorn", "app:app")
-    assert taken_apart(["exec"]).whole == ("exec",)
+    assert parse_command(["exec", "gunicorn", "app:app"]).whole == ("gunicorn", "app:app")
+    assert parse_command(["exec"]).whole == ("exec",)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.planning.compared import Known, StudyComparison, compared, slower
+from tuner.core.planning.compared import Known, StudyComparison, compare_studies, slower
 from tuner.core.planning.differences import differences
 from tuner.core.ranking.ranking import rank
 from tuner.reports.comparison.comparison import render_comparison
-from tuner.reports.comparison.words import comparison_notes, comparison_sentences, slower_told
+from tuner.reports.comparison.words import comparison_notes, comparison_sentences, describe_slower
 from tuner.reports.page.comparison import render_comparison_page
 from tuner.reports.text.formats import table_formats
 
@@ -77,20 +77,20 @@ def window(layout: Layout, block: int, launch_id: int, items: int) -> WindowReco
 
 def changed(by: dict[str, float], **fields: object) -> StudyComparison:
     after = {layout: items * by.get(layout, 1.0) for layout, items in BEFORE.items()}
-    return compared(known(BEFORE), known(after, name="after.tuner.db", seed=2, **fields), 0.95)
+    return compare_studies(known(BEFORE), known(after, name="after.tuner.db", seed=2, **fields), 0.95)
 
 
-def test_the_answer_that_moved_is_told_with_what_the_new_one_gives_more() -> None:
+def test_the_answer_that_moved_is_reported_with_what_the_new_one_gives_more() -> None:
     found = changed({"4x6": 0.9})
-    told = " ".join(comparison_sentences(found))
+    text = " ".join(comparison_sentences(found))
 
     assert found.best.moved
-    assert wording("compare.answer-moved") in told
-    assert wording("compare.beside-the-others") in told
-    assert "less" in told
+    assert wording("compare.answer-moved") in text
+    assert wording("compare.beside-the-others") in text
+    assert "less" in text
 
 
-def test_what_cannot_be_told_apart_is_told_with_what_would_show() -> None:
+def test_what_is_not_known_apart_is_reported_with_what_would_show() -> None:
     found = changed({"4x6": 0.957})
     if found.best.after == Layout(4, 6):
         pytest.fail("the draws were to have 6x4 first")
@@ -107,13 +107,13 @@ def test_figures_of_noisy_studies_are_written_out() -> None:
     ]
     after = replace(noisy, name="after.tuner.db", ranking=rank(noisy.study, wild), windows=wild)
 
-    told = render_comparison(compared(noisy, after, 0.95), "simple")
+    result = render_comparison(compare_studies(noisy, after, 0.95), "simple")
 
-    assert wording("compare.nothing-tells-two-apart") in told
-    assert re.search(r"\de\+\d", told) is None
+    assert wording("compare.nothing-tells-two-apart") in result
+    assert re.search(r"\de\+\d", result) is None
 
 
-def test_nothing_that_changed_is_told_with_the_change_that_would_show() -> None:
+def test_nothing_that_changed_is_reported_with_the_change_that_would_show() -> None:
     found = changed({})
 
     assert not any(one.has_changed or one.stands_out for one in found.throughput.layouts)
@@ -144,8 +144,12 @@ def test_a_python_kept_for_each_variant_is_that_kept_for_all_of_fewer() -> None:
 
     assert not [one for one in differences(whole, fewer) if "python" in one.name]
     newer = replace(fewer, provenance={"worker_python": "CPython 3.11.9"})
-    (told,) = (one for one in differences(whole, newer) if "python" in one.name)
-    assert (told.name, told.before, told.after) == ("worker_python@a", "CPython 3.11.7", "CPython 3.11.9")
+    (result,) = (one for one in differences(whole, newer) if "python" in one.name)
+    assert (result.name, result.before, result.after) == (
+        "worker_python@a",
+        "CPython 3.11.7",
+        "CPython 3.11.9",
+    )
 
 
 def test_a_default_that_was_written_out_is_no_difference() -> None:
@@ -157,11 +161,11 @@ def test_a_default_that_was_written_out_is_no_difference() -> None:
         for seed, config in ((1, left), (2, written))
     ]
 
-    assert compared(sides[0], sides[1], 0.95).differences == ()
+    assert compare_studies(sides[0], sides[1], 0.95).differences == ()
     fewer = replace(sides[1], study=replace(sides[1].study, n_blocks=3, config=left))
-    assert [(one.name, one.before, one.after) for one in compared(sides[0], fewer, 0.95).differences] == [
-        ("config: study.repeats", "5", "3")
-    ]
+    assert [
+        (one.name, one.before, one.after) for one in compare_studies(sides[0], fewer, 0.95).differences
+    ] == [("config: study.repeats", "5", "3")]
 
 
 def test_all_figures_that_both_know_are_compared() -> None:
@@ -175,15 +179,15 @@ def test_all_figures_that_both_know_are_compared() -> None:
     assert found.figures["memory_bytes"].shared.mean == pytest.approx(1)
 
 
-def test_studies_without_a_common_layout_are_told() -> None:
+def test_studies_without_a_common_layout_are_reported() -> None:
     with raises(ConfigError, wording("compare.no-layout-of-both")):
-        compared(known(BEFORE), known({"2x2": 100.0}, name="after.tuner.db"), 0.95)
+        compare_studies(known(BEFORE), known({"2x2": 100.0}, name="after.tuner.db"), 0.95)
 
 
 def test_a_layout_of_which_a_launch_finished_nothing_is_left_out_and_named() -> None:
     after = known(BEFORE, name="after.tuner.db", seed=2)
     windows = [replace(after.windows[0], n_done=0), *after.windows[1:]]
-    found = compared(known(BEFORE), replace(after, windows=windows), 0.95)
+    found = compare_studies(known(BEFORE), replace(after, windows=windows), 0.95)
 
     assert found.left_out == (Layout(4, 6),)
     assert wording("compare.left-out") in comparison_notes(found)
@@ -191,17 +195,17 @@ def test_a_layout_of_which_a_launch_finished_nothing_is_left_out_and_named() -> 
 
 def test_what_makes_two_studies_hard_to_compare_is_noted() -> None:
     found = changed({}, service="other", n_blocks=1, created_wall_s=1.0, provenance={"simulated": "socorro"})
-    told = " ".join(comparison_notes(found))
+    text = " ".join(comparison_notes(found))
 
-    assert wording("compare.has-one-block") in told
-    assert "different services" in told
-    assert wording("compare.model-with-service") in told
-    assert wording("compare.first-is-the-younger") in told
+    assert wording("compare.has-one-block") in text
+    assert "different services" in text
+    assert wording("compare.model-with-service") in text
+    assert wording("compare.first-is-the-younger") in text
     assert wording("compare.too-little-measured") in " ".join(comparison_sentences(found))
 
 
 @pytest.mark.parametrize(
-    ("factor", "surely", "told"),
+    ("factor", "surely", "text"),
     [
         (1.0, 0, wording("compare.not-slower-by-more", share=15)),
         (0.92, 0, wording("compare.may-be-slower")),
@@ -209,16 +213,16 @@ def test_what_makes_two_studies_hard_to_compare_is_noted() -> None:
     ],
     ids=key_of,
 )
-def test_a_release_is_slower_only_when_it_surely_is(factor: float, surely: int, told: str) -> None:
+def test_a_release_is_slower_only_when_it_surely_is(factor: float, surely: int, text: str) -> None:
     found = changed(dict.fromkeys(BEFORE, factor))
     judged = slower(found, 0.15)
 
     assert len(judged.surely) == surely
-    assert told in start_of(slower_told(found, judged))
+    assert text in start_of(describe_slower(found, judged))
 
 
 @pytest.mark.parametrize(
-    ("change", "told", "is_slower"),
+    ("change", "text", "is_slower"),
     [
         ("dead", wording("compare.best-finished-nothing"), True),
         ("idle", wording("compare.best-launch-finished-nothing"), False),
@@ -228,7 +232,7 @@ def test_a_release_is_slower_only_when_it_surely_is(factor: float, surely: int, 
     ids=key_of,
 )
 def test_a_release_that_broke_the_best_layout_is_not_called_as_fast(
-    change: str, told: str, is_slower: bool
+    change: str, text: str, is_slower: bool
 ) -> None:
     best = Layout(4, 6)
     after = known(BEFORE, name="after.tuner.db", seed=2)
@@ -243,16 +247,16 @@ def test_a_release_that_broke_the_best_layout_is_not_called_as_fast(
     study = after.study
     if change == "left out":
         study = replace(study, layouts=tuple(one for one in study.layouts if one != best))
-    found = compared(known(BEFORE), replace(after, study=study, windows=[*others, *broken]), 0.95)
+    found = compare_studies(known(BEFORE), replace(after, study=study, windows=[*others, *broken]), 0.95)
     judged = slower(found, 0.15)
 
     assert (best in judged.surely) is is_slower
-    assert told in slower_told(found, judged)
+    assert text in describe_slower(found, judged)
     assert "does not know" not in " ".join(comparison_sentences(found))
 
 
 @pytest.mark.parametrize(
-    ("by", "fields", "told"),
+    ("by", "fields", "data"),
     [
         ({}, {}, {"4x6": wording("compare.may-be-luck"), "1x24": wording("compare.may-be-luck")}),
         (
@@ -270,21 +274,21 @@ def test_a_release_that_broke_the_best_layout_is_not_called_as_fast(
     ],
 )
 def test_each_row_says_why_it_counts_as_changed_or_not(
-    by: dict[str, float], fields: dict[str, object], told: dict[str, str]
+    by: dict[str, float], fields: dict[str, object], data: dict[str, str]
 ) -> None:
     facts = json.loads(render_comparison(changed(by, **fields), "json"))
     whys = {row["layout"]: row["why"] for row in facts["layouts"]}
 
-    assert {layout: whys[layout] for layout in told} == told
+    assert {layout: whys[layout] for layout in data} == data
     table = render_comparison(changed(by, **fields), "simple")
-    assert all(re.search(f"^{layout} .*  {why}$", table, re.MULTILINE) for layout, why in told.items())
+    assert all(re.search(f"^{layout} .*  {why}$", table, re.MULTILINE) for layout, why in data.items())
 
 
 def test_the_table_of_other_figures_names_what_surely_changed() -> None:
-    told = render_comparison(changed({"4x6": 0.5}), "simple")
+    result = render_comparison(changed({"4x6": 0.5}), "simple")
 
-    assert re.search("^4x6 .*  more CPU per item$", told, re.MULTILINE)
-    assert re.search(r"^24x1 .*\)  -$", told, re.MULTILINE)
+    assert re.search("^4x6 .*  more CPU per item$", result, re.MULTILINE)
+    assert re.search(r"^24x1 .*\)  -$", result, re.MULTILINE)
 
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])
@@ -328,7 +332,7 @@ def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> No
 
 def test_a_box_that_drifted_on_within_blocks_is_noted() -> None:
     found = changed({})
-    told = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))
+    text = " ".join(comparison_notes(replace(found, drifting=("after.tuner.db",))))
 
     assert found.drifting == ()
-    assert wording("compare.launches-are-alike") in told
+    assert wording("compare.launches-are-alike") in text

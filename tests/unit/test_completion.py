@@ -131,7 +131,7 @@ def test_installing_twice_is_installing_once(
     assert str(written[0]) in capsys.readouterr().out
 
 
-def test_a_shell_that_is_not_known_is_told_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shell_that_is_not_known_is_reported_in_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--show-completion", "tcsh"]) == TunerError.exit_code
     assert capsys.readouterr().err.splitlines() == [
         wording("command-line.no-completion-for-shell"),

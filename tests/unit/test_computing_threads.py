@@ -193,7 +193,7 @@ def test_nothing_is_said_before_two_looks_can_be_compared(worker: Worker) -> Non
     assert worker.look(Layout(1, 1)) is not None
 
 
-def test_which_libraries_are_loaded_is_told_with_what_their_variables_are(worker: Worker) -> None:
+def test_which_libraries_are_loaded_is_reported_with_what_their_variables_are(worker: Worker) -> None:
     worker.loads(
         OPENBLAS,
         "/app/torch/lib/libtorch_cpu.so",
@@ -216,7 +216,7 @@ def test_which_libraries_are_loaded_is_told_with_what_their_variables_are(worker
     assert loaded.n_started(4) == 1 + 1 + 1 + 3 + 1
 
 
-def test_a_library_that_is_told_to_use_one_thread_starts_none(worker: Worker) -> None:
+def test_a_library_that_is_reported_to_use_one_thread_starts_none(worker: Worker) -> None:
     worker.loads(OPENBLAS, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="4")
 
     loaded = pools_of(PID, str(worker.folder.parent))

@@ -70,7 +70,7 @@ def test_what_a_study_keeps_of_part_of_it(tmp_path: Path, text: str) -> None:
     ],
     ids=key_of,
 )
-def test_what_is_no_brake_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_no_brake_is_reported_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, f"brake: {text}")
 

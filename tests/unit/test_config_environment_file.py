@@ -35,7 +35,7 @@ def test_a_line_is_a_name_and_a_value(line: str, name: str, value: str) -> None:
     assert parse_line(line) == (name, value)
 
 
-def test_every_wrong_line_is_told_with_its_number_and_without_its_value(tmp_path: Path) -> None:
+def test_every_wrong_line_is_reported_with_its_number_and_without_its_value(tmp_path: Path) -> None:
     file = tmp_path / "worker.env"
     file.write_text("# ok\nA=1\nhunter2\n1B=hunter2\n\nC='hunter2\nTUNER_X=hunter2\nD='a' hunter2\n")
 
@@ -51,7 +51,7 @@ def test_every_wrong_line_is_told_with_its_number_and_without_its_value(tmp_path
     ]
 
 
-def test_nothing_of_a_key_of_several_lines_is_told(tmp_path: Path) -> None:
+def test_nothing_of_a_key_of_several_lines_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "worker.env"
     file.write_text('KEY="-----BEGIN\nhunterAbc+/Q=\nhunterAbc+/QQ==\nhunterAbc\n-----END"\n')
 
@@ -100,7 +100,7 @@ def test_what_has_no_end_is_not_read(tmp_path: Path, name: str) -> None:
         read_environment_file(file)
 
 
-def test_a_file_too_large_for_variables_is_told(tmp_path: Path) -> None:
+def test_a_file_too_large_for_variables_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "large.env"
     file.write_bytes(b"#" * (LARGEST_BYTES + 1))
 

@@ -42,7 +42,7 @@ def test_a_url_is_enough_for_a_closed_loop(tmp_path: Path) -> None:
     assert feeder.how_connected == EVEN
 
 
-def test_times_of_less_than_a_millisecond_are_kept_as_they_were_asked_for(tmp_path: Path) -> None:
+def test_times_of_less_than_a_millisecond_are_kept_as_they_were_requested(tmp_path: Path) -> None:
     asked = load(tmp_path, f"{{kind: http, url: '{URL}', rate: p95=1.5ms, timeout: 0.4ms}}")
 
     kept = canonical_json(asked)
@@ -79,7 +79,7 @@ def test_a_rate_is_a_number_or_what_it_follows_from_and_a_study_keeps_it(
     assert rate_kept(canonical_json(settings)) == (pace or per_s)
 
 
-def test_the_closed_loop_before_a_share_may_be_told_its_clients(tmp_path: Path) -> None:
+def test_the_closed_loop_before_a_share_may_be_reported_its_clients(tmp_path: Path) -> None:
     feeder = feeder_of(load(tmp_path, f"{{kind: http, url: '{URL}', clients: 9, rate: 70%}}"))
 
     assert (feeder.clients, feeder.pace) == (9, Share(0.7))
@@ -205,7 +205,7 @@ def test_latency_can_be_limited_where_requests_are_sent_and_nowhere_else(tmp_pat
     ],
     ids=key_of,
 )
-def test_what_is_wrong_with_traffic_is_told_with_its_place(
+def test_what_is_wrong_with_traffic_is_reported_with_its_place(
     tmp_path: Path, feeder: str, place: str, what: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -275,7 +275,7 @@ def test_a_probe_of_the_queue_needs_a_feeder_of_it(tmp_path: Path) -> None:
     ],
     ids=key_of,
 )
-def test_what_is_wrong_with_a_fed_queue_is_told_with_its_place(
+def test_what_is_wrong_with_a_fed_queue_is_reported_with_its_place(
     tmp_path: Path, feeder: str, place: str, what: str
 ) -> None:
     (tmp_path / "s.json").touch()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuner.config.legacy_defaults import filled
+from tuner.config.legacy_defaults import fill_defaults
 from tuner.config.load import canonical_json, load_settings
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
@@ -16,7 +16,7 @@ CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"
 def test_what_names_everything_stays_as_it_is(config: Path) -> None:
     kept = canonical_json(load_settings(config, {}))
 
-    assert json.loads(filled(kept)) == json.loads(kept)
+    assert json.loads(fill_defaults(kept)) == json.loads(kept)
 
 
 def test_what_an_older_study_did_not_know_is_as_it_is_by_default() -> None:
@@ -25,7 +25,7 @@ def test_what_an_older_study_did_not_know_is_as_it_is_by_default() -> None:
     del kept["study"]["objective"], kept["service"]["connections"]
     kept["study"]["was_there_once"] = 3
 
-    found = json.loads(filled(json.dumps(kept)))
+    found = json.loads(fill_defaults(json.dumps(kept)))
 
     assert found["study"].pop("was_there_once") == 3
     assert found == whole
@@ -38,10 +38,10 @@ def test_a_probe_is_filled_by_its_kind_and_what_is_not_known_is_left_alone() -> 
         "probe": {"kind": "log", "pattern": "done"},
         "variants": {"a": {}},
     }
-    found = json.loads(filled(json.dumps({"service": service, "other": [1]})))
+    found = json.loads(fill_defaults(json.dumps({"service": service, "other": [1]})))
 
     assert found["service"]["probe"].keys() > {"kind", "pattern"}
     assert found["service"]["variants"] == {"a": {}}
     assert found["other"] == [1]
     assert "study" not in found
-    assert filled("null") == "null"
+    assert fill_defaults("null") == "null"

@@ -96,7 +96,7 @@ def test_a_config_that_was_spoilt_is_settings_or_told_with_its_place(tmp_path: P
         "CR",
     ],
 )
-def test_what_is_hostile_is_told_where_it_stands(tmp_path: Path, content: bytes, said: str) -> None:
+def test_what_is_hostile_is_reported_where_it_stands(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes(content)
 
@@ -126,7 +126,7 @@ def test_what_is_hostile_is_told_where_it_stands(tmp_path: Path, content: bytes,
     ],
     ids=["escape", "line end", "service", "probe", "direction", "twice", "tag"],
 )
-def test_control_characters_are_told_by_their_escapes_on_one_line(
+def test_control_characters_are_reported_by_their_escapes_on_one_line(
     tmp_path: Path, text: str, said: str
 ) -> None:
     path = tmp_path / "s.yaml"
@@ -139,14 +139,14 @@ def test_control_characters_are_told_by_their_escapes_on_one_line(
 
 
 @pytest.mark.parametrize("escape", ["\\0", "\\ud800", "\\udcff"])
-def test_an_escape_of_what_no_program_takes_is_told_where_it_stands(tmp_path: Path, escape: str) -> None:
+def test_an_escape_of_what_no_program_takes_is_reported_where_it_stands(tmp_path: Path, escape: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(f'service:\n  kind: script\n  name: a\n  command: "worker {escape}"\n', encoding="utf-8")
 
     assert wording("config.escape-of-no-program", path=path) in start_of(told(path))
 
 
-def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
+def test_an_escape_beyond_all_characters_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text('service: {name: "\\UFFFFFFFF"}\n', encoding="utf-8")
 
@@ -167,7 +167,7 @@ def test_an_escape_beyond_all_characters_is_told(tmp_path: Path) -> None:
     ],
     ids=["gone", "folder", "long"],
 )
-def test_a_file_of_variables_that_is_none_is_told_with_its_place(
+def test_a_file_of_variables_that_is_none_is_reported_with_its_place(
     tmp_path: Path, service: str, file: str, said: str
 ) -> None:
     path = tmp_path / "s.yaml"
@@ -190,7 +190,7 @@ def test_a_file_of_variables_that_is_none_is_told_with_its_place(
     ],
     ids=["folder", "files", "python", "url"],
 )
-def test_a_path_whose_name_is_too_long_is_told_with_its_place(
+def test_a_path_whose_name_is_too_long_is_reported_with_its_place(
     tmp_path: Path, section: str, place: str
 ) -> None:
     path = tmp_path / "s.yaml"
@@ -214,7 +214,7 @@ def test_a_path_whose_name_is_too_long_is_told_with_its_place(
     ],
     ids=["directory", "environment file", "known service", "axes"],
 )
-def test_the_home_of_a_user_that_is_none_is_told(tmp_path: Path, service: str) -> None:
+def test_the_home_of_a_user_that_is_none_is_reported(tmp_path: Path, service: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(f"service: {service}\n", encoding="utf-8")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.config.load import Given, canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import Layout
@@ -32,7 +32,7 @@ def problems_of(folder: Path, text: str, **options: str) -> list[str]:
     return caught.value.problem.replace(f"{folder}/", "").splitlines()
 
 
-def test_every_error_is_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_every_error_is_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = """\
 service:
   kind: script
@@ -60,7 +60,7 @@ study:
     ]
 
 
-def test_a_program_that_starts_its_workers_itself_is_told_how_many(tmp_path: Path) -> None:
+def test_a_program_that_starts_its_workers_itself_is_reported_how_many(tmp_path: Path) -> None:
     said = "s.yaml:1:69: service.programs: " + wording("config.one-program-untold")
     service = "service: {kind: script, name: web, command: gunicorn app, programs: one%s}"
 
@@ -119,7 +119,7 @@ def golden_cases() -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("text", "said"), golden_cases(), ids=[text for text, _ in golden_cases()])
-def test_a_wrong_value_is_told_with_its_place(
+def test_a_wrong_value_is_reported_with_its_place(
     tmp_path: Path, pytestconfig: pytest.Config, text: str, said: str
 ) -> None:
     problems = problems_of(tmp_path, text)
@@ -274,7 +274,7 @@ def test_layouts_are_of_the_variants_that_a_service_has(tmp_path: Path, study: s
     assert problems_of(tmp_path, POOLS + f"study: {study}\n") == [said]
 
 
-def test_what_is_wrong_in_a_variant_is_told_where_it_stands(tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_variant_is_reported_where_it_stands(tmp_path: Path) -> None:
     text = POOLS.replace('--fork, "{processes}"', '--threads, "{threads}"')
 
     assert problems_of(tmp_path, text) == [
@@ -297,7 +297,7 @@ def test_layouts_that_open_too_many_connections_are_left_out_or_refused_by_name(
         wording("config.too-many-connections")
     ]
     with raises(ConfigError, wording("config.every-layout-opens-more")):
-        planned(load(tmp_path, service % (", connections: 9", "")))
+        plan_record(load(tmp_path, service % (", connections: 9", "")))
 
 
 def test_options_alone_make_settings_and_errors() -> None:
@@ -369,7 +369,7 @@ def test_secrets_are_not_kept_and_have_to_be_named_again(tmp_path: Path) -> None
     assert caught.value.hint == wording("config.name-config-again")
 
 
-def test_a_config_that_is_not_there_not_text_or_a_folder_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_config_that_is_not_there_not_text_or_a_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"study:\n  # caf\xe9\n")
     (tmp_path / "huge.yaml").write_bytes(b"#" * 300_000)
     for path, said in (
@@ -401,7 +401,7 @@ def test_the_commented_example_names_every_key() -> None:
 
 
 @pytest.mark.parametrize(("ready", "count"), [("pattern: up", "processes"), ("pattern: up, count: 2", 2)])
-def test_a_study_goes_on_with_the_lines_it_waited_for_unless_the_config_gives_a_number(
+def test_a_study_continues_with_the_lines_it_waited_for_unless_the_config_gives_a_number(
     tmp_path: Path, ready: str, count: object
 ) -> None:
     """A study that an older tuner began waited for one line a process; by now one of the master is enough."""
@@ -410,10 +410,10 @@ def test_a_study_goes_on_with_the_lines_it_waited_for_unless_the_config_gives_a_
         f"service: {{kind: script, name: w, command: {command}, programs: one,"
         f" ready: {{kind: log, {ready}}}}}\n"
     )
-    begun = {"service": {"ready": {"kind": "log", "pattern": "up", "count": "processes"}}, "study": {}}
+    original = {"service": {"ready": {"kind": "log", "pattern": "up", "count": "processes"}}, "study": {}}
 
     new = load_settings(tmp_path / "s.yaml", {}).service
-    resumed = load_settings(tmp_path / "s.yaml", {}, kept=begun).service
+    resumed = load_settings(tmp_path / "s.yaml", {}, kept=original).service
 
     assert isinstance(new, ScriptSettings)
     assert isinstance(resumed, ScriptSettings)

@@ -85,11 +85,13 @@ def test_logs_are_the_programs_own_or_files_beside_the_config(tmp_path: Path) ->
     ],
     ids=key_of,
 )
-def test_what_cannot_be_read_or_asked_is_told_with_its_place(tmp_path: Path, probe: str, said: str) -> None:
-    told = said_of(tmp_path, probe)
+def test_what_cannot_be_read_or_asked_is_reported_with_its_place(
+    tmp_path: Path, probe: str, said: str
+) -> None:
+    result = said_of(tmp_path, probe)
 
-    assert said in told
-    assert "Pa" not in told.removeprefix(said)
+    assert said in result
+    assert "Pa" not in result.removeprefix(said)
 
 
 def test_a_file_of_sqlite_lies_beside_the_config_unless_its_path_is_whole(tmp_path: Path) -> None:

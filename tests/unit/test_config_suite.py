@@ -131,7 +131,7 @@ def test_a_suite_without_a_name_is_called_as_its_file() -> None:
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else key_of(value),
 )
-def test_what_a_suite_cannot_say_is_told_with_its_place(changes: dict[str, Any], said: str) -> None:
+def test_what_a_suite_cannot_say_is_reported_with_its_place(changes: dict[str, Any], said: str) -> None:
     assert said in start_of(refused(with_(**changes)).removeprefix("s.json: "))
 
 
@@ -159,7 +159,7 @@ def test_a_world_that_cannot_be_is_refused_with_its_place(changes: dict[str, Any
 
 
 @pytest.mark.parametrize("key", WHOLE)
-def test_what_is_missing_is_told(key: str) -> None:
+def test_what_is_missing_is_reported(key: str) -> None:
     assert refused(json.dumps({k: v for k, v in WHOLE.items() if k != key})) == f"s.json: {key} is missing"
 
 
@@ -188,7 +188,7 @@ def test_a_key_that_is_nearly_right_is_shown_beside_the_one_that_is_missing() ->
     ],
     ids=key_of,
 )
-def test_what_is_no_suite_at_all_is_told(text: str, said: str) -> None:
+def test_what_is_no_suite_at_all_is_reported(text: str, said: str) -> None:
     assert said in start_of(refused(text))
 
 
@@ -198,7 +198,7 @@ def test_a_number_beyond_all_numbers_is_refused() -> None:
     assert refused(text) == wording("suite.no-number", place="s.json: surfaces[0][0]", value="Infinity")
 
 
-def test_a_byte_that_is_no_utf_8_is_told_with_its_place(tmp_path: Path) -> None:
+def test_a_byte_that_is_no_utf_8_is_reported_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_bytes(b'{"name":\n "\xff"}')
 
     with pytest.raises(ConfigError, match=r"s\.json:2:3: byte 0xff is not UTF-8"):
@@ -211,7 +211,7 @@ def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
     assert read_suite(tmp_path / "s.json").name == "s"
 
 
-def test_a_folder_and_a_file_that_is_not_there_are_told(tmp_path: Path) -> None:
+def test_a_folder_and_a_file_that_is_not_there_are_reported(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.json"):
         with raises(ConfigError, wording("suite.cannot-read-at-all")):
             read_suite(path)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tuner.core.domain.connection_spread import (
     ConnectionSpread,
     n_starved,
-    spread_kept,
-    spread_of,
+    spread_from_json,
+    spread_to_json,
     surplus,
     uneven_ratio,
 )
@@ -64,7 +64,7 @@ def test_uneven_connections_are_reported_from_five_percent_on() -> None:
 def test_what_a_file_keeps_is_read_back_and_nothing_else() -> None:
     spread = ConnectionSpread(10.0, 2.5, (80.0, 0.5), 1.0)
 
-    assert spread_of(spread_kept(spread)) == spread
+    assert spread_from_json(spread_to_json(spread)) == spread
     for damaged in (None, [], [1, 2, 3], [1, 2, 3, ["x"]], {"seconds": 1}):
         with pytest.raises(ValueError, match="no spread"):
-            spread_of(damaged)
+            spread_from_json(damaged)

@@ -100,7 +100,7 @@ def test_load_is_what_a_kernel_would_tell_of_these_tasks(container: RecordedCont
     assert after_a_minute.load5 == pytest.approx(6 * (1 - 2.71828 ** (-1 / 5)), abs=0.01)
 
 
-def test_a_container_is_told_once_and_a_host_never(container: RecordedContainer) -> None:
+def test_a_container_is_reported_once_and_a_host_never(container: RecordedContainer) -> None:
     with container.watch(), container.watch():
         pass
     ((slug, text),) = container.warnings[:1]
@@ -179,9 +179,9 @@ def test_where_cpus_are_numbered_anew_strangers_are_said_to_be_hidden_and_not_ha
         container.ten_seconds_later()
         after = watch.usage()
 
-    told = container.warnings[0][1]
-    assert wording("doctor.strangers-void-no-window") in told
-    assert why in told
+    result = container.warnings[0][1]
+    assert wording("doctor.strangers-void-no-window") in result
+    assert why in result
     assert after.service_cpu_s_total > before.service_cpu_s_total
     assert after.foreign_cpu_s_total == pytest.approx(before.foreign_cpu_s_total) == pytest.approx(0.0)
     assert after.steal_s_total == before.steal_s_total

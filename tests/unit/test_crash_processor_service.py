@@ -20,7 +20,7 @@ def test_a_spool_holds_four_times_what_the_largest_layout_holds_at_once() -> Non
 
 
 @pytest.mark.parametrize("text", ["x", "", "0", "-1", "1.5", "9" * 5000])
-def test_a_queue_of_no_size_is_told(text: str) -> None:
+def test_a_queue_of_no_size_is_reported(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^service\.options\.maximum_queue_size: '"):
         items_for([Layout(1, 1)], {"maximum_queue_size": text})
 

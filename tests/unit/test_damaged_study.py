@@ -102,14 +102,14 @@ def changed(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def is_as_it_was_or_refused(path: Path, intact: Path) -> None:
-    found, told = None, ""
+    found, text = None, ""
     try:
         found = everything(path)
     except ConfigError as error:
-        told = error.problem
+        text = error.problem
 
-    assert "\n" not in told
-    assert told or found == everything(intact)
+    assert "\n" not in text
+    assert text or found == everything(intact)
 
 
 SHARE = st.floats(0, 1, exclude_max=True)  #: of a file
@@ -570,7 +570,7 @@ def test_a_file_with_digests_is_not_upgraded_where_they_are_not_right(file: Path
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
-def test_a_window_that_is_gone_is_missed_where_only_some_are_asked_for(file: Path) -> None:
+def test_a_window_that_is_gone_is_missed_where_only_some_are_requested(file: Path) -> None:
     """Its digest is gone, too: the launch's sum tells how many there were."""
     with changed(file) as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
@@ -617,8 +617,8 @@ def test_what_changed_on_the_disk_is_seen_before_its_row_gets_a_new_digest(
 ) -> None:
     with changed(file) as connection:
         connection.executescript(script)
-    told = wording("study-file.damaged-not-as-written", file=file, what=said)
-    with SqliteStore.open(file) as store, raises(ConfigError, told):
+    result = wording("study-file.damaged-not-as-written", file=file, what=said)
+    with SqliteStore.open(file) as store, raises(ConfigError, result):
         write(store)
 
     assert wording("study-file.somewhat-not-as-written") in refused(file)
@@ -637,8 +637,8 @@ def test_why_a_window_is_void_is_checked_with_the_window(file: Path) -> None:
     with changed(file) as connection:
         connection.execute("UPDATE void_reason SET detail = 'nothing'")
         (id,) = connection.execute("SELECT window_id FROM void_reason").fetchone()
-    told = wording("study-file.not-as-written", what=f"window {id}")
-    with SqliteStore.open(file, read_only=True) as store, raises(ConfigError, told):
+    result = wording("study-file.not-as-written", what=f"window {id}")
+    with SqliteStore.open(file, read_only=True) as store, raises(ConfigError, result):
         store.window(2, 0, 2)
 
 

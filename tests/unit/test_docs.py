@@ -47,13 +47,13 @@ def test_every_bench_has_a_line_on_the_page_of_benches() -> None:
 
 def test_no_page_and_no_message_has_pip_fetch_the_other_program_of_that_name() -> None:
     """`tuner` of PyPI tunes instruments; ours is `proctuner`."""
-    told = {"CHANGELOG.md", "docs/adr/20261126-distribution-name.md"}  # of the time before, and why not
+    reported = {"CHANGELOG.md", "docs/adr/20261126-distribution-name.md"}  # of the time before, and why not
     typed = re.compile(r"pip (?:install|download) (?:-\S+ )*'?tuner(?![\w-])")
     files = [*PAGES, *(path for name in ("tuner", "workers") for path in (ROOT / name).rglob("*.py"))]
     files += (ROOT / "configs").rglob("*.yaml")
 
     found = {str(path.relative_to(ROOT)) for path in files if typed.search(path.read_text("utf-8"))}
-    assert found - told == set()
+    assert found - reported == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

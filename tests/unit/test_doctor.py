@@ -23,8 +23,8 @@ from tuner.core.doctor.room import (
     copied_spool_bytes,
     disk_findings,
     limits_findings,
-    needed,
     study_bytes,
+    sum_needs,
     synthetic_spool_bytes,
 )
 from tuner.core.doctor.service import (
@@ -46,7 +46,7 @@ from ..permitted import closed
 from ..wording import key_of, wording
 
 BUSY_BOX = Path(__file__).resolve().parent.parent / "proc" / "busy_box"
-NEED = needed(
+NEED = sum_needs(
     [Layout(24, 1), Layout(4, 6)], extra_threads=2, has_children=True, of_supervisord=128, of_generator=0
 )
 
@@ -214,7 +214,7 @@ def test_a_disk_has_room_for_the_spool_and_for_logs(free: int | None, can_write:
     assert [finding.level for finding in disk_findings([seen])] == [level]
 
 
-def test_what_needs_an_unknown_room_is_told_in_a_whole_sentence() -> None:
+def test_what_needs_an_unknown_room_is_reported_in_a_whole_sentence() -> None:
     logs = FolderSeen("/tmp", "files and logs of launches", 0, 1024**3, True, has_logs=True)
     filled = FolderSeen("/spool", "the spool", 0, 1024**3, True)
 
@@ -302,7 +302,7 @@ def test_an_interpreter_is_judged_by_its_build_and_how_it_starts_children(
     ],
     ids=key_of,
 )
-def test_what_sets_the_threads_of_numeric_packages_is_told_where_there_are_some(
+def test_what_sets_the_threads_of_numeric_packages_is_reported_where_there_are_some(
     packages: tuple[str, ...], variables: dict[str, str], n_cores: int, said: str | None
 ) -> None:
     seen = InterpreterSeen("CPython 3.11.7", "on", numeric_packages=packages, set_variables=variables)
@@ -383,9 +383,9 @@ def test_the_table_keeps_to_its_width_and_lets_nothing_steer_the_terminal() -> N
 
 
 def test_the_json_has_five_fields_a_finding() -> None:
-    told = json.loads(render_findings_json(SOME))
+    data = json.loads(render_findings_json(SOME))
 
-    assert told == {
+    assert data == {
         "schema_version": 1,
         "findings": [
             {"check": "cores", "level": "ok", "found": "2 cores", "effect": "", "cure": ""},

@@ -16,7 +16,7 @@ from tuner.adapters.proc.container import Container
 from tuner.core.doctor.cores import CoresSeen, cores_findings
 from tuner.core.doctor.finding import UNKNOWN, Finding
 from tuner.core.doctor.kernel import kernel_findings
-from tuner.core.doctor.room import TaskLimit, disk_findings, limits_findings, needed
+from tuner.core.doctor.room import TaskLimit, disk_findings, limits_findings, sum_needs
 from tuner.core.domain.layout import Layout
 
 from ..wording import start_of, wording
@@ -53,7 +53,7 @@ def found_on(box: str, wanted: int | None = None) -> dict[str, Finding]:
         ("doctor_container", {"cores"}),
     ],
 )
-def test_a_box_is_told_of_what_spoils_the_answer_there_and_of_nothing_else(
+def test_a_box_is_reported_of_what_spoils_the_answer_there_and_of_nothing_else(
     box: str, doubtful: set[str]
 ) -> None:
     found = found_on(box)
@@ -81,14 +81,14 @@ def test_workers_on_some_of_the_cpus_share_cores_with_what_runs_beside_them() ->
     assert "tuner" in smt.effect
 
 
-def test_a_quota_is_told_with_the_group_that_sets_it() -> None:
+def test_a_quota_is_reported_with_the_group_that_sets_it() -> None:
     guest, container = (found_on(box, wanted=1)["cores"] for box in ("doctor_guest", "doctor_container"))
 
     assert guest.found == wording("doctor.cores-by-quota")
     assert container.found == wording("doctor.cores-by-quota-of-app")
 
 
-def test_layouts_for_more_cores_than_there_are_are_told() -> None:
+def test_layouts_for_more_cores_than_there_are_are_reported() -> None:
     cores = found_on("doctor_metal", wanted=24)["cores"]
 
     assert (cores.level, cores.found) == ("warn", wording("doctor.cores-for-layouts"))
@@ -105,7 +105,7 @@ def test_a_quota_and_layouts_for_more_than_it_are_both_told() -> None:
     assert "--cores 1" in cores.cure
 
 
-def test_what_the_hypervisor_kept_since_boot_is_told() -> None:
+def test_what_the_hypervisor_kept_since_boot_is_reported() -> None:
     assert found_on("doctor_guest")["steal-since-boot"].found == (wording("doctor.steal-since-boot"))
 
 
@@ -127,7 +127,7 @@ def test_a_box_that_shows_nothing_at_all_is_looked_at_all_the_same(tmp_path: Pat
     assert levels["pressure"] == levels["memory-figures"] == levels["gil-looks"] == "warn"
 
 
-def test_a_container_is_told_and_its_pressure_is_that_of_its_cgroup(tmp_path: Path) -> None:
+def test_a_container_is_reported_and_its_pressure_is_that_of_its_cgroup(tmp_path: Path) -> None:
     box = RECORDED / "doctor_metal"  # its own /proc/pressure is on
     (tmp_path / "memory.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")
 
@@ -159,7 +159,7 @@ def test_each_limit_on_processes_and_threads_is_found() -> None:
 def test_a_group_with_too_few_pids_blocks_the_layout_that_needs_more() -> None:
     guest = RECORDED / "doctor_guest"
     seen = limits_seen({}, 0, proc=guest / "proc", sys=guest / "sys")
-    need = needed(
+    need = sum_needs(
         [Layout(1, 4), Layout(8, 4)], extra_threads=0, has_children=False, of_supervisord=64, of_generator=0
     )
 
@@ -223,7 +223,7 @@ def test_who_holds_the_box_is_read_from_the_table_of_locks(
 
 
 @pytest.mark.parametrize("since", ["1e300", "-1e18", "NaN", '"today"'])
-def test_a_holder_who_took_the_box_at_no_time_is_told_all_the_same(tmp_path: Path, since: str) -> None:
+def test_a_holder_who_took_the_box_at_no_time_is_reported_all_the_same(tmp_path: Path, since: str) -> None:
     lock = tmp_path / "lock"
     lock.write_text(f'{{"pid": 1, "user": "eve", "study": "s", "since_s": {since}}}')
     status = lock.stat()

@@ -116,7 +116,7 @@ def test_a_layout_of_a_variant_that_there_is_not_is_refused_as_a_study_refuses_i
         box_examined(settings, tmp_path / "s.db", 0)
 
 
-def test_a_server_that_feeder_and_probe_name_is_told_once_with_both_keys(tmp_path: Path) -> None:
+def test_a_server_that_feeder_and_probe_name_is_reported_once_with_both_keys(tmp_path: Path) -> None:
     sample = Path(__file__).resolve().parents[1] / "golden" / "messages" / "celery.json"
     at = "redis://127.0.0.1:1"  # nobody listens there
     settings = settings_of(

@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.durations import kept_duration, parse_duration, render_duration, render_rest, until
+from tuner.core.text.durations import (
+    parse_duration,
+    render_duration,
+    render_exact_duration,
+    render_rest,
+    until,
+)
 
 from ..raising import raises
 from ..wording import key_of, wording
@@ -66,14 +72,14 @@ def test_a_rendered_duration_reads_back_as_the_same_milliseconds(milliseconds: i
 
 @given(st.floats(min_value=0, max_value=366 * 86_400))
 def test_a_duration_that_a_study_keeps_reads_back_as_the_same_seconds(seconds: float) -> None:
-    assert parse_duration(kept_duration(seconds)) == seconds
+    assert parse_duration(render_exact_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(5400.0, "1h30m"), (0.25, "250ms"), (0.0, "0s"), (0.0015, "0.0015s")]
 )
 def test_a_duration_is_kept_as_people_write_it_where_that_is_exact(seconds: float, text: str) -> None:
-    assert kept_duration(seconds) == text
+    assert render_exact_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -85,7 +91,9 @@ def test_a_duration_is_kept_as_people_write_it_where_that_is_exact(seconds: floa
         (3e12, ""),
     ],
 )
-def test_the_end_of_a_study_is_told_with_its_day_where_that_is_not_clear(ahead_s: float, text: str) -> None:
+def test_the_end_of_a_study_is_reported_with_its_day_where_that_is_not_clear(
+    ahead_s: float, text: str
+) -> None:
     now_s = 1_795_200_000.0  # 2026-11-20, in the zone of some box
     assert re.fullmatch(text, until(now_s + ahead_s, now_s))
 
@@ -103,5 +111,5 @@ def test_any_text_is_either_seconds_or_a_config_error(text: str) -> None:
     ("seconds", "text"),
     [(-3, "0 s"), (40.4, "40 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7500, "2 h 05 min")],
 )
-def test_the_rest_of_a_study_is_told_in_two_units_at_most(seconds: float, text: str) -> None:
+def test_the_rest_of_a_study_is_reported_in_two_units_at_most(seconds: float, text: str) -> None:
     assert render_rest(seconds) == text

@@ -45,20 +45,20 @@ def requests(**n_of: int) -> Requests:
     return Requests(latencies=Latencies(latencies))
 
 
-def test_a_window_of_two_items_is_told_with_the_length_that_would_do(taken: Window) -> None:
+def test_a_window_of_two_items_is_reported_with_the_length_that_would_do(taken: Window) -> None:
     assert few_items_warning(window(taken, 2, 60.0)).text == wording("launch.few-items")
 
 
-def test_a_window_shorter_than_three_of_the_longest_requests_is_told(taken: Window) -> None:
+def test_a_window_shorter_than_three_of_the_longest_requests_is_reported(taken: Window) -> None:
     short = window(taken, 500, 10.0, requests(ms20=490, ms4000=10))
 
     assert few_items_warning(short).text == wording("launch.short-for-longest")
 
 
 def test_where_nobody_tells_how_long_items_take_a_mean_item_stands_for_them(taken: Window) -> None:
-    told = few_items_warning(replace(window(taken, 30, 10.0), layout=Layout(4, 4)))
+    result = few_items_warning(replace(window(taken, 30, 10.0), layout=Layout(4, 4)))
 
-    assert told.text == wording("launch.short-for-mean")
+    assert result.text == wording("launch.short-for-mean")
 
 
 @pytest.mark.parametrize(("n_done", "length_s"), [(0, 60.0), (200, 10.0), (20, 60.0)])
@@ -67,9 +67,9 @@ def test_nothing_is_said_of_windows_that_are_long_enough(taken: Window, n_done: 
 
 
 def test_a_few_long_requests_that_take_most_of_the_time_are_seen(taken: Window) -> None:
-    told = mixed_items_warning(window(taken, 500, 60.0, requests(ms20=490, ms4000=10)))
+    result = mixed_items_warning(window(taken, 500, 60.0, requests(ms20=490, ms4000=10)))
 
-    assert told.text == wording("launch.mixed-items")
+    assert result.text == wording("launch.mixed-items")
 
 
 @pytest.mark.parametrize(
@@ -115,19 +115,19 @@ def test_long_and_short_items_of_a_queue_are_seen_by_how_many_end(
 ) -> None:
     seen = [worked_off(taken, "mixed", n_threads, mean_s, length_s, seed) for seed in range(20)]
 
-    told = [message for one in seen if (message := mixed_items_warning(one)) is not None]
+    reported = [message for one in seen if (message := mixed_items_warning(one)) is not None]
 
-    assert len(told) >= 10  # of one launch; a study has many
-    assert {message.slug for message in told} == {"mixed-items"}
+    assert len(reported) >= 10  # of one launch; a study has many
+    assert {message.slug for message in reported} == {"mixed-items"}
 
 
 def test_what_is_said_of_a_queue_with_long_and_short_items(taken: Window) -> None:
     ends = [100, 100, 0, 0, 0, 90, 110, 0, 0, 0, 100, 0]
     totals = [0, *accumulate(ends)]
     samples = tuple(replace(taken.samples[0], at_s=float(n), n_done_total=totals[n // 5]) for n in range(61))
-    told = mixed_items_warning(replace(window(taken, 500, 60.0), samples=samples))
+    result = mixed_items_warning(replace(window(taken, 500, 60.0), samples=samples))
 
-    assert told.text == wording("launch.uneven-counts")
+    assert result.text == wording("launch.uneven-counts")
 
 
 @pytest.mark.parametrize("kind", ["constant", "exponential", "lognormal"])
@@ -135,8 +135,8 @@ def test_what_is_said_of_a_queue_with_long_and_short_items(taken: Window) -> Non
 def test_items_of_one_kind_are_no_mix(taken: Window, kind: str, length_s: int) -> None:
     for n_threads, mean_s in ((1, 0.1), (4, 0.1), (4, 1.0), (16, 0.5), (64, 3.0)):
         for seed in range(8):
-            told = mixed_items_warning(worked_off(taken, kind, n_threads, mean_s, length_s, seed))
-            assert told is None, (n_threads, mean_s, seed)
+            result = mixed_items_warning(worked_off(taken, kind, n_threads, mean_s, length_s, seed))
+            assert result is None, (n_threads, mean_s, seed)
 
 
 def test_a_moment_in_which_nothing_ends_and_a_trend_are_no_mix(taken: Window) -> None:
@@ -148,7 +148,7 @@ def test_a_moment_in_which_nothing_ends_and_a_trend_are_no_mix(taken: Window) ->
     assert mixed_items_warning(replace(window(taken, totals[-1], 120.0), samples=samples)) is None
 
 
-def test_what_holds_for_all_launches_is_told_once(taken: Window) -> None:
+def test_what_holds_for_all_launches_is_reported_once(taken: Window) -> None:
     progress = MemoryProgress()
     box, store = VirtualBox(SERVICE).box(), MemoryStore(STUDY)
     bench = Workbench(STUDY, box, store, progress, PlannedStop())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.app.study_queries import overview, ranked
+from tuner.app.study_queries import overview, rank_file
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.live_status import board_of
 from tuner.core.ranking.ranking_options import RankingOptions
@@ -34,7 +34,7 @@ def slow_file(tmp_path: Path) -> Path:
 
 
 def test_the_ranking_says_on_how_many_boxes_and_for_which_it_holds(file: Path) -> None:
-    record, ranking = ranked(file)
+    record, ranking = rank_file(file)
     text = render_ranking(record, ranking, "simple")
 
     assert {row.layout: row.rank for row in ranking.rows} == {B: 1, C: 2, A: 3}
@@ -44,7 +44,7 @@ def test_the_ranking_says_on_how_many_boxes_and_for_which_it_holds(file: Path) -
 
 
 def test_a_box_that_is_slower_is_named_in_text_and_json(slow_file: Path) -> None:
-    record, ranking = ranked(slow_file)
+    record, ranking = rank_file(slow_file)
     facts = json.loads(render_ranking(record, ranking, "json"))["boxes"]
     (slow,) = (one for one in facts["levels"] if one["box"] == "box-3")
 
@@ -56,13 +56,13 @@ def test_a_box_that_is_slower_is_named_in_text_and_json(slow_file: Path) -> None
 
 
 def facts_notes(file: Path) -> list[str]:
-    notes: list[str] = json.loads(render_ranking(*ranked(file), "json"))["study"]["notes"]
+    notes: list[str] = json.loads(render_ranking(*rank_file(file), "json"))["study"]["notes"]
     return notes
 
 
 def test_a_study_of_one_box_says_nothing_of_boxes(tmp_path: Path) -> None:
     file = fleet_file(tmp_path / "one.tuner.db", {"box-1": ALIKE["box-1"]}, joined=False)
-    record, ranking = ranked(file)
+    record, ranking = rank_file(file)
 
     assert ranking.boxes is None
     assert "boxes" not in json.loads(render_ranking(record, ranking, "json"))
@@ -73,12 +73,12 @@ def test_a_study_of_one_box_says_nothing_of_boxes(tmp_path: Path) -> None:
 def test_a_fleet_of_which_one_box_measured_says_that_it_is_of_this_box_alone(tmp_path: Path) -> None:
     file = fleet_file(tmp_path / "one.tuner.db", {"box-1": ALIKE["box-1"]})
 
-    assert wording("fleet.one-box-alone", box="box-1") in ranked(file)[1].notes
+    assert wording("fleet.one-box-alone", box="box-1") in rank_file(file)[1].notes
 
 
 def test_one_box_can_be_looked_at_and_one_left_out(slow_file: Path) -> None:
-    _, alone = ranked(slow_file, question=RankingOptions(boxes=("box-3",)))
-    _, others = ranked(slow_file, question=RankingOptions(without_boxes=("box-3",)))
+    _, alone = rank_file(slow_file, question=RankingOptions(boxes=("box-3",)))
+    _, others = rank_file(slow_file, question=RankingOptions(without_boxes=("box-3",)))
 
     assert alone.boxes is None
     assert wording("fleet.one-box-alone", box="box-3") in alone.notes
@@ -113,13 +113,13 @@ def test_a_box_that_is_not_there_is_refused_with_those_that_are(
     file: Path, question: RankingOptions, problem: str, hint: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
-        ranked(file, question=question)
+        rank_file(file, question=question)
 
     assert caught.value.problem == problem
     assert hint in (caught.value.hint or "")
 
 
-def test_a_layout_that_wins_on_one_box_and_collapses_on_another_is_told(tmp_path: Path) -> None:
+def test_a_layout_that_wins_on_one_box_and_collapses_on_another_is_reported(tmp_path: Path) -> None:
     gives = {
         "box-1": {A: 10.0, B: 20.0, C: 18.0},
         "box-2": {A: 10.0, B: 20.0, C: 18.0},
@@ -127,9 +127,9 @@ def test_a_layout_that_wins_on_one_box_and_collapses_on_another_is_told(tmp_path
     }
     notes = facts_notes(fleet_file(tmp_path / "s.tuner.db", gives))
 
-    (told,) = (note for note in notes if note.startswith(wording("fleet.measured-best-on")))
-    assert wording("fleet.best-on-a-box") in start_of(told)
-    assert told.endswith(" less than 4x1.")
+    (result,) = (note for note in notes if note.startswith(wording("fleet.measured-best-on")))
+    assert wording("fleet.best-on-a-box") in start_of(result)
+    assert result.endswith(" less than 4x1.")
 
 
 def test_the_report_has_a_section_of_the_boxes_with_what_they_are_not_alike_in(slow_file: Path) -> None:

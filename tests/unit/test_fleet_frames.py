@@ -3,7 +3,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.adapters.fleet.frames import Frame, FrameReader, Told, frame_bytes, packed, told_of, unpacked
+from tuner.adapters.fleet.frames import (
+    Frame,
+    FrameReader,
+    OrderEvent,
+    frame_bytes,
+    pack_news,
+    parse_event,
+    unpack_news,
+)
 from tuner.core.domain.fleet import Lost, WarmedUp
 from tuner.core.domain.window import Sample
 
@@ -29,14 +37,17 @@ def test_half_a_frame_is_none() -> None:
 def test_news_travel_as_they_are() -> None:
     samples = tuple(Sample(float(n), n, 0, 1.0, 1.0, 1.0, None) for n in range(600))
 
-    assert unpacked(packed(WarmedUp("one", samples))) == WarmedUp("one", samples)
+    assert unpack_news(pack_news(WarmedUp("one", samples))) == WarmedUp("one", samples)
 
 
 def test_an_event_says_which_order_and_which_of_its_news_it_is() -> None:
-    for told in (Told("one", 3, Frame(5.0, packed(Lost("one", "why")))), Told("one", 4, None, "why")):
-        assert told_of({**told.event(), "worker": "tcp://127.0.0.1:1"}) == told
+    for result in (
+        OrderEvent("one", 3, Frame(5.0, pack_news(Lost("one", "why")))),
+        OrderEvent("one", 4, None, "why"),
+    ):
+        assert parse_event({**result.event(), "worker": "tcp://127.0.0.1:1"}) == result
 
 
 def test_an_event_of_somebody_else_is_none_of_ours() -> None:
-    assert told_of({"action": "add-worker"}) is None
-    assert told_of("hello") is None
+    assert parse_event({"action": "add-worker"}) is None
+    assert parse_event("hello") is None

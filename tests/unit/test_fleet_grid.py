@@ -10,7 +10,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.run_order import blocks
-from tuner.core.search.strategies.fleet_grid import MOST_GIVEN_UP, FleetGrid, idle_told
+from tuner.core.search.strategies.fleet_grid import MOST_GIVEN_UP, FleetGrid, describe_idle_hosts
 from tuner.core.search.strategies.full_grid import FullGrid
 from tuner.core.search.suite import Suite, SuiteNoise
 
@@ -105,7 +105,7 @@ def test_what_a_box_that_went_has_left_is_taken_over_under_the_same_number() -> 
     assert strategy.answer().layout == LAYOUTS[4]
 
 
-def test_a_box_that_is_back_first_goes_on_where_it_was() -> None:
+def test_a_box_that_is_back_first_continues_where_it_was() -> None:
     fleet, strategy = boxes(2), grid(n_blocks=2)
     fleet.lead(strategy, n=4)
     fleet.hand_out(strategy)
@@ -180,7 +180,7 @@ def test_a_place_tried_in_vain_stays_empty_and_its_layout_is_in_the_next_block()
     assert strategy.answer().layout == LAYOUTS[4]
 
 
-def test_a_layout_that_failed_is_asked_for_no_more() -> None:
+def test_a_layout_that_failed_is_requested_no_more() -> None:
     fleet, strategy = boxes(2), grid(n_blocks=4)
     fleet.hand_out(strategy)
     failed = fleet.under_way["box-1"][1].asked.layout
@@ -194,7 +194,7 @@ def test_a_layout_that_failed_is_asked_for_no_more() -> None:
     assert all(n == 4 for layout, n in asked.items() if layout != failed)
 
 
-def test_where_everything_failed_nothing_is_asked_for_and_nothing_named() -> None:
+def test_where_everything_failed_nothing_is_requested_and_nothing_named() -> None:
     fleet, strategy = boxes(2), grid(n_blocks=2)
     fleet.hand_out(strategy)
     fleet.vain(strategy, "box-1", failed=LAYOUTS)
@@ -244,7 +244,7 @@ def test_the_rest_is_what_is_neither_done_nor_under_way() -> None:
     assert grid(n_blocks=None).expected_rest([]) is None
 
 
-def test_windows_of_one_launch_are_asked_for_together_and_count_once() -> None:
+def test_windows_of_one_launch_are_requested_together_and_count_once() -> None:
     fleet, strategy = boxes(2), grid(n_blocks=2, windows_per_launch=3)
     fleet.lead(strategy)
 
@@ -252,7 +252,7 @@ def test_windows_of_one_launch_are_asked_for_together_and_count_once() -> None:
     assert len(fleet.done) == 10
 
 
-def test_shown_what_was_done_a_new_one_goes_on_as_the_first_would() -> None:
+def test_shown_what_was_done_a_new_one_continues_as_the_first_would() -> None:
     fleet, strategy = boxes(3), grid(n_blocks=5)
     fleet.lead(strategy, n=8)
     fleet.hand_out(strategy)
@@ -278,7 +278,7 @@ def test_looking_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_blocks", "n_boxes", "told"),
+    ("n_blocks", "n_boxes", "text"),
     [
         (8, 8, None),
         (16, 8, None),
@@ -290,5 +290,5 @@ def test_looking_changes_nothing() -> None:
     ],
     ids=key_of,
 )
-def test_boxes_that_stand_idle_at_the_end_are_told(n_blocks: int, n_boxes: int, told: str | None) -> None:
-    assert idle_told(n_blocks, n_boxes) == told
+def test_boxes_that_stand_idle_at_the_end_are_reported(n_blocks: int, n_boxes: int, text: str | None) -> None:
+    assert describe_idle_hosts(n_blocks, n_boxes) == text

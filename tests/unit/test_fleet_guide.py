@@ -165,7 +165,7 @@ def test_each_box_has_the_reference_early(led: tuple[Boxes, FleetRace]) -> None:
 
 
 @pytest.mark.parametrize("n", [3, 8, 17])
-def test_a_guided_race_that_is_resumed_goes_on_as_it_would_have(n: int) -> None:
+def test_a_guided_race_that_is_resumed_continues_as_it_would_have(n: int) -> None:
     source = network_suite()
     fleet, strategy = Boxes(source, BOXES), FleetRace(source.goal("calibrated"), 5)
     fleet.lead(strategy, n=n)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.fleet.frames import Frame, Told, packed
+from tuner.adapters.fleet.frames import Frame, OrderEvent, pack_news
 from tuner.adapters.fleet.ledger import Ledger, Seen
 from tuner.core.domain.fleet import (
     Began,
@@ -45,13 +45,13 @@ def ledger() -> Ledger:
     return made
 
 
-def heard(ledger: Ledger, n: int, news: News | None, *, name: str = "o", **told: Any) -> list[News]:
-    frame = None if news is None else Frame(5.0, packed(news))
-    address = told.pop("address", ONE.address)
-    return [one for _, one in ledger.heard(Told(name, n, frame, **told), address)]
+def heard(ledger: Ledger, n: int, news: News | None, *, name: str = "o", **result: Any) -> list[News]:
+    frame = None if news is None else Frame(5.0, pack_news(news))
+    address = result.pop("address", ONE.address)
+    return [one for _, one in ledger.heard(OrderEvent(name, n, frame, **result), address)]
 
 
-def test_a_launch_is_told_from_its_beginning_to_its_end(ledger: Ledger) -> None:
+def test_a_launch_is_reported_from_its_beginning_to_its_end(ledger: Ledger) -> None:
     assert heard(ledger, 0, Began("o", LAUNCH)) == [Began("o", LAUNCH)]
     assert ledger.busy_boxes() == {"box-1"}
     assert heard(ledger, 1, Ended("o", LAUNCH)) == [Ended("o", LAUNCH)]
@@ -59,7 +59,7 @@ def test_a_launch_is_told_from_its_beginning_to_its_end(ledger: Ledger) -> None:
     assert heard(ledger, 2, None) == []
 
 
-def test_what_is_told_twice_counts_once(ledger: Ledger) -> None:
+def test_what_is_reported_twice_counts_once(ledger: Ledger) -> None:
     heard(ledger, 0, Began("o", LAUNCH))
 
     assert heard(ledger, 0, Began("o", LAUNCH)) == []
@@ -76,7 +76,7 @@ def test_an_order_of_which_news_are_missing_is_lost_once_its_box_is_free(ledger:
 
 
 def test_news_that_cannot_be_read_make_an_order_lost(ledger: Ledger) -> None:
-    assert list(ledger.heard(Told("o", 0, Frame(1.0, b"nothing")), ONE.address)) == []
+    assert list(ledger.heard(OrderEvent("o", 0, Frame(1.0, b"nothing")), ONE.address)) == []
 
     (lost,) = heard(ledger, 1, None)
     assert isinstance(lost, Lost)
@@ -88,7 +88,7 @@ def test_a_twin_is_not_heard(ledger: Ledger) -> None:
     assert heard(ledger, 0, None, name="another") == []
 
 
-def test_nothing_is_told_of_an_order_that_was_given_up_until_its_box_is_free(ledger: Ledger) -> None:
+def test_nothing_is_reported_of_an_order_that_was_given_up_until_its_box_is_free(ledger: Ledger) -> None:
     assert ledger.give_up("o")
 
     assert heard(ledger, 0, Began("o", LAUNCH)) == []
@@ -107,7 +107,7 @@ def test_a_process_that_ends_without_a_word_makes_its_order_lost(ledger: Ledger)
     assert heard(ledger, 0, None, why="signal SIGKILL") == [Lost("o", "signal SIGKILL")]
 
 
-def test_what_a_process_says_of_its_loss_is_told_once_it_is_gone(ledger: Ledger) -> None:
+def test_what_a_process_says_of_its_loss_is_reported_once_it_is_gone(ledger: Ledger) -> None:
     assert heard(ledger, 0, Lost("o", wording("fleet.no-port-is-free"))) == []
     assert heard(ledger, 1, None, why="exit code 1") == [Lost("o", wording("fleet.no-port-is-free"))]
 
@@ -136,7 +136,7 @@ def test_a_worker_that_began_anew_between_two_looks_was_gone(ledger: Ledger) -> 
     assert kinds == [BoxWent, Lost, BoxCame]
 
 
-def test_what_dask_gave_up_is_lost_unless_its_end_was_told(ledger: Ledger) -> None:
+def test_what_dask_gave_up_is_lost_unless_its_end_was_reported(ledger: Ledger) -> None:
     assert list(ledger.ended("o", "Dask ended it")) == [Lost("o", "Dask ended it")]
 
     ledger.sent(order("p"))
@@ -155,7 +155,7 @@ def test_the_same_machine_under_another_name_is_not_asked(ledger: Ledger) -> Non
     assert ledger.sent(order("p", "box-9")) is None
 
 
-def test_a_warning_before_a_launch_is_told_once_and_one_within_it_each_time(ledger: Ledger) -> None:
+def test_a_warning_before_a_launch_is_reported_once_and_one_within_it_each_time(ledger: Ledger) -> None:
     warned = Warned("box-1", "loses-at-stop", "it does")
 
     for name in ("p", "q"):

@@ -40,54 +40,54 @@ class Told:
         return self.said()
 
 
-def joined(told: Told, *names: str) -> None:
+def joined(result: Told, *names: str) -> None:
     for name in names:
-        told.lines.box_came(BoxFacts(name, 4.0, {"host": name}))
+        result.lines.box_came(BoxFacts(name, 4.0, {"host": name}))
 
 
 def test_each_launch_has_a_line_once_it_is_ordered() -> None:
-    told = Told()
-    joined(told, "box-1")
-    told.said()
-    told.lines.launch_started("box-1", A, WARMING_BLOCK, None)
-    told.lines.launch_started("box-1", A, 0, None)
+    result = Told()
+    joined(result, "box-1")
+    result.said()
+    result.lines.launch_started("box-1", A, WARMING_BLOCK, None)
+    result.lines.launch_started("box-1", A, 0, None)
 
-    assert told.said() == [
+    assert result.said() == [
         "box-1: 4x6 before its first block, discarded: starting",
         "box-1: 4x6 block 1: starting",
     ]
 
 
 def test_what_the_hosts_do_is_said_where_nothing_else_was_for_half_a_minute() -> None:
-    told = Told()
-    joined(told, *(f"box-{n}" for n in range(1, 6)))
+    result = Told()
+    joined(result, *(f"box-{n}" for n in range(1, 6)))
     for n in range(1, 6):
-        told.lines.launch_started(f"box-{n}", A, 0, None)
-    told.now_s = 12.0
-    told.lines.sampled("box-1", A, 10.0, None, None, None)
-    told.lines.sampled("box-2", B, 5.0, 600.0, 4.0, SAMPLE)
+        result.lines.launch_started(f"box-{n}", A, 0, None)
+    result.now_s = 12.0
+    result.lines.sampled("box-1", A, 10.0, None, None, None)
+    result.lines.sampled("box-2", B, 5.0, 600.0, 4.0, SAMPLE)
 
-    assert told.beat_at(20.0) == []
-    assert told.beat_at(30.0) == [wording("fleet.what-hosts-do")]
-    assert told.beat_at(31.0) == []
+    assert result.beat_at(20.0) == []
+    assert result.beat_at(30.0) == [wording("fleet.what-hosts-do")]
+    assert result.beat_at(31.0) == []
 
 
 def test_it_is_said_that_a_host_is_waited_for_and_for_how_long() -> None:
-    told = Told()
-    joined(told, "box-1")
-    told.lines.launch_started("box-1", A, 0, None)
-    told.said()
-    told.now_s = 5.0
-    told.lines.box_went("box-1", "its process ended")
+    result = Told()
+    joined(result, "box-1")
+    result.lines.launch_started("box-1", A, 0, None)
+    result.said()
+    result.now_s = 5.0
+    result.lines.box_went("box-1", "its process ended")
 
-    assert told.said()[-1] == wording("fleet.no-host-is-left")
-    assert told.beat_at(45.0) == [wording("fleet.no-host-measures")]
+    assert result.said()[-1] == wording("fleet.no-host-is-left")
+    assert result.beat_at(45.0) == [wording("fleet.no-host-measures")]
 
 
 def test_launches_of_a_simulated_study_get_no_line() -> None:
-    told = Told(patience_s=None)
-    joined(told, "box-1")
-    told.said()
-    told.lines.launch_started("box-1", A, 0, 60.0)
+    result = Told(patience_s=None)
+    joined(result, "box-1")
+    result.said()
+    result.lines.launch_started("box-1", A, 0, 60.0)
 
-    assert told.said() == []
+    assert result.said() == []

@@ -274,7 +274,7 @@ def test_a_box_that_is_slower_is_seen_with_an_interval() -> None:
     assert apart_sd(bank) == pytest.approx(0.0, abs=0.02)
 
 
-def test_what_layouts_have_apart_on_boxes_is_told_from_noise() -> None:
+def test_what_layouts_have_apart_on_boxes_is_reported_from_noise() -> None:
     def after(apart: float) -> FleetPosterior:
         random, bank = Random(10), flat()
         own = {(layout, box): random.gauss(0, apart) for layout in range(4) for box in range(6)}
@@ -317,7 +317,7 @@ def test_what_is_imagined_changes_variances_as_the_window_will_and_no_mean() -> 
     bank = fed(flat(), windows)
     ahead = bank.thinned(len(bank.share))
     at_s = windows[-1].at_s + 900
-    means, told = ahead.mean.copy(), bank.told(1, "box-2", 300.0, at_s, between=(0, 1))
+    means, result = ahead.mean.copy(), bank.expected_information(1, "box-2", 300.0, at_s, between=(0, 1))
     before = gap_variance(ahead)
     ahead.imagine(1, "box-2", 300.0, at_s)
     after = gap_variance(ahead)
@@ -329,7 +329,7 @@ def test_what_is_imagined_changes_variances_as_the_window_will_and_no_mean() -> 
     assert ahead.covariance == pytest.approx(bank.covariance, rel=1e-6, abs=1e-6)
     assert list(ahead.n_of) == list(bank.n_of)
     assert sum(ahead.n_of) == sum(n_of) + 1
-    assert told == pytest.approx(float(ahead.weight @ (before - after)), rel=1e-6)
+    assert result == pytest.approx(float(ahead.weight @ (before - after)), rel=1e-6)
 
 
 def gap_variance(bank: FleetPosterior) -> Array:
@@ -345,7 +345,10 @@ def test_a_window_tells_most_on_a_box_that_has_measured_what_it_is_compared_with
     for number in range(2):
         bank.observe(2, 6.0, 700.0 * number, 600.0, "box-2")
     at_s = 5000.0
-    tells = {box: bank.told(1, box, 600.0, at_s, between=(0, 1)) for box in ("box-1", "box-2", "box-9")}
+    tells = {
+        box: bank.expected_information(1, box, 600.0, at_s, between=(0, 1))
+        for box in ("box-1", "box-2", "box-9")
+    }
 
     assert tells["box-1"] > 10 * tells["box-2"]
     assert tells["box-9"] < 1e-2 * tells["box-1"]

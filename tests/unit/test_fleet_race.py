@@ -132,7 +132,7 @@ def test_a_box_that_comes_late_measures_the_reference_first() -> None:
     assert set(strategy.levels()) == {"box-1", "box-2"}
 
 
-def test_no_place_is_asked_for_twice() -> None:
+def test_no_place_is_requested_twice() -> None:
     fleet = boxes(4, suite(sd=0.1))
     fleet.lead(FleetRace(suite(sd=0.1).goal("strict"), 5), n=60)
     places = Counter((done.place.block, done.place.position, done.place.box) for done in fleet.done)
@@ -159,7 +159,7 @@ def test_every_box_has_something_to_do_until_the_answer_is_known(kind: Kind) -> 
     assert all(strategy.next_for(name, [], fleet.names) is None for name in fleet.names)
 
 
-def test_what_is_under_way_is_not_asked_for_once_more() -> None:
+def test_what_is_under_way_is_not_requested_once_more() -> None:
     """Of a leader and three equal rivals four boxes measure all, not all the same."""
     source = suite([1000.0, 990.0, 990.0, 990.0], sd=0.1, within=0.02)
     fleet, strategy = boxes(4, source), FleetRace(source.goal("strict"), 5)
@@ -205,7 +205,7 @@ def test_the_same_news_give_the_same_places_and_looking_changes_nothing(kind: Ki
 
 @both_kinds
 @pytest.mark.parametrize("n", [1, 2, 5, 9, 20])
-def test_shown_what_was_done_a_new_one_goes_on_as_the_first_would(kind: Kind, n: int) -> None:
+def test_shown_what_was_done_a_new_one_continues_as_the_first_would(kind: Kind, n: int) -> None:
     fleet, strategy = boxes(3, suite(sd=0.1)), FleetRace(suite(sd=0.1).goal(kind), 5)
     fleet.lead(strategy, n=n)
     fleet.hand_out(strategy)
@@ -226,7 +226,7 @@ def test_shown_what_was_done_a_new_one_goes_on_as_the_first_would(kind: Kind, n:
 # ------------------------------------------------------------------ boxes that go
 
 
-def test_a_box_that_is_back_goes_on_with_what_it_was_at_and_another_takes_the_layout() -> None:
+def test_a_box_that_is_back_continues_with_what_it_was_at_and_another_takes_the_layout() -> None:
     fleet, strategy = boxes(2), FleetRace(suite().goal("strict"), 5)
     fleet.lead(strategy, n=2)
     fleet.hand_out(strategy)
@@ -242,7 +242,7 @@ def test_a_box_that_is_back_goes_on_with_what_it_was_at_and_another_takes_the_la
     assert other.asked.layout == lost.asked.layout
 
 
-def test_a_layout_that_failed_is_asked_for_no_more_even_as_the_reference() -> None:
+def test_a_layout_that_failed_is_requested_no_more_even_as_the_reference() -> None:
     fleet, strategy = boxes(2), FleetRace(suite().goal("strict"), 5)
     fleet.hand_out(strategy)
     reference = fleet.places()[0].asked.layout
@@ -253,7 +253,7 @@ def test_a_layout_that_failed_is_asked_for_no_more_even_as_the_reference() -> No
     assert strategy.answer().layout == LAYOUTS[3]
 
 
-def test_where_everything_failed_nothing_is_asked_for() -> None:
+def test_where_everything_failed_nothing_is_requested() -> None:
     fleet, strategy = boxes(2), FleetRace(suite().goal("strict"), 5)
     fleet.hand_out(strategy)
     fleet.vain(strategy, "box-1", failed=LAYOUTS)
@@ -267,7 +267,7 @@ def test_where_everything_failed_nothing_is_asked_for() -> None:
 
 
 @both_kinds
-def test_boxes_of_unlike_speed_are_told_apart_and_do_not_mislead(kind: Kind) -> None:
+def test_boxes_of_unlike_speed_are_kept_apart_and_do_not_mislead(kind: Kind) -> None:
     source = suite(sd=0.02, within=0.05)
     fleet, strategy = boxes(4, source), FleetRace(source.goal(kind), 5)
     fleet.log_levels = {"box-2": log(0.6), "box-3": log(1.3)}
@@ -285,7 +285,7 @@ def test_boxes_of_unlike_speed_are_told_apart_and_do_not_mislead(kind: Kind) -> 
     assert best == pytest.approx(1000 * (0.6 * 1.3) ** 0.25, rel=0.05)
 
 
-def test_where_boxes_differ_too_much_over_layouts_it_ends_without_an_answer_and_more_boxes_go_on() -> None:
+def test_where_boxes_differ_too_much_over_layouts_it_ends_without_an_answer_and_more_boxes_continue() -> None:
     source = suite([1000.0, 995.0], sd=0.01, within=0.02)
     fleet = boxes(2, source)
     fleet.apart = {
@@ -354,19 +354,21 @@ def test_strict_is_wrong_in_at_most_5_percent_where_rivals_lie_just_outside_the_
 
 
 @both_kinds
-def test_the_rest_of_several_boxes_is_told_once_it_can_be_and_nothing_is_left_at_the_end(kind: Kind) -> None:
+def test_the_rest_of_several_boxes_is_reported_once_it_can_be_and_nothing_is_left_at_the_end(
+    kind: Kind,
+) -> None:
     source = suite([1000.0, 930.0, 900.0], sd=0.1)
     fleet, strategy = boxes(3, source), FleetRace(source.goal(kind), 1)
 
     fleet.lead(strategy, n=5)
     assert strategy.expected_rest([]) is None
-    n_told = 0
+    n_reported = 0
     while not strategy.answer().reached and fleet.step(strategy):
         rest = strategy.expected_rest([])
         if rest is not None:
-            n_told += 1
+            n_reported += 1
             assert list(strategy.expected_rest(fleet.places()) or ()) == list(rest[len(fleet.under_way) :])
-    assert n_told > 0
+    assert n_reported > 0
     assert strategy.expected_rest([]) == []
 
 

@@ -24,7 +24,7 @@ from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import Box
 from tuner.study.fleet.fault_attribution import note_start
 from tuner.study.fleet.members import Member
-from tuner.study.fleet.recall import recalled_fleet
+from tuner.study.fleet.recall import replay_fleet
 from tuner.study.fleet.remote_launch import make_order
 from tuner.study.fleet.study import run_fleet
 from tuner.study.launch.outcome import StudyOutcome
@@ -248,7 +248,7 @@ def test_a_box_that_comes_back_is_given_work_again() -> None:
     assert after
 
 
-def test_a_study_that_was_stopped_goes_on_with_the_boxes_that_are_there() -> None:
+def test_a_study_that_was_stopped_continues_with_the_boxes_that_are_there() -> None:
     stopped = Ran(3, n_blocks=6, stop_after=5)
     assert stopped.outcome.exit_code == 130
     before = list(stopped.store.windows())
@@ -261,17 +261,17 @@ def test_a_study_that_was_stopped_goes_on_with_the_boxes_that_are_there() -> Non
     assert set(counted) == {(block, x) for block in range(6) for x in (A, B, C)}
 
 
-def test_a_study_that_goes_on_knows_what_it_knew() -> None:
+def test_a_study_that_continues_knows_what_it_knew() -> None:
     whole = Ran(3, n_blocks=6)
 
-    known = recalled_fleet(whole.store, spreading_strategy_of(whole.store.study()))
+    known = replay_fleet(whole.store, spreading_strategy_of(whole.store.study()))
 
     assert known.strategy.answer() == whole.strategy.answer()
     assert known.strategy.estimates() == whole.strategy.estimates()
     assert known.ending() == "over"
 
 
-def test_a_box_with_other_cores_or_another_tuner_is_left_out_and_told() -> None:
+def test_a_box_with_other_cores_or_another_tuner_is_left_out_and_reported() -> None:
     alike = named_boxes(2, 4.0, FACTS)
     small = replace(alike[0], name="small", cores=2.0)
     old = replace(alike[0], name="old", provenance={"tuner": "0"})
@@ -310,7 +310,7 @@ def test_a_block_whose_box_was_gone_before_its_first_launch_is_made_by_another()
 
     assert {(one.block, one.layout) for one in ran.counted} == {(n, x) for n in range(4) for x in (A, B, C)}
     again = spreading_strategy_of(ran.store.study())
-    assert recalled_fleet(ran.store, again).ending() == "over"
+    assert replay_fleet(ran.store, again).ending() == "over"
 
 
 def test_a_service_that_starts_nowhere_ends_the_study() -> None:
@@ -409,7 +409,7 @@ def test_a_budget_without_room_for_a_window_is_refused() -> None:
 
 
 @pytest.mark.parametrize("n_kept", [1, None])
-def test_what_was_left_out_while_it_warmed_the_cache_stays_so_in_a_study_that_goes_on(
+def test_what_was_left_out_while_it_warmed_the_cache_stays_so_in_a_study_that_continues(
     n_kept: int | None,
 ) -> None:
     """The file has no place of it; of one that was killed right then it has no place at all."""
@@ -428,7 +428,7 @@ def test_what_was_left_out_while_it_warmed_the_cache_stays_so_in_a_study_that_go
     assert launched.count(first) == 1
     assert set(launched) == {A, B, C}
     assert on.outcome.left_out == (first,)
-    known = recalled_fleet(ran.store, spreading_strategy_of(ran.store.study()))
+    known = replay_fleet(ran.store, spreading_strategy_of(ran.store.study()))
     assert known.failed == (first,)
     assert known.ending() == "over"
 
@@ -436,7 +436,7 @@ def test_what_was_left_out_while_it_warmed_the_cache_stays_so_in_a_study_that_go
 def test_a_study_of_several_boxes_that_was_cut_off_has_not_spent_its_budget_once_for_each() -> None:
     stopped = Ran(3, n_blocks=30, budget_s=150.0, stop_after=12)
 
-    known = recalled_fleet(stopped.store, spreading_strategy_of(stopped.store.study()))
+    known = replay_fleet(stopped.store, spreading_strategy_of(stopped.store.study()))
 
     assert stopped.fleet.clock.monotonic_s() < 120.0
     assert known.spent_s > 150.0  # of three boxes

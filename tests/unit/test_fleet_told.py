@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.adapters.terminal.fleet_progress import FleetTold
+from tuner.adapters.terminal.fleet_progress import FleetTee
 from tuner.adapters.virtual.memory import MemoryProgress
 from tuner.core.domain.fleet import BoxFacts, Done
 from tuner.core.domain.layout import Layout
@@ -23,9 +23,9 @@ def facts(name: str) -> BoxFacts:
     return BoxFacts(name, 4.0, {"host": name})
 
 
-def test_what_each_box_does_is_told_of_that_box() -> None:
-    follower, told = Silent(), MemoryProgress()
-    fleet = FleetTold([follower, told])
+def test_what_each_box_does_is_reported_of_that_box() -> None:
+    follower, result = Silent(), MemoryProgress()
+    fleet = FleetTee([follower, result])
     for name in ("box-1", "box-2", "box-3"):
         fleet.box_came(facts(name))
     fleet.launch_started("box-1", A, 2, 100.0)
@@ -37,12 +37,12 @@ def test_what_each_box_does_is_told_of_that_box() -> None:
     assert (one.box, one.phase, one.layout, one.block, one.window_s) == ("box-1", "window", A, 2, 600.0)
     assert (other.box, other.phase, other.layout, other.block) == ("box-2", "warming-up", B, 3)
     assert (idle.box, idle.layout) == ("box-3", None)
-    assert [layout for layout, *_ in told.launches] == [A, B]
+    assert [layout for layout, *_ in result.launches] == [A, B]
 
 
 def test_a_box_that_goes_is_warned_of_and_shown_no_more() -> None:
-    follower, told = Silent(), MemoryProgress()
-    fleet = FleetTold([follower, told])
+    follower, result = Silent(), MemoryProgress()
+    fleet = FleetTee([follower, result])
     for name in ("box-1", "box-2"):
         fleet.box_came(facts(name))
     fleet.window_taken("box-1", taken(()), 1, 9, 600.0)
@@ -50,8 +50,8 @@ def test_a_box_that_goes_is_warned_of_and_shown_no_more() -> None:
 
     assert [one.box for one in follower.live().boxes] == ["box-2"]
     assert follower.live().n_taken == 1
-    assert told.warnings == [("box-gone", "box-1 is gone: " + wording("fleet.heard-no-more"))]
-    assert told.boxes_left == ["box-1"]
+    assert result.warnings == [("box-gone", "box-1 is gone: " + wording("fleet.heard-no-more"))]
+    assert result.boxes_left == ["box-1"]
 
 
 def test_a_strategy_that_is_followed_is_asked_once_after_each_place_and_says_what_cannot_be_run() -> None:

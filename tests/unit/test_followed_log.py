@@ -12,7 +12,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.lines import LONGEST_LINE_BYTES, FollowedLog
 from tuner.adapters.probes.log import LogProbe, logs_of_user
-from tuner.adapters.processes.log_bound import bound
+from tuner.adapters.processes.log_bound import truncate_log
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 
@@ -98,7 +98,7 @@ def test_what_was_not_read_of_a_file_before_it_was_replaced_is_not_lost(path: Pa
 
 
 @pytest.mark.parametrize("after", [b"x\n", b"longer than all that stood here before\n"])
-def test_a_file_that_was_cut_off_is_read_anew_and_that_is_told(path: Path, after: bytes) -> None:
+def test_a_file_that_was_cut_off_is_read_anew_and_that_is_reported(path: Path, after: bytes) -> None:
     add(path, b"a\nb\nhalf")
     log = FollowedLog(path, from_end=False)
     assert lines(log) == [b"a", b"b"]
@@ -127,7 +127,7 @@ def numbered(first: int, end: int) -> bytes:
     return b"".join(b"%09d\n" % n for n in range(first, end))
 
 
-def test_a_reader_who_is_behind_what_was_given_back_goes_on_after_it_and_tells_one_cut(
+def test_a_reader_who_is_behind_what_was_given_back_continues_after_it_and_tells_one_cut(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tuner.adapters.probes.lines.MOST_AT_A_LOOK_BYTES", _MB // 4)  # the hole is no text
@@ -136,7 +136,7 @@ def test_a_reader_who_is_behind_what_was_given_back_goes_on_after_it_and_tells_o
     log = FollowedLog(path, from_end=False)
     assert len(lines(log)) == 1000
     add(path, numbered(1000, 50_000))
-    assert bound(path, _MB // 16)
+    assert truncate_log(path, _MB // 16)
 
     *found, last = [int(line) for line in lines(log)[1:]]  # of the first one, the end may be left only
     assert last == 49_999
@@ -154,7 +154,9 @@ def test_a_reader_who_has_read_what_is_given_back_loses_nothing(path: Path) -> N
     add(path, numbered(0, 20_484))
     log = FollowedLog(path, from_end=False)
     assert len(lines(log)) == 20_484
-    assert bound(path, 32)  # up to 40 bytes before the end: within the text by which the log is known again
+    assert truncate_log(
+        path, 32
+    )  # up to 40 bytes before the end: within the text by which the log is known again
 
     add(path, b"later\n")
     assert lines(log) == [b"later"]
@@ -168,7 +170,7 @@ def test_what_is_given_back_during_a_look_is_not_read_as_zeros(path: Path) -> No
     log = FollowedLog(path, from_end=False)
     looking = log.new_lines()
     assert next(looking) == b"000000000"
-    assert bound(path, _MB // 16)
+    assert truncate_log(path, _MB // 16)
 
     rest = list(looking)
     assert not any(b"\0" in line for line in rest)
@@ -260,7 +262,7 @@ def test_lines_of_more_than_64_kib_are_counted(path: Path) -> None:
     log.close()
 
 
-def test_lines_that_are_not_searched_to_their_end_are_told(path: Path) -> None:
+def test_lines_that_are_not_searched_to_their_end_are_reported(path: Path) -> None:
     add(path, b"")
     warned: list[tuple[str, str]] = []
     probe = LogProbe(

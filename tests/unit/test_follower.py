@@ -46,7 +46,7 @@ def test_what_runs_on_each_box_is_known_apart() -> None:
     assert (other.elapsed_s, other.window_s, other.items_per_s, other.load1) == (12.0, None, 4.0, None)
 
 
-def test_windows_are_counted_over_all_boxes_and_what_is_left_is_what_was_told_last() -> None:
+def test_windows_are_counted_over_all_boxes_and_what_is_left_is_what_was_reported_last() -> None:
     follower = Silent()
     two_boxes(follower)
     follower.window_taken(taken(()), 8, 20, 3000.0)

@@ -33,7 +33,7 @@ def test_what_measured_beyond_the_margin_or_not_precisely_enough_is_not_ruled_ou
     assert group(replace(NEAR, **change)) == "not-ruled-out"
 
 
-def test_what_is_told_apart_is_slower_but_never_by_a_single_launch() -> None:
+def test_what_is_kept_apart_is_slower_but_never_by_a_single_launch() -> None:
     apart = Beside(n_launches=2, is_told_apart=True, share=0.4, far_doubt=1.0)
 
     assert group(apart) == "slower"

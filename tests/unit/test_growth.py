@@ -19,11 +19,11 @@ from tuner.core.search.growth import (
     Growth,
     Scout,
     Way,
-    added,
+    added_layouts,
     foreseen_bytes,
     growth_of,
-    kept_growth,
-    layouts_asked_of,
+    growth_to_json,
+    initial_layouts,
     opens_too_many,
     walk,
 )
@@ -83,10 +83,10 @@ def test_a_grid_whose_edge_is_full_costs_one_look_and_stays_as_it_is(what: What)
     ways, looked_at = walked(GRID, waits, lambda _: (what,))
 
     assert looked_at == ["4x2"]
-    assert added(GRID, ways, nothing) == ()
+    assert added_layouts(GRID, ways, nothing) == ()
 
 
-def test_an_unknown_bottleneck_neither_ends_the_walk_nor_goes_on_without_a_gain() -> None:
+def test_an_unknown_bottleneck_neither_ends_the_walk_nor_continues_without_a_gain() -> None:
     (way,), looked_at = walked(GRID, waits, lambda _: ())
     assert str(way.reached) == "4x64"
 
@@ -134,7 +134,7 @@ def test_a_service_without_threads_grows_by_processes_alone() -> None:
     ways, looked_at = walked(grid, lambda layout: min(layout.processes, 40) * 2.0)
 
     assert looked_at == ["8x-", "16x-", "32x-", "64x-", "128x-"]
-    assert [str(layout) for layout in added(grid, ways, nothing)] == ["32x-", "64x-", "128x-"]
+    assert [str(layout) for layout in added_layouts(grid, ways, nothing)] == ["32x-", "64x-", "128x-"]
 
 
 def test_each_variant_walks_its_own_way() -> None:
@@ -152,7 +152,7 @@ def test_each_variant_walks_its_own_way() -> None:
         ("4x2@threads", "4x64@threads"),
         ("8x-", "8x-"),
     ]
-    assert {layout.variant for layout in added(grid, ways, nothing)} == {"threads"}
+    assert {layout.variant for layout in added_layouts(grid, ways, nothing)} == {"threads"}
 
 
 @pytest.mark.parametrize(
@@ -167,13 +167,13 @@ def test_each_variant_walks_its_own_way() -> None:
 def test_the_grid_is_laid_again_around_what_was_reached(grid: list[Layout], grows_by: str) -> None:
     ways, _ = walked(grid, waits)
 
-    assert " ".join(map(str, added(grid, ways, nothing))) == grows_by
+    assert " ".join(map(str, added_layouts(grid, ways, nothing))) == grows_by
 
 
 def test_the_processes_that_were_reached_join_the_grid() -> None:
     way = Way(parse_layout("4x2"), parse_layout("16x2"), "no-gain")
 
-    assert {layout.processes for layout in added(GRID, [way], nothing)} == {1, 2, 4, 16, 32}
+    assert {layout.processes for layout in added_layouts(GRID, [way], nothing)} == {1, 2, 4, 16, 32}
 
 
 def test_what_does_not_fit_is_neither_looked_at_nor_joins() -> None:
@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_neither_looked_at_nor_joins() -> None:
 
     assert looked_at == ["4x2", "4x4", "4x8"]
     assert (ways[0].ended, ways[0].why) == ("refused", "4x16 opens too many")
-    assert max(layout.total_threads for layout in added(GRID, ways, refuses)) == 32
+    assert max(layout.total_threads for layout in added_layouts(GRID, ways, refuses)) == 32
 
 
 def test_nothing_is_looked_at_where_nothing_larger_fits() -> None:
@@ -243,7 +243,7 @@ def test_a_walk_ends_and_never_passes_the_most_threads(cores: int, wait_s: float
     grid = divisors_grid(cores)
     ways, looked_at = walked(grid, per_s, lambda _: (), refuses)
 
-    more = added(grid, ways, refuses)
+    more = added_layouts(grid, ways, refuses)
     assert all(layout.total_threads <= MOST_THREADS for layout in more)
     assert not set(more) & set(grid)
     assert len(looked_at) <= 2 * (3 + 13)  # doublings up to the most threads, and what gave no more
@@ -253,10 +253,12 @@ def test_a_study_tells_how_its_grid_grew() -> None:
     way = Way(parse_layout("4x2"), parse_layout("4x64"), "refused", "4x128 is too large")
     growth = Growth(8, (way,))
     layouts = (*GRID, parse_layout("4x64"))
-    study = virtual_study(VirtualService(dict.fromkeys(layouts, 1.0)), provenance={GREW: kept_growth(growth)})
+    study = virtual_study(
+        VirtualService(dict.fromkeys(layouts, 1.0)), provenance={GREW: growth_to_json(growth)}
+    )
 
     assert growth_of(study) == growth
-    assert layouts_asked_of(study) == tuple(GRID)
+    assert initial_layouts(study) == tuple(GRID)
 
 
 def test_connections_are_those_of_the_service() -> None:

@@ -13,7 +13,7 @@ from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import refusing
 from tuner.config.load import load_settings
-from tuner.core.doctor.room import LimitsSeen, TaskLimit, needed, too_large
+from tuner.core.doctor.room import LimitsSeen, TaskLimit, sum_needs, too_large
 from tuner.core.domain.layout import Layout
 from tuner.core.settings.clients import ClientSearchResult, TriedClients
 
@@ -65,7 +65,9 @@ def test_a_host_that_tells_nothing_is_not_known(tmp_path: Path) -> None:
 
 
 def need_of(layout: Layout, of_generator: int = 0) -> str | None:
-    need = needed([layout], extra_threads=0, has_children=False, of_supervisord=20, of_generator=of_generator)
+    need = sum_needs(
+        [layout], extra_threads=0, has_children=False, of_supervisord=20, of_generator=of_generator
+    )
     return too_large(need, LimitsSeen(1024, 4096, (TaskLimit("ulimit -u", 1500, 400),)))
 
 

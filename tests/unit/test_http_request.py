@@ -7,7 +7,7 @@ import pytest
 
 from tuner.adapters.load.requests_file import read_requests
 from tuner.core.errors import ConfigError
-from tuner.core.text.http_request import parse_url, rendered_request
+from tuner.core.text.http_request import parse_url, render_request
 
 from ..raising import raises
 from ..wording import key_of, wording
@@ -18,18 +18,18 @@ BASE = parse_url("http://127.0.0.1:8000/")
 
 
 def test_a_request_names_its_host_and_the_length_of_its_body() -> None:
-    wire = rendered_request("POST", parse_url("http://[::1]:81?q=1"), {"Accept": "*/*"}, b"\x00ab")
+    wire = render_request("POST", parse_url("http://[::1]:81?q=1"), {"Accept": "*/*"}, b"\x00ab")
 
     assert wire == b"POST /?q=1 HTTP/1.1\r\nHost: [::1]:81\r\nAccept: */*\r\nContent-Length: 3\r\n\r\n\x00ab"
 
 
 def test_a_get_without_a_body_has_no_length_and_a_post_has() -> None:
-    assert b"Content-Length" not in rendered_request("GET", BASE, {}, b"")
-    assert b"Content-Length: 0\r\n" in rendered_request("POST", BASE, {}, b"")
+    assert b"Content-Length" not in render_request("GET", BASE, {}, b"")
+    assert b"Content-Length: 0\r\n" in render_request("POST", BASE, {}, b"")
 
 
 def test_another_host_may_be_named() -> None:
-    wire = rendered_request("GET", BASE, {"host": "shop.example"}, b"")
+    wire = render_request("GET", BASE, {"host": "shop.example"}, b"")
 
     assert wire == b"GET / HTTP/1.1\r\nhost: shop.example\r\n\r\n"
 
@@ -74,7 +74,7 @@ def test_requests_of_a_file_come_in_its_order_with_headers_of_all_and_of_their_o
     ],
     ids=key_of,
 )
-def test_a_line_that_is_no_request_is_told_by_its_number(tmp_path: Path, line: str, what: str) -> None:
+def test_a_line_that_is_no_request_is_reported_by_its_number(tmp_path: Path, line: str, what: str) -> None:
     (tmp_path / "r.jsonl").write_text('{"url": "/"}\n' + line)
 
     with raises(ConfigError, what) as caught:

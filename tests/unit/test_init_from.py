@@ -15,7 +15,7 @@ from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.configs.on_this_host import Adapted, listen_without_root
 from tuner.cli import run
 from tuner.config.settings import ScriptSettings
-from tuner.services.catalogue import recognised
+from tuner.services.catalogue import recognise
 from tuner.services.celery_multi import node_of_multi
 from tuner.services.derived.numbers import without_numbers, without_refused
 
@@ -82,12 +82,12 @@ def test_the_line_of_a_stranger_is_read_as_it_stands(
 
     assert run(["init", "--from", file, "-o", "s.yaml"]) == 0
 
-    told = capsys.readouterr().err.replace(str(here), "HERE")
+    result = capsys.readouterr().err.replace(str(here), "HERE")
     section = yaml.safe_load(Path("s.yaml").read_text())["service"]
     written = json.dumps(section.get("environment", {})).replace(str(here), "HERE")
     words = shlex.join(word.replace(str(here), "HERE") for word in section["command"])
     assert (section["kind"], section["directory"], words) == (kind, directory, command)
-    assert f"{told}{written}\n" == printed("init_from", re.sub(r"[^\w.]", "-", file))
+    assert f"{result}{written}\n" == printed("init_from", re.sub(r"[^\w.]", "-", file))
     service = settings_of(Path("s.yaml"), {}).service
     assert isinstance(service, ScriptSettings)
     assert service.record == kind
@@ -105,15 +105,15 @@ def test_of_several_processes_one_has_to_be_named(here: Path, capsys: pytest.Cap
     procfile(THREE)
 
     assert run(["init", "--from", "Procfile"]) == 2
-    told = capsys.readouterr().err
-    assert wording("start-files.which-process") in told
-    assert re.findall(r"^  (\w+) +(\w+)", told, re.MULTILINE) == [
+    result = capsys.readouterr().err
+    assert wording("start-files.which-process") in result
+    assert re.findall(r"^  (\w+) +(\w+)", result, re.MULTILINE) == [
         ("web", "gunicorn"),
         ("worker", "celery"),
         ("clock", "unknown"),
     ]
-    assert "hunter22" not in told
-    assert told.endswith("tuner init --from Procfile:web\n")
+    assert "hunter22" not in result
+    assert result.endswith("tuner init --from Procfile:web\n")
     assert run(["init", "--from", "Procfile:worker"]) == 0
     assert "command: [celery, -A, a, worker]" in capsys.readouterr().out
     assert run(["init", "--from", "Procfile:nobody"]) == 2
@@ -216,7 +216,7 @@ def test_settings_that_are_typed_go_before_those_of_the_file(here: Path) -> None
 )
 def test_the_numbers_of_a_command_are_its_layout(command: str, left: str, layout: str | None) -> None:
     words = shlex.split(command)
-    service = recognised(words)
+    service = recognise(words)
     assert service is not None
 
     found = without_numbers(service, words, {})
@@ -226,7 +226,7 @@ def test_the_numbers_of_a_command_are_its_layout(command: str, left: str, layout
 
 def test_variables_and_copies_say_numbers_too() -> None:
     words = ["gunicorn", "a:b"]
-    service = recognised(words)
+    service = recognise(words)
     assert service is not None
 
     found = without_numbers(service, words, {"WEB_CONCURRENCY": "4", "A": "1"}, 3)
@@ -235,7 +235,7 @@ def test_variables_and_copies_say_numbers_too() -> None:
 
 def test_options_that_cannot_be_measured_are_left_out() -> None:
     words = shlex.split("celery -A a worker -B --autoscale 10,3 -E")
-    service = recognised(words)
+    service = recognise(words)
     assert service is not None
 
     left, removed = without_refused(service, words)

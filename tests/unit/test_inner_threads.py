@@ -15,9 +15,15 @@ from tuner.core.domain.window import VoidReason, Window
 from tuner.core.messages.launch import inner_threads
 from tuner.core.planning.differences import differences
 from tuner.core.ranking.ranking import rank
-from tuner.core.windows.inner_threads import InnerThreads, inner_of, inner_threads_of, inner_told, kept_inner
+from tuner.core.windows.inner_threads import (
+    InnerThreads,
+    describe_extra_threads,
+    inner_of,
+    inner_threads_of,
+    inner_to_facts,
+)
 from tuner.core.windows.layout_check import RanLayouts
-from tuner.reports.ranking.evidence import inner_threads_told
+from tuner.reports.ranking.evidence import describe_inner_threads
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.study.inner_threads import note_inner
 
@@ -83,33 +89,35 @@ def test_a_warning_says_how_many_there_are_and_why(loaded: LoadedPools, said: st
 
 
 def test_a_study_warns_once_for_each_layout_and_keeps_it() -> None:
-    store, told = MemoryStore(replace(study(), layouts=(L24, Layout(1, 1)))), []
+    store, reported = MemoryStore(replace(study(), layouts=(L24, Layout(1, 1)))), []
 
     for taken_one in (seen(None, 0, 0), seen(None, 26), seen(None, 26)):
-        note_inner(taken_one, store, lambda slug, text: told.append((slug, text)))
+        note_inner(taken_one, store, lambda slug, text: reported.append((slug, text)))
 
-    assert [slug for slug, _ in told] == ["inner-threads"]
+    assert [slug for slug, _ in reported] == ["inner-threads"]
     assert inner_threads_of(store.study()) == (InnerThreads(L24, 26, OPENMP),)
 
 
 def test_a_void_window_shows_nothing() -> None:
-    store, told = MemoryStore(replace(study(), layouts=(L24,))), []
+    store, reported = MemoryStore(replace(study(), layouts=(L24,))), []
 
-    note_inner(seen(None, 26, void=(VoidReason("stalled", ""),)), store, lambda *words: told.append(words))
+    note_inner(
+        seen(None, 26, void=(VoidReason("stalled", ""),)), store, lambda *words: reported.append(words)
+    )
 
-    assert (told, inner_threads_of(store.study())) == ([], ())
+    assert (reported, inner_threads_of(store.study())) == ([], ())
 
 
 @pytest.mark.parametrize("kept", ["", "[]", "{}", '{"n_inner": 1, "pools": [["a"]]}', "[" * 9999])
 def test_what_is_kept_and_cannot_be_read_is_nothing(kept: str) -> None:
-    (fact,) = kept_inner(InnerThreads(L24, 26, SEVERAL))
+    (fact,) = inner_to_facts(InnerThreads(L24, 26, SEVERAL))
 
     assert inner_threads_of(replace(study(), layouts=(L24,), provenance={fact: kept})) == ()
 
 
 def with_inner(*found: InnerThreads) -> StudyRecord:
     asked = study()
-    facts = {name: text for one in found for name, text in kept_inner(one).items()}
+    facts = {name: text for one in found for name, text in inner_to_facts(one).items()}
     return replace(asked, provenance={**asked.provenance, **facts})
 
 
@@ -118,9 +126,11 @@ def test_it_stands_beside_the_answer_for_people_and_programs() -> None:
     asked = with_inner(InnerThreads(first, 3, OPENMP), InnerThreads(second, 9, OPENMP))
     ranking = rank(asked, taken(WHOLE))
 
-    assert inner_told(inner_threads_of(asked), asked.box_cores) == [wording("inner.beside-the-answer")]
-    told = " ".join(render_ranking(asked, ranking, "simple").split())
-    assert "12x2 in 33, 24x1 in 27" in told
+    assert describe_extra_threads(inner_threads_of(asked), asked.box_cores) == [
+        wording("inner.beside-the-answer")
+    ]
+    text = " ".join(render_ranking(asked, ranking, "simple").split())
+    assert "12x2 in 33, 24x1 in 27" in text
     facts = json.loads(render_ranking(asked, ranking, "json"))["evidence"]["inner_threads"]
     assert facts[0] == {
         "layout": str(first),
@@ -133,19 +143,23 @@ def test_it_stands_beside_the_answer_for_people_and_programs() -> None:
 
 def test_the_axis_is_named_only_where_it_sets_what_is_to_blame() -> None:
     onnx = LoadedPools((Pool("ONNX Runtime", "", None),))
-    told = [inner_told([InnerThreads(L24, 26, loaded)], 2.0)[0] for loaded in (OPENMP, onnx, SINGLE)]
+    reported = [
+        describe_extra_threads([InnerThreads(L24, 26, loaded)], 2.0)[0] for loaded in (OPENMP, onnx, SINGLE)
+    ]
 
-    assert ["--axis omp" in sentence for sentence in told] == [True, False, False]
+    assert ["--axis omp" in sentence for sentence in reported] == [True, False, False]
 
 
 def test_the_axis_is_not_named_where_a_study_has_it() -> None:
     axes = {"service": {"axes": [["omp", [["default", {}], ["1", {}]]]]}}
-    told = [
-        inner_threads_told(replace(with_inner(InnerThreads(study().layouts[0], 3, OPENMP)), config=config))[0]
+    reported = [
+        describe_inner_threads(
+            replace(with_inner(InnerThreads(study().layouts[0], 3, OPENMP)), config=config)
+        )[0]
         for config in ("{}", json.dumps(axes))
     ]
 
-    assert ["--axis omp" in sentence for sentence in told] == [True, False]
+    assert ["--axis omp" in sentence for sentence in reported] == [True, False]
 
 
 def test_two_studies_differ_in_it_where_the_cause_is_another() -> None:

@@ -18,11 +18,11 @@ MAIN, POOL, CONSUMER, AGENT = 1, 2, 3, 4
 def at_work(shape: Layout, **threads: tuple[float, float, int]) -> set[str]:
     """The names of those that work on items."""
     names = list(threads)
-    told = {
+    data = {
         number: (cpu_ms * MS, turns, (started, number))
         for number, (cpu_ms, turns, started) in enumerate(threads.values())
     }
-    return {names[number] for number in threads_at_work(told, shape)}
+    return {names[number] for number in threads_at_work(data, shape)}
 
 
 def test_celery_one_thread_of_the_pool_which_uses_less_than_the_main_thread_does() -> None:

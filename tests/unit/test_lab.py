@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.adapters.proc.cores import usable_cores
 from tuner.app.lab.lab import experiment_named
@@ -26,7 +26,7 @@ from tuner.core.lab.verdicts import Ratio, over
 from tuner.core.model.pools import PoolCosts
 from tuner.reports.charts.lab import lab_picture
 from tuner.reports.documents import render_document
-from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json, render_list
+from tuner.reports.lab import describe_host, lab_page, render_lab, render_lab_json, render_list
 from tuner.reports.text.formats import table_formats
 
 from ..e2e.typed import Typed
@@ -34,7 +34,7 @@ from ..raising import raises
 from ..wording import key_of, start_of, wording
 from .lab_batches import batch_of
 
-SEEDS = published()
+SEEDS = read_published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)  # slower than what was published of
 
 
@@ -73,16 +73,16 @@ def whole() -> Outcome:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_an_experiment_repeats_what_was_published(experiment: Experiment) -> None:
-    told = experiment.published(SEEDS)
-    points = experiment.points(list(told), quick=False)
-    quick = experiment.points(list(told), quick=True)
+    result = experiment.published(SEEDS)
+    points = experiment.points(list(result), quick=False)
+    quick = experiment.points(list(result), quick=True)
     keys = {figure.key for figure in experiment.figures}
 
-    assert set(told) <= set(points)
+    assert set(result) <= set(points)
     assert 0 < len(quick) < len(points)
     assert all(len(at) == len(experiment.parameters) for at in points)
-    assert all(figures.keys() <= keys for figures in told.values())
-    assert experiment.figures[0].key in keys & set(next(iter(told.values())))
+    assert all(figures.keys() <= keys for figures in result.values())
+    assert experiment.figures[0].key in keys & set(next(iter(result.values())))
 
 
 def test_each_block_has_each_point_once_in_an_order_of_its_own() -> None:
@@ -213,15 +213,15 @@ def test_points_that_were_not_run_stay_published(whole: Outcome) -> None:
 
 
 @pytest.mark.parametrize("fmt", [one for one in table_formats() if one not in ("csv", "tsv")])
-def test_it_is_told_in_every_format(whole: Outcome, fmt: str) -> None:
-    told = render_lab(whole, "Measured here: somewhere.", fmt)
+def test_it_is_reported_in_every_format(whole: Outcome, fmt: str) -> None:
+    result = render_lab(whole, "Measured here: somewhere.", fmt)
 
-    assert "5.532" in told
-    assert "somewhere" in told
+    assert "5.532" in result
+    assert "somewhere" in result
 
 
 def test_people_read_a_table_and_then_what_was_claimed(whole: Outcome) -> None:
-    box = box_told(
+    box = describe_host(
         whole.experiment,
         {"worker_python": "CPython 3.11.7", "nornir": "3.6.0", "cpu": "a CPU"},
         2,
@@ -242,11 +242,11 @@ def test_people_read_a_table_and_then_what_was_claimed(whole: Outcome) -> None:
 
 def test_the_picture_has_a_mark_for_each_row_and_tells_its_figures(whole: Outcome) -> None:
     svg = ElementTree.fromstring(lab_picture(whole).svg(standalone=True))
-    told = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
+    result = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
 
-    assert len(told) == 32
+    assert len(result) == 32
     first_s = whole.rows[0].of("total_s")
-    assert wording("lab.row-of-nornir", seconds=f"{first_s:.3f}") in start_of(told[0])
+    assert wording("lab.row-of-nornir", seconds=f"{first_s:.3f}") in start_of(result[0])
 
 
 def test_the_page_begins_with_what_one_learns_and_has_the_picture(whole: Outcome) -> None:
@@ -279,16 +279,16 @@ def test_programs_read_json_without_nan(whole: Outcome) -> None:
 
 
 def test_the_list_names_every_experiment_with_its_source() -> None:
-    told = render_list([(one, "somebody, some day") for one in EXPERIMENTS], "simple")
+    result = render_list([(one, "somebody, some day") for one in EXPERIMENTS], "simple")
 
-    assert all(one.name in told for one in EXPERIMENTS)
-    assert "somebody, some day" in told
+    assert all(one.name in result for one in EXPERIMENTS)
+    assert "somebody, some day" in result
 
 
-def test_an_experiment_that_is_not_there_is_told_with_the_nearest() -> None:
-    with raises(ConfigError, wording("lab.experiment-called-nornri")) as told:
+def test_an_experiment_that_is_not_there_is_reported_with_the_nearest() -> None:
+    with raises(ConfigError, wording("lab.experiment-called-nornri")) as result:
         experiment_named("nornri")
-    assert told.value.hint == wording("command-line.did-you-mean", meant="nornir")
+    assert result.value.hint == wording("command-line.did-you-mean", meant="nornir")
 
 
 def test_a_package_that_is_missing_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_a_row_over_itself_is_one_however_far_its_runs_lie_apart(whole: Outcome)
 
 
 @pytest.mark.parametrize("page", ["/", ".", "it.svg", "no/such/folder/it.md"])
-def test_a_page_that_cannot_be_written_is_told_before_anything_runs(tmp_path: Path, page: str) -> None:
+def test_a_page_that_cannot_be_written_is_reported_before_anything_runs(tmp_path: Path, page: str) -> None:
     done = Typed(tmp_path)("lab", "pi-pools", "--page", page)
 
     assert done.returncode == 2
@@ -329,7 +329,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cores", "provenance", "told"),
+    ("cores", "provenance", "text"),
     [
         (9999, {}, wording("lab.begun-with", setting="cores", value=9999)),
         (
@@ -341,7 +341,7 @@ def test_results_are_read_as_they_were_written(tmp_path: Path) -> None:
     ids=key_of,
 )
 def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
-    tmp_path: Path, cores: int, provenance: dict[str, str], told: str
+    tmp_path: Path, cores: int, provenance: dict[str, str], text: str
 ) -> None:
     one = LabRun(("C", "computes", "own threads", "alone"), 0, {"ratio": 1.0})
     write_results(tmp_path / "it.lab.json", Results("pi-pools", True, 1, 1, cores, provenance, (one,)))
@@ -349,7 +349,7 @@ def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
     done = Typed(tmp_path)("lab", "pi-pools", "--results", "it.lab.json")
 
     assert done.returncode == 2
-    assert told in done.stderr
+    assert text in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_runs_of_other_cores_or_another_tuner_are_not_gone_on_with(
     ],
     ids=key_of,
 )
-def test_another_file_is_told_and_left_alone(tmp_path: Path, text: str, why: str) -> None:
+def test_another_file_is_reported_and_left_alone(tmp_path: Path, text: str, why: str) -> None:
     file = tmp_path / "notes.json"
     file.write_text(text, encoding="utf-8")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.app.lab.tools import tools_of
 from tuner.core.lab.experiment import At, LabClaim, LabRun, Outcome, outcome, programs_at, spreads
 from tuner.core.lab.gnocchi import Gnocchi
@@ -22,7 +22,7 @@ from tuner_workers.lab import far_away
 
 from ..wording import end_of, wording
 
-SEEDS = published()
+SEEDS = read_published()
 COSTS = PoolCosts(1e-3, 0.0, 4e-5)  # from 207 us on six threads pay
 BUSY_S = 2e-5
 TRIPS = {"local file": 0, "local redis": 2, "remote file": 7, "remote redis": 2}
@@ -68,8 +68,8 @@ def whole() -> Outcome:
     return found()
 
 
-def the_rule(told: Outcome) -> LabClaim:
-    return told.findings[-1]
+def the_rule(result: Outcome) -> LabClaim:
+    return result.findings[-1]
 
 
 def test_points_lie_store_by_store_the_numbers_of_threads_in_order() -> None:
@@ -82,11 +82,11 @@ def test_points_lie_store_by_store_the_numbers_of_threads_in_order() -> None:
 
 
 def test_a_quick_look_has_every_published_row() -> None:
-    told = Gnocchi().published(SEEDS)
-    quick = Gnocchi().points(list(told), quick=True)
+    result = Gnocchi().published(SEEDS)
+    quick = Gnocchi().points(list(result), quick=True)
 
-    assert len(told) == 12
-    assert set(told) < set(quick) < set(POINTS)
+    assert len(result) == 12
+    assert set(result) < set(quick) < set(POINTS)
 
 
 def test_rows_stand_in_the_order_of_the_points(whole: Outcome) -> None:
@@ -148,10 +148,10 @@ def test_runs_that_differ_on_who_wins_tell_nothing() -> None:
     def either(run: LabRun) -> LabRun:
         return LabRun(run.at, run.block, {**run.values, "gain": 0.95 + 0.1 * run.block})
 
-    told = found(n=2, change=either)
+    result = found(n=2, change=either)
 
-    assert the_rule(told).holds is None
-    assert [finding.holds for finding in told.findings[:6]] == [None] * 6
+    assert the_rule(result).holds is None
+    assert [finding.holds for finding in result.findings[:6]] == [None] * 6
 
 
 def test_who_wins_is_held_against_who_was_said_to_win(whole: Outcome) -> None:
@@ -172,10 +172,10 @@ def test_one_run_tells_who_wins_only_where_it_is_clear() -> None:
     def close(run: LabRun) -> LabRun:
         return LabRun(run.at, run.block, {**run.values, "gain": 1.05 if run.at[0] == "remote redis" else 2.0})
 
-    told = found(n=1, change=close)
+    result = found(n=1, change=close)
 
-    assert [finding.holds for finding in told.findings[:6]] == [False, False, True, None, True, None]
-    assert all(finding.holds is None for finding in told.findings[6:8])  # no range, no further and nearer
+    assert [finding.holds for finding in result.findings[:6]] == [False, False, True, None, True, None]
+    assert all(finding.holds is None for finding in result.findings[6:8])  # no range, no further and nearer
 
 
 def test_what_is_further_away_gains_more(whole: Outcome) -> None:
@@ -189,13 +189,13 @@ def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_a
     other = deepcopy(SEEDS)
     for row in other["gnocchi"]["rows"]:
         row[2:] = [3 * row[3], row[2]]
-    told = found(other)
+    result = found(other)
 
-    assert [row.measured for row in told.rows] == [row.measured for row in whole.rows]
-    assert [row.modelled for row in told.rows] == [row.modelled for row in whole.rows]
-    assert (told.follows, told.model, the_rule(told)) == (whole.follows, whole.model, the_rule(whole))
-    assert [row.published for row in told.rows] != [row.published for row in whole.rows]
-    assert [one.holds for one in told.findings[:6]] != [one.holds for one in whole.findings[:6]]
+    assert [row.measured for row in result.rows] == [row.measured for row in whole.rows]
+    assert [row.modelled for row in result.rows] == [row.modelled for row in whole.rows]
+    assert (result.follows, result.model, the_rule(result)) == (whole.follows, whole.model, the_rule(whole))
+    assert [row.published for row in result.rows] != [row.published for row in whole.rows]
+    assert [one.holds for one in result.findings[:6]] != [one.holds for one in whole.findings[:6]]
 
 
 def asked(name: bytes, number: int = 0, data: bytes = b"") -> bytes:
@@ -231,8 +231,8 @@ def test_without_a_redis_the_files_are_run(tmp_path: Path, monkeypatch: pytest.M
 
     assert wording("lab.points-left-out-redis") in tools.left_out
     assert {str(at[0]) for at in able} == {"local file", "remote file"}
-    told = outcome(Gnocchi(), SEEDS, [made(at) for at in able])
-    assert the_rule(told).holds is True
+    result = outcome(Gnocchi(), SEEDS, [made(at) for at in able])
+    assert the_rule(result).holds is True
 
 
 def test_a_redis_is_needed_by_the_points_that_use_one() -> None:

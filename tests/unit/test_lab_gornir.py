@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.app.lab.tools import tools_of
 from tuner.core.lab.experiment import GO, At, LabClaim, LabJob, LabRun, Outcome, needs_at, outcome, source_of
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
 from tuner.core.model.pools import PoolCosts
 from tuner.reports.charts.lab import lab_picture
-from tuner.reports.lab import box_told, lab_page, render_lab, render_lab_json
+from tuner.reports.lab import describe_host, lab_page, render_lab, render_lab_json
 from tuner.reports.text.formats import table_formats
 
 from ..wording import end_of, start_of, wording
 from .lab_batches import batch_of
 
-SEEDS = published()
+SEEDS = read_published()
 COSTS = PoolCosts(0.25, 60e-6, 100e-6, 2e-3)
 #: what a batch takes beside the wait: to start, in the run, of CPU (seconds)
 BESIDE = {
@@ -185,7 +185,7 @@ def test_a_hundred_that_may_be_sooner_by_more_than_a_little_is_not_known_to_gain
     ("without", "cannot"),
     [("nornir", [3, 4, 5]), ("Go", [0, 1, 2, 3, 4, 5]), ("asyncio", [5])],
 )
-def test_what_was_not_run_is_told_by_each_finding(without: str, cannot: list[int]) -> None:
+def test_what_was_not_run_is_reported_by_each_finding(without: str, cannot: list[int]) -> None:
     found = gornir_outcome(without=without)
 
     assert [n for n, holds in enumerate(verdicts(found)) if holds is None] == cannot
@@ -194,23 +194,23 @@ def test_what_was_not_run_is_told_by_each_finding(without: str, cannot: list[int
     assert "<svg" in lab_picture(found).svg()
 
 
-def test_it_is_told_in_every_format(whole: Outcome) -> None:
+def test_it_is_reported_in_every_format(whole: Outcome) -> None:
     for fmt in table_formats():
         assert "asyncio" in render_lab(whole, "Here.", fmt)
     assert lab_page(whole, "Here.", "it.svg", "it.csv", "tuner lab gornir")
     assert '"holds": true' in render_lab_json([(whole, {})])
 
 
-def test_the_box_is_told_with_what_some_runs_needed_and_what_was_left_out() -> None:
+def test_the_box_is_reported_with_what_some_runs_needed_and_what_was_left_out() -> None:
     box = {"worker_python": "CPython 3.12.1", "go": "1.26.8", "cpu": "a CPU"}
     left_out = ["20 points left out: nornir is not installed for python3."]
     points: list[At] = [(0.1, "Go 1"), (0.1, "Go 100"), (0.1, "asyncio")]
-    told = box_told(
+    lines = describe_host(
         Gornir(), box, 2, 3, repeats=1, quick=False, also=needs_at(Gornir(), points), left_out=left_out
     )
 
-    assert wording("lab.cpython-go-cores-cpu") in told
-    assert told.endswith(left_out[0])
+    assert wording("lab.cpython-go-cores-cpu") in lines
+    assert lines.endswith(left_out[0])
 
 
 class OfElsewhere(Nornir):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.app.lab.interpreters import by_version, on_interpreters
 from tuner.app.lab.lab import LabAsked
@@ -31,7 +31,7 @@ from .test_lab_gornir import a_run as gornir_run
 
 pytestmark = pytest.mark.pythons
 
-SEEDS = published()
+SEEDS = read_published()
 COSTS = PoolCosts(0.25, 150e-6, 200e-6, 3e-3)
 PYTHONS = {"3.11.7": "/usr/bin/one", "3.13.0": "/usr/bin/other"}
 EXPERIMENT = OnInterpreters(Nornir(), PYTHONS)
@@ -77,8 +77,8 @@ def test_each_interpreter_has_a_model_and_findings_of_its_own(whole: Outcome) ->
     own = {row.at[1:]: row.modelled for row in whole.rows if row.at[0] == "3.11.7"}
 
     assert own == {row.at: row.modelled for row in alone.rows}
-    told = [one for one in whole.findings if one.claim.startswith("Python 3.11.7. ")]
-    assert [(one.holds, one.why) for one in told] == [(one.holds, one.why) for one in alone.findings]
+    reported = [one for one in whole.findings if one.claim.startswith("Python 3.11.7. ")]
+    assert [(one.holds, one.why) for one in reported] == [(one.holds, one.why) for one in alone.findings]
 
 
 def test_what_the_interpreter_alone_changes_has_an_interval_over_the_points(whole: Outcome) -> None:
@@ -101,11 +101,13 @@ def test_what_the_interpreter_alone_changes_has_an_interval_over_the_points(whol
 
 def test_a_change_within_its_interval_is_none() -> None:
     found = told_of(ratio=1.0)
-    told = [one for one in found.findings if one.claim.startswith("Not published: Python 3.13.0 instead of")]
+    reported = [
+        one for one in found.findings if one.claim.startswith("Not published: Python 3.13.0 instead of")
+    ]
 
-    assert [one.holds for one in told] == [False, None, None, None, False, None]
-    assert told[0].why == wording("lab.same-all-points")
-    assert wording("lab.told-apart-none-times") in start_of(told[1].why)
+    assert [one.holds for one in reported] == [False, None, None, None, False, None]
+    assert reported[0].why == wording("lab.same-all-points")
+    assert wording("lab.told-apart-none-times") in start_of(reported[1].why)
     assert wording("lab.interpreter-alone-changes-nothing") in end_of(found.follows)
 
 
@@ -132,7 +134,7 @@ def test_what_go_runs_is_run_once_and_is_no_change_by_an_interpreter() -> None:
     assert "<svg" in lab_picture(found).svg()
 
 
-def test_people_and_programs_are_told_the_interpreter_of_each_row(whole: Outcome) -> None:
+def test_people_and_programs_are_reported_the_interpreter_of_each_row(whole: Outcome) -> None:
     facts = {"quick": True, "repeats": 1, "seed": 1, "cores": 2, "provenance": {}}
     (found,) = json.loads(render_lab_json([(whole, facts)]))["experiments"]
 
@@ -152,7 +154,7 @@ def kept(folder: Path, runs: list[LabRun]) -> None:
     write_results(folder / "it.lab.json", Results("nornir", True, 1, 1, cores, provenance, tuple(runs)))
 
 
-def test_results_of_several_are_told_again_without_naming_them(tmp_path: Path) -> None:
+def test_results_of_several_are_reported_again_without_naming_them(tmp_path: Path) -> None:
     kept(tmp_path, [a_run(at, CPU_RATIO) for at in POINTS])
 
     done = Typed(tmp_path)("lab", "nornir", "--results", "it.lab.json")
@@ -218,15 +220,15 @@ def test_two_interpreters_of_one_version_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_python_without_a_gil_and_one_of_another_kind_are_versions_of_their_own(tmp_path: Path) -> None:
-    told = ["PyPy 3.13.0", "CPython 3.13.0t", "CPython 3.13.0", "CPython 3.9.2"]
-    programs = [a_python(tmp_path / f"python{n}", one) for n, one in enumerate(told)]
+    lines = ["PyPy 3.13.0", "CPython 3.13.0t", "CPython 3.13.0", "CPython 3.9.2"]
+    programs = [a_python(tmp_path / f"python{n}", one) for n, one in enumerate(lines)]
 
     assert list(by_version(programs)) == ["3.9.2", "3.13.0", "3.13.0t", "pypy3.13.0"]
 
 
-def a_python(program: Path, told: str) -> str:
+def a_python(program: Path, text: str) -> str:
     """A program that says that it is this Python, and nothing else."""
-    program.write_text(f"#!/bin/sh\necho '[\"{told}\", {{}}]'\n", encoding="utf-8")
+    program.write_text(f"#!/bin/sh\necho '[\"{text}\", {{}}]'\n", encoding="utf-8")
     program.chmod(0o755)
     return str(program)
 

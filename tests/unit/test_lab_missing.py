@@ -12,7 +12,7 @@ import pytest
 from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.app.lab import lab
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import At, Experiment, Failure, LabRun, Outcome, failures_told, outcome
+from tuner.core.lab.experiment import At, Experiment, Failure, LabRun, Outcome, describe_failures, outcome
 from tuner.core.lab.gnocchi import Gnocchi
 from tuner.core.lab.gornir import Gornir
 from tuner.core.lab.nornir import Nornir
@@ -95,7 +95,7 @@ def test_a_single_row_tells_what_it_can(experiment: Experiment, made: Made) -> N
 
 
 @each
-def test_any_handful_of_rows_is_told(experiment: Experiment, made: Made) -> None:
+def test_any_handful_of_rows_is_reported(experiment: Experiment, made: Made) -> None:
     chance, points, dear = random.Random(1), points_of(experiment), dear_rows(experiment)
     others = [at for at in points if at not in dear]
     for _ in range(n_tries(experiment)):
@@ -104,7 +104,7 @@ def test_any_handful_of_rows_is_told(experiment: Experiment, made: Made) -> None
 
 
 @pytest.mark.parametrize(("experiment", "made"), EVERY[:2], ids=["nornir", "gornir"])
-def test_a_handful_without_most_corners_of_nornirs_threads_is_told(
+def test_a_handful_without_most_corners_of_nornirs_threads_is_reported(
     experiment: Experiment, made: Made
 ) -> None:
     chance, points, dear = random.Random(1), points_of(experiment), dear_rows(experiment)
@@ -118,7 +118,7 @@ def test_no_verdicts_are_none() -> None:
     assert (both(), either()) == (None, None)
 
 
-def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path) -> None:
+def test_failures_are_reported_by_reason_and_kept_until_they_succeed(tmp_path: Path) -> None:
     one, other = Failure((0.05, 200.0), 0, "it.py broke"), Failure((0.1, 200.0), 0, "it.py broke")
     late = Failure((0.1, 500.0), 0, "it.py took longer than 5 min and was killed")
     results = Results("nornir", True, 1, 1, 2, {})
@@ -127,7 +127,7 @@ def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path)
     write_results(tmp_path / "it.lab.json", results)
 
     assert read_results(tmp_path / "it.lab.json") == results
-    assert failures_told(Nornir(), results.failed) == [
+    assert describe_failures(Nornir(), results.failed) == [
         wording("lab.runs-failed-and-why"),
         wording("lab.run-failed-and-why"),
     ]
@@ -137,7 +137,7 @@ def test_failures_are_told_by_reason_and_kept_until_they_succeed(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "lacking"), [("gornir", "total_s"), ("pi-pools", "ratio"), ("gnocchi", "gain")]
 )
-def test_runs_without_a_figure_that_all_rests_on_are_told_in_a_line(
+def test_runs_without_a_figure_that_all_rests_on_are_reported_in_a_line(
     name: str, lacking: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "kept.lab.json"

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.core.lab.experiment import At, LabClaim, LabRun, Outcome, outcome
 from tuner.core.lab.pi_pools import CPU_S, PiPools
 from tuner.core.lab.pi_pools_seen import (
@@ -32,7 +32,7 @@ from tuner.reports.lab import render_lab
 
 from ..wording import start_of, wording
 
-SEEDS = published()
+SEEDS = read_published()
 CORES = 4
 SLOWER = 1.25  #: a job, when all cores compute
 ASLEEP = 17.0
@@ -97,10 +97,10 @@ def whole() -> Outcome:
 
 
 def test_published_sentences_become_ratios_to_a_job_alone() -> None:
-    told = PiPools().published(SEEDS)
+    result = PiPools().published(SEEDS)
 
-    assert told[C, CPU, OWN, 1.0]["ratio"] == pytest.approx(1.6)
-    assert told[C, SLEEPS, OWN, ALONE] == pytest.approx({"ratio": 55 / 3, "fill_core": 18.5})
+    assert result[C, CPU, OWN, 1.0]["ratio"] == pytest.approx(1.6)
+    assert result[C, SLEEPS, OWN, ALONE] == pytest.approx({"ratio": 55 / 3, "fill_core": 18.5})
 
 
 def test_each_figure_stands_in_a_sentence() -> None:
@@ -210,7 +210,7 @@ def test_runs_that_lie_apart_tell_nothing() -> None:
     assert finding(pi_outcome(once), "A scheduled pool").holds is None
 
 
-def test_rows_beside_others_tell_nothing_and_claims_on_the_other_rows_are_told() -> None:
+def test_rows_beside_others_tell_nothing_and_claims_on_the_other_rows_are_reported() -> None:
     def beside(at: At, values: dict[str, float]) -> None:
         values["foreign_cores"] = 0.8 if at[2] == SCHEDULED else 0.1
 
@@ -249,7 +249,7 @@ def test_single_runs_are_off_by_as_much_as_the_same_job_took_in_them() -> None:
     assert finding(pi_outcome(uneven, n=3), "A fixed pool").holds is True
 
 
-def test_claims_that_take_two_cores_cannot_be_told_on_one() -> None:
+def test_claims_that_take_two_cores_is_not_known_on_one() -> None:
     def one_core(at: At, values: dict[str, float]) -> None:
         values["n_cores"] = 1.0
 
@@ -279,14 +279,14 @@ def test_what_uses_more_cores_under_the_gil_than_one_has_none() -> None:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_it_is_told_and_drawn(quick: bool) -> None:
+def test_it_is_reported_and_drawn(quick: bool) -> None:
     found = pi_outcome(quick=quick, n=1 if quick else 3)
     assert finding(found, "A scheduled pool").holds is True
     svg = ElementTree.fromstring(lab_picture(found).svg(standalone=True))
-    told = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
+    result = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
     csv = render_lab(found, "", "csv").splitlines()
 
-    assert len(told) == len(csv) - 1 == len([row for row in found.rows if row.measured])
+    assert len(result) == len(csv) - 1 == len([row for row in found.rows if row.measured])
     assert wording("lab.title-of-pi-pools") in start_of(render_lab(found, "Somewhere.", "simple"))
     assert found.follows.count(". ") == 3  # four sentences
 
@@ -319,7 +319,7 @@ def test_many_lines_come_in_panels_whose_names_do_not_meet(whole: Outcome) -> No
     assert all(x != other_x or other_y - y > 12 for (x, y), (other_x, other_y) in pairwise(names))
 
 
-def test_rows_and_steps_stand_in_the_order_in_which_they_are_told(whole: Outcome) -> None:
+def test_rows_and_steps_stand_in_the_order_in_which_they_are_reported(whole: Outcome) -> None:
     own = [row.at[3] for row in whole.rows if row.at[:3] == (C, SLEEPS, OWN)]
 
     assert own == [ALONE, 1.0, 4.0, 10.0, 15.0, 20.0, 25.0, 30.0]

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.lab.published import published
+from tuner.adapters.lab.published import read_published
 from tuner.adapters.lab.pythons import pythons_here
 from tuner.adapters.virtual.simulator import simulate_all
 from tuner.app.lab.studies import study_file
@@ -44,7 +44,7 @@ from tuner.reports.lab import render_lab
 
 from ..wording import start_of, wording
 
-SEEDS = published()
+SEEDS = read_published()
 BOX = Machine(cores=2.0)
 ITEM = Demands(gil_s=0.005, child_s=0.048, asleep_s=0.007)
 PYTHONS = {"3.11": "/opt/3.11/bin/python", "3.13": "/opt/3.13/bin/python"}
@@ -54,16 +54,16 @@ Slow = Callable[[Layout, int], float]
 def window(layout: Layout, block: int = 0, slow: float = 1.0, foreign_cores: float = 0.0) -> WindowRecord:
     """What the model says of a layout on BOX, as a window tells it; *slow* items take so much longer."""
     plain = replace(layout, variant="")
-    told = figures_of(predict(ITEM, replace(BOX, foreign_cores=foreign_cores), [plain]), 0, plain, ITEM)
-    length_s, n = 1000.0, told["items_per_10min"] / 600 / slow
+    result = figures_of(predict(ITEM, replace(BOX, foreign_cores=foreign_cores), [plain]), 0, plain, ITEM)
+    length_s, n = 1000.0, result["items_per_10min"] / 600 / slow
     return WindowRecord(
         launch_id=1, block=block, layout=layout, box="a box", index=0, attempt=1, started_wall_s=0.0,
-        length_s=length_s, n_done=round(n * length_s), n_failed=0, load1_mean=told["load"],
-        load1_max=told["load"], n_active_mean=told["load"], service_cpu_s=n * ITEM.cpu_s * length_s,
+        length_s=length_s, n_done=round(n * length_s), n_failed=0, load1_mean=result["load"],
+        load1_max=result["load"], n_active_mean=result["load"], service_cpu_s=n * ITEM.cpu_s * length_s,
         tuner_cpu_s=0.0, backend_cpu_s=0.0, foreign_cpu_s=foreign_cores * length_s, steal_s=0.0,
         pss_bytes=None, void=(), worker_cpu_s=n * ITEM.gil_s * length_s,
         child_cpu_s=n * ITEM.child_s * length_s, run_delay_s=0.0, running_s=0.0, blocked_s=0.0,
-        gil_waiting_s=told["gil_waiting"] * length_s,
+        gil_waiting_s=result["gil_waiting"] * length_s,
     )  # fmt: skip
 
 
@@ -109,30 +109,30 @@ def test_what_is_held_against_the_runs_stands_in_the_publication() -> None:
     assert {Layout(one["processes"], one["threads"]) for one in block["layouts"]} == set(PUBLISHED)
     assert f"ran {socorro_claims.MOB[0]} to {socorro_claims.MOB[1]} times" in said
     assert f"nothing beyond {socorro_claims.ENOUGH_THREADS} threads" in said
-    told = {str(Layout(one["processes"], one["threads"])): one for one in block["layouts"]}
-    items = {name: one["items_per_10min"] for name, one in told.items()}
-    assert told[str(socorro_claims.BEST)]["best"] is True
+    data = {str(Layout(one["processes"], one["threads"])): one for one in block["layouts"]}
+    items = {name: one["items_per_10min"] for name, one in data.items()}
+    assert data[str(socorro_claims.BEST)]["best"] is True
     assert [str(one) for one in socorro_claims.BETWEEN] == sorted(
         map(str, socorro_claims.BETWEEN), key=items.__getitem__, reverse=True
     )
-    assert told["24x1"]["load"] == f"steady at {CORES}"
-    assert told["1x24"]["load"] == f"rarely above {socorro_claims.MOST_LOAD:g}"
-    light = told[str(socorro_claims.LIGHT)]["load"]
+    assert data["24x1"]["load"] == f"steady at {CORES}"
+    assert data["1x24"]["load"] == f"rarely above {socorro_claims.MOST_LOAD:g}"
+    light = data[str(socorro_claims.LIGHT)]["load"]
     assert light == wording("lab.load-x", value=f"{100 * socorro_claims.LIGHT_SHARE:.0f}")
 
 
 def test_published_items_become_times_of_one_process_and_loads_numbers() -> None:
-    told = Socorro().published(SEEDS)
+    result = Socorro().published(SEEDS)
 
-    assert told[point(HERE, Layout(4, 6))] == {"ratio": 2.6}
-    assert told[point(FAR, Layout(12, 2))] == pytest.approx(
+    assert result[point(HERE, Layout(4, 6))] == {"ratio": 2.6}
+    assert result[point(FAR, Layout(12, 2))] == pytest.approx(
         {"ratio": 2.0, "items_per_10min": 2000.0, "load": 19.2}
     )
-    loads = {str(at[2]): told[at].get("load") for at in told if at[0] == FAR and at[3] in (1.0, 12.0)}
+    loads = {str(at[2]): result[at].get("load") for at in result if at[0] == FAR and at[3] in (1.0, 12.0)}
     assert loads == {"24.0": 24.0, "1.0": None, "2.0": None}  # "never above 16" is no load
 
 
-def test_an_item_is_told_by_the_clocks_of_1x1(runs: list[LabRun]) -> None:
+def test_an_item_is_reported_by_the_clocks_of_1x1(runs: list[LabRun]) -> None:
     (alone,) = [run for run in runs if run.at == point(HERE, Layout(1, 1)) and run.block == 0]
     demands = demands_in(alone.values)
 
@@ -159,7 +159,7 @@ def test_the_model_has_seen_1x1_alone_and_says_the_others(whole: Outcome) -> Non
     assert wording("lab.socorro-shares") in whole.model
 
 
-def test_everything_is_told_in_times_of_one_process_of_many_threads(runs: list[LabRun]) -> None:
+def test_everything_is_reported_in_times_of_one_process_of_many_threads(runs: list[LabRun]) -> None:
     for run in runs:
         (reference,) = [
             one for one in runs if one.at == point(str(run.at[0]), REFERENCE) and one.block == run.block
@@ -232,7 +232,7 @@ def test_a_spawn_that_holds_the_gil_and_a_slower_interpreter_are_seen() -> None:
     assert spawn.holds is True
 
 
-def test_interpreters_that_are_alike_and_a_queue_that_costs_nothing_are_told(whole: Outcome) -> None:
+def test_interpreters_that_are_alike_and_a_queue_that_costs_nothing_are_reported(whole: Outcome) -> None:
     (interpreters,) = findings(whole, wording("lab.claim-interpreter"))
     (spawn,) = findings(whole, wording("lab.claim-spawn-holds-gil"))
     (queue,) = findings(whole, wording("lab.claim-one-thread-a-process"))
@@ -263,13 +263,13 @@ def test_layouts_that_gave_no_window_are_left_out_of_claims_and_of_the_model() -
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_it_is_told_and_drawn(quick: bool) -> None:
+def test_it_is_reported_and_drawn(quick: bool) -> None:
     found = socorro_outcome(studied(quick=quick, n=1))
     svg = ElementTree.fromstring(lab_picture(found).svg(standalone=True))
-    told = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
+    result = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
     csv = render_lab(found, "", "csv").splitlines()
 
-    assert len(told) == len(csv) - 1 == len(found.rows)
+    assert len(result) == len(csv) - 1 == len(found.rows)
     assert all(row.measured for row in found.rows if row.at[0] == FAR or row.published)
 
 

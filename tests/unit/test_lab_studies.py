@@ -17,7 +17,7 @@ from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.app.lab.command_line import lab_command
 from tuner.app.lab.lab import LabAsked
 from tuner.app.lab.studies import run_studies
-from tuner.app.lab.tools import others_told
+from tuner.app.lab.tools import describe_others
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.settings import Settings
 from tuner.core.domain.records import StudyRecord
@@ -89,7 +89,7 @@ def test_a_study_that_gave_all_is_not_made_again(tmp_path: Path, whole: Results)
     assert whole.runs == again.runs
 
 
-def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: Path) -> None:
+def test_layouts_without_a_window_that_counts_are_reported_now_and_later(tmp_path: Path) -> None:
     with raises(MeasurementError, wording("lab.no-window-counts", file=tmp_path / STUDY)):
         made(tmp_path, troubles=(Trouble("dies-at-start"),))
     (tmp_path / STUDY).unlink()
@@ -100,8 +100,8 @@ def test_layouts_without_a_window_that_counts_are_told_now_and_later(tmp_path: P
     found, _ = made(tmp_path, troubles=(Trouble("dies-at-start", lost),))
     again, _ = made(tmp_path, found)
 
-    (told,) = found.gaps
-    assert wording("lab.windows-lacking-of-layout", lost=lost) in start_of(told)
+    (result,) = found.gaps
+    assert wording("lab.windows-lacking-of-layout", lost=lost) in start_of(result)
     assert again.gaps == found.gaps
 
 
@@ -114,7 +114,7 @@ def test_runs_without_their_study_are_not_measured_anew(tmp_path: Path, whole: R
     assert not (tmp_path / STUDY).exists()
 
 
-def test_of_several_pythons_the_first_runs_the_layouts_and_others_do_not_go_on(tmp_path: Path) -> None:
+def test_of_several_pythons_the_first_runs_the_layouts_and_others_do_not_continue(tmp_path: Path) -> None:
     first, other = python(tmp_path / "python3.99", "3.99.1+"), python(tmp_path / "python3.98", "3.98.0")
     results = replace(QUICK, quick=False)
     lab = {"python": first, "also": (other,)}
@@ -146,7 +146,7 @@ def test_a_look_says_that_only_the_first_of_several_pythons_runs_it(tmp_path: Pa
     assert found.left_out[-1] == wording("lab.one-python-runs-the-layouts", executable=sys.executable)
 
 
-def test_what_was_typed_is_told_by_the_results(whole: Results) -> None:
+def test_what_was_typed_is_reported_by_the_results(whole: Results) -> None:
     pythons = {"worker_program": "/b/python3", "python 3.11.7": "/a b/python3", "python 3.12.1": "/b/python3"}
 
     assert lab_command(QUICK) == wording("lab.tuner-lab-socorro-quick")
@@ -159,7 +159,7 @@ def test_what_was_typed_is_told_by_the_results(whole: Results) -> None:
     assert lab_command(whole) == wording("lab.tuner-lab-socorro-quick-python", executable=sys.executable)
 
 
-def test_further_pythons_that_have_what_is_needed_are_told(
+def test_further_pythons_that_have_what_is_needed_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for version, has in (("3.11", '"1.0"'), ("3.12", '""'), ("3.13", '"1.0"')):
@@ -168,14 +168,14 @@ def test_further_pythons_that_have_what_is_needed_are_told(
         program.write_text(program.read_text().replace("{}", f'{{"nornir": {has}}}'), encoding="utf-8")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
 
-    (told,) = others_told(["nornir"], "/opt/python", "CPython 3.13.1")
+    (result,) = describe_others(["nornir"], "/opt/python", "CPython 3.13.1")
 
-    assert wording("lab.interpreters-not-compared") in start_of(told)
-    assert told.split(" would ")[0].split("--python ")[2:] == [str(tmp_path / "python3.11")]
-    assert others_told([], "/opt/python", "CPython 3.13.1") == ()
+    assert wording("lab.interpreters-not-compared") in start_of(result)
+    assert result.split(" would ")[0].split("--python ")[2:] == [str(tmp_path / "python3.11")]
+    assert describe_others([], "/opt/python", "CPython 3.13.1") == ()
 
 
-def test_a_python_that_is_none_by_its_name_is_told_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_python_that_is_none_by_its_name_is_reported_before_anything_is_written(tmp_path: Path) -> None:
     mine = python(tmp_path / "my-interp", "3.12.1")
 
     done = Typed(tmp_path)("lab", "socorro", "--quick", "--python", mine, "--results", "it.lab.json")

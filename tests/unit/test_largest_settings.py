@@ -34,7 +34,7 @@ def test_the_largest_settings_make_a_file_that_can_be_read_again(
     tmp_path: Path, asked: dict[str, str]
 ) -> None:
     options = {("study", name): Given(f"--{name}", text) for name, text in asked.items()}
-    record = plan_builder.planned(settings_of(None, options), profile=read_profile(PROFILE))
+    record = plan_builder.plan_record(settings_of(None, options), profile=read_profile(PROFILE))
     stores.new_store(tmp_path / "a.tuner.db", record, lasting=False).close()
 
     with stores.open_store(tmp_path / "a.tuner.db", read_only=True) as store:

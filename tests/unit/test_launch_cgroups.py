@@ -49,7 +49,7 @@ def test_what_systemd_has_not_delegated_is_left_to_it(tree: Tree) -> None:
     tree.systemd.mkdir()
 
     assert tree.asked().parent is None
-    assert "Delegate=yes" in tree.asked().told
+    assert "Delegate=yes" in tree.asked().sentence
 
 
 @pytest.mark.parametrize(("value", "ours"), [(b"1", True), (b"0", False)])
@@ -63,7 +63,7 @@ def test_what_systemd_delegates_is_ours_to_divide(tree: Tree, value: bytes, ours
     assert (tree.asked().parent == tree.own) is ours
 
 
-def test_a_cgroup_that_cannot_be_written_is_told_as_such(tree: Tree) -> None:
+def test_a_cgroup_that_cannot_be_written_is_reported_as_such(tree: Tree) -> None:
     (tree.own / "cgroup.procs").unlink()  # to root all that is there can be written
 
     assert tree.asked() == LaunchCgroups(None, wording("doctor.cgroup-cannot-be-written"))
@@ -102,9 +102,9 @@ def test_who_is_in_a_cgroup_below_belongs_to_it(tmp_path: Path) -> None:
 
 def test_only_what_guardians_left_who_are_no_more_is_taken_away(tmp_path: Path) -> None:
     began = {100: 5000, 200: 7000}
-    ours = Path(launch_cgroup.made(str(tmp_path), 100, 5000))
-    another = Path(launch_cgroup.made(str(tmp_path), 200, 6999))  # its pid is somebody else's by now
-    gone = Path(launch_cgroup.made(str(tmp_path), 300, 4000))
+    ours = Path(launch_cgroup.make_cgroup(str(tmp_path), 100, 5000))
+    another = Path(launch_cgroup.make_cgroup(str(tmp_path), 200, 6999))  # its pid is somebody else's by now
+    gone = Path(launch_cgroup.make_cgroup(str(tmp_path), 300, 4000))
     elsewhere = tmp_path / "tuner-launch-1-300-4000-0badcafe"  # of another pid namespace
     strangers = tmp_path / "tuner-launches"
     for folder in (elsewhere, strangers):

@@ -15,7 +15,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.sizing import sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import CalibratedRange
-from tuner.core.search.spread import well_spread
+from tuner.core.search.spread import spread_subset
 
 from ..raising import raises
 from ..wording import key_of, wording
@@ -42,7 +42,7 @@ def test_a_dash_for_threads_is_one_thread_that_nobody_chose() -> None:
 @pytest.mark.parametrize(
     "text", ["0x-", "-x8", "8x--", "8x", f"{'9' * 5000}x1", "\N{ARABIC-INDIC DIGIT FOUR}x1"]
 )
-def test_what_is_no_layout_is_told_with_both_ways_to_write_one(text: str) -> None:
+def test_what_is_no_layout_is_reported_with_both_ways_to_write_one(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_layout(text)
 
@@ -50,7 +50,7 @@ def test_what_is_no_layout_is_told_with_both_ways_to_write_one(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["1x1,,2x2", ",1x1", "1x1, ,2x2,"])
-def test_a_layout_that_is_missing_between_commas_is_told(text: str) -> None:
+def test_a_layout_that_is_missing_between_commas_is_reported(text: str) -> None:
     with raises(ConfigError, wording("command-line.layout-missing-between-commas")):
         parse_layouts(text)
 
@@ -78,7 +78,7 @@ def test_a_grid_of_processes_spans_what_the_grid_with_threads_does(name: str, co
     assert with_threads == GRIDS[name](cores)
     assert max(one.total_threads for one in without) == max(one.total_threads for one in with_threads)
     assert len(set(without)) == len(without) <= max(2 * cores, len(with_threads))
-    assert set(well_spread(without, 5)) <= set(without)
+    assert set(spread_subset(without, 5)) <= set(without)
 
 
 def load(folder: Path, text: str) -> Settings:
@@ -125,7 +125,9 @@ def test_a_service_without_threads_is_measured_in_processes_alone(tmp_path: Path
     ],
     ids=key_of,
 )
-def test_threads_where_there_are_none_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
+def test_threads_where_there_are_none_are_reported_with_their_place(
+    tmp_path: Path, text: str, said: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text)
 

@@ -49,7 +49,7 @@ def states(got: Mapping[Layout, Verdict]) -> dict[str, str]:
 TABLE = {A: [5.0, 5.1, 4.9], B: [19.9, 20.1, 20.2], C: [24.0, 24.3, 23.9]}
 
 
-def test_layouts_far_from_the_limit_are_told_and_those_near_it_are_open() -> None:
+def test_layouts_far_from_the_limit_are_reported_and_those_near_it_are_open() -> None:
     got = verdicts([LOAD], [A, B, C], seen(TABLE), 0.95, kind="calibrated")
 
     assert states(got) == {"4x6": "within", "12x2": "open", "24x1": "beyond"}

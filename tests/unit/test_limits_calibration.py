@@ -52,11 +52,11 @@ def test_a_verdict_is_wrong_in_at_most_5_percent_of_studies_with_all_layouts_on_
     assert wrong <= at_most(0.05, n)
 
 
-def test_what_lies_off_the_limit_is_told(limits: ModuleType) -> None:
+def test_what_lies_off_the_limit_is_reported(limits: ModuleType) -> None:
     case = next(case for case in limits.CASES if case.name == "around: one look, 3 launches each, calibrated")
-    _, told = limits.simulate(case, 50, SEED)
+    _, result = limits.simulate(case, 50, SEED)
 
-    assert told > 0.95
+    assert result > 0.95
 
 
 def test_the_simulation_would_see_verdicts_that_ignore_layouts_and_looks(

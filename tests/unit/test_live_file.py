@@ -50,7 +50,7 @@ def test_what_runs_is_in_the_file_as_long_as_the_study_is_measured(tmp_path: Pat
     assert overview(study).is_over is False
 
 
-def test_a_window_that_does_not_count_is_told_too(tmp_path: Path) -> None:
+def test_a_window_that_does_not_count_is_reported_too(tmp_path: Path) -> None:
     study = tmp_path / "s.tuner.db"
     file = LiveFile(study, no_warning)
     with file.written(7, 1):
@@ -154,15 +154,15 @@ def test_a_link_to_a_study_shows_what_runs(tmp_path: Path) -> None:
     assert live_path(link) == live_path(study)
 
 
-def test_where_it_cannot_be_written_the_study_is_told_once_and_goes_on(tmp_path: Path) -> None:
-    told: list[str] = []
-    file = LiveFile(tmp_path / "missing" / "s.tuner.db", lambda slug, text: told.append(f"{slug}: {text}"))
+def test_where_it_cannot_be_written_the_study_is_reported_once_and_continues(tmp_path: Path) -> None:
+    lines: list[str] = []
+    file = LiveFile(tmp_path / "missing" / "s.tuner.db", lambda slug, text: lines.append(f"{slug}: {text}"))
     with file.written(0):
         file.launch_started(Layout(4, 6), 0, 0, None)
 
-    assert len(told) == 1
-    assert told[0].startswith("no-live-file: ")
-    assert wording("watch.live-file-cannot-be-written") in end_of(told[0])
+    assert len(lines) == 1
+    assert lines[0].startswith("no-live-file: ")
+    assert wording("watch.live-file-cannot-be-written") in end_of(lines[0])
 
 
 def test_a_link_that_somebody_laid_is_not_written_through(tmp_path: Path) -> None:
@@ -170,10 +170,10 @@ def test_a_link_that_somebody_laid_is_not_written_through(tmp_path: Path) -> Non
     theirs.write_text("kept")
     (tmp_path / "s.tuner.db-live").symlink_to(theirs)
     (tmp_path / "s.tuner.db-live.new").symlink_to(theirs)
-    told: list[str] = []
+    lines: list[str] = []
 
-    with LiveFile(study, lambda slug, _: told.append(slug)).written(0):
+    with LiveFile(study, lambda slug, _: lines.append(slug)).written(0):
         pass
 
     assert theirs.read_text() == "kept"
-    assert told == ["no-live-file"]
+    assert lines == ["no-live-file"]

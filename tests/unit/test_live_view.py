@@ -25,7 +25,7 @@ from tuner.core.search.race import Race
 from tuner.core.search.strategies.followed import Followed
 from tuner.core.search.strategies.of_study import goal_of
 from tuner.reports.live.live import Look, live_lines
-from tuner.reports.text.cells import painted
+from tuner.reports.text.cells import paint_line
 
 from ..terminal_emulator import Emulator
 from ..wording import wording
@@ -89,7 +89,9 @@ def view_on(terminal: Terminal, *, ends: list[bool] | None = None) -> tuple[Live
     def draw(board: Board, columns: int, lines: int, is_ending: bool) -> Sequence[tuple[str, int]]:
         look = Look(columns, lines, boards.NOW_S)
         says = "Finishing this window" if is_ending else None
-        return [painted(x, columns, unicode=True, colours=True) for x in live_lines(board, look, says=says)]
+        return [
+            paint_line(x, columns, unicode=True, colours=True) for x in live_lines(board, look, says=says)
+        ]
 
     return LiveView(Screen(terminal.slave), draw, study, strategy, lambda: bool(ends)), strategy
 
@@ -139,7 +141,7 @@ def test_how_long_a_layout_is_starting_is_drawn_though_nobody_tells_anything(ter
     assert wording("watch.starting", lasts="20 s") in later
 
 
-def test_the_first_ctrl_c_is_told_below_the_view_and_leaves_no_copy_of_it(terminal: Terminal) -> None:
+def test_the_first_ctrl_c_is_reported_below_the_view_and_leaves_no_copy_of_it(terminal: Terminal) -> None:
     ends: list[bool] = []
     view, _ = view_on(terminal, ends=ends)
     with view.shown():
@@ -196,7 +198,7 @@ def test_a_narrower_terminal_shows_one_view(terminal: Terminal) -> None:
     assert "▶ 4x6" in emulator.text()
 
 
-def test_a_fault_of_the_view_is_told_once_and_costs_no_study(terminal: Terminal) -> None:
+def test_a_fault_of_the_view_is_reported_once_and_costs_no_study(terminal: Terminal) -> None:
     def broken(board: Board, columns: int, lines: int, is_ending: bool) -> Sequence[tuple[str, int]]:
         raise ZeroDivisionError("nothing")
 

@@ -113,7 +113,7 @@ def test_an_answer_that_is_cut_off_anywhere_is_not_whole(wire: bytes) -> None:
 
 
 @pytest.mark.parametrize("wire", [PLAIN, CHUNKED])
-def test_a_connection_with_more_than_was_asked_for_is_not_kept(wire: bytes) -> None:
+def test_a_connection_with_more_than_was_requested_is_not_kept(wire: bytes) -> None:
     answer = Answer()
 
     assert answer.feed(wire + b"HTTP/1.1 200 OK\r\n")

@@ -20,8 +20,8 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.settings.clients import FOUND, ClientSearchResult, TriedClients, found_text
-from tuner.core.windows.launch_sums import summed_window
+from tuner.core.settings.clients import FOUND, ClientSearchResult, TriedClients, render_found
+from tuner.core.windows.launch_sums import window_of_sums
 from tuner.core.windows.load_facts import load_facts
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.ranking.ranking_words import reservations, verdict
@@ -43,7 +43,7 @@ def study(*, found: ClientSearchResult | None = None, **service: object) -> Stud
     clients = 4 if found is None else found.clients
     config = {"service": {"feeder": {"kind": "http", "clients": clients}, **service}}
     record = virtual_study(SERVICE, window_s=5.0)
-    provenance = {} if found is None else {FOUND: found_text(found)}
+    provenance = {} if found is None else {FOUND: render_found(found)}
     return replace(record, config=json.dumps(config), provenance=provenance)
 
 
@@ -51,7 +51,7 @@ def seen(
     text: str, *, of: StudyRecord, spread: ConnectionSpread | None = None, cores: float = 0.1
 ) -> Evidence:
     layout = parse_layout(text)
-    told = (
+    reported = (
         1000,
         0,
         100.0,
@@ -67,7 +67,7 @@ def seen(
         None,
         None,
     )
-    windows = [summed_window(layout, told)]
+    windows = [window_of_sums(layout, reported)]
     facts = load_facts(of)
     assert facts is not None
     load = Loaded(facts, spread, facts.takes_many(layout, spread))

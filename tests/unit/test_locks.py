@@ -43,7 +43,9 @@ def test_every_package_of_a_lock_has_its_hashes(scripts: SimpleNamespace, lock: 
     assert [package.name for package in packages if not package.sha256] == []
 
 
-def test_a_line_that_pins_nothing_is_told_with_its_place(scripts: SimpleNamespace, tmp_path: Path) -> None:
+def test_a_line_that_pins_nothing_is_reported_with_its_place(
+    scripts: SimpleNamespace, tmp_path: Path
+) -> None:
     lock = tmp_path / "run.txt"
     lock.write_text("rich==15.0.0 \\\n    --hash=sha256:" + "0" * 64 + "\nclick>=8\n", encoding="utf-8")
 
@@ -224,7 +226,7 @@ def test_an_audit_of_packages_that_were_all_looked_up_is_clean(scripts: SimpleNa
     )
 
 
-def test_a_package_that_an_audit_leaves_out_is_told_and_is_not_clean(scripts: SimpleNamespace) -> None:
+def test_a_package_that_an_audit_leaves_out_is_reported_and_is_not_clean(scripts: SimpleNamespace) -> None:
     report = json.dumps({"dependencies": [{"name": "numpy", "version": "2.4.6", "vulns": []}]})
     packages = asked(scripts, "numpy==2.4.6", "numpy==2.5.5")
 

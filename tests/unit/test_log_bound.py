@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.processes.log_bound import bound
+from tuner.adapters.processes.log_bound import truncate_log
 from tuner.adapters.processes.log_tail import last_lines
 
 from ..holes import need_holes
@@ -29,7 +29,7 @@ def test_a_log_that_grows_without_end_takes_a_bounded_part_of_the_disk(tmp_path:
         for n in range(100):
             writer.write(LINE)
             writer.write(b"line %d\n" % n)
-            was_bound = bound(log, KEPT_BYTES) or was_bound
+            was_bound = truncate_log(log, KEPT_BYTES) or was_bound
             most_bytes = max(most_bytes, used_bytes(log))
             assert reader.read().endswith(b"again\nline %d\n" % n)  # who follows it goes on where it was
 
@@ -43,8 +43,8 @@ def test_a_short_log_and_one_that_is_not_there_are_left_alone(tmp_path: Path) ->
     log = tmp_path / "worker_0.log"
     log.write_bytes(b"short\n")
 
-    assert not bound(log, KEPT_BYTES)
-    assert not bound(tmp_path / "none", KEPT_BYTES)
+    assert not truncate_log(log, KEPT_BYTES)
+    assert not truncate_log(tmp_path / "none", KEPT_BYTES)
     assert log.read_bytes() == b"short\n"
 
 
@@ -63,7 +63,7 @@ def test_on_a_file_system_without_holes_a_long_log_is_cut_off(
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(descriptor, bytes(3 * KEPT_BYTES))
 
-    assert bound(log, KEPT_BYTES)
+    assert truncate_log(log, KEPT_BYTES)
     os.write(descriptor, b"goes on\n")
     os.close(descriptor)
     assert log.read_bytes() == b"goes on\n"
@@ -85,7 +85,7 @@ def test_a_c_library_that_has_only_fallocate_punches_the_hole_with_it(
     log.write_bytes(bytes(3 * KEPT_BYTES))
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: Musl())
 
-    assert bound(log, KEPT_BYTES)
+    assert truncate_log(log, KEPT_BYTES)
     assert given == [(0x03, 0, 2 * KEPT_BYTES)]  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
     assert log.stat().st_size == 3 * KEPT_BYTES
 
@@ -97,5 +97,5 @@ def test_with_a_c_library_that_knows_no_holes_a_long_log_is_cut_off(
     log.write_bytes(bytes(3 * KEPT_BYTES))
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
 
-    assert bound(log, KEPT_BYTES)
+    assert truncate_log(log, KEPT_BYTES)
     assert log.read_bytes() == b""

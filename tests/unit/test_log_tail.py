@@ -14,15 +14,15 @@ KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_no_line_of_a_secret_of_several_lines_is_told(tmp_path: Path, line_end: str) -> None:
+def test_no_line_of_a_secret_of_several_lines_is_reported(tmp_path: Path, line_end: str) -> None:
     log = tmp_path / "log"
     log.write_bytes(f"read {KEY}and died\n".replace("\n", line_end).encode())
 
-    told = " | ".join(last_lines(log, 9, environment={"PRIVATE_KEY": KEY}))
+    text = " | ".join(last_lines(log, 9, environment={"PRIVATE_KEY": KEY}))
 
-    assert not [line for line in KEY.splitlines() if line in told]
-    assert told.startswith("read <hidden>")
-    assert told.endswith("and died")
+    assert not [line for line in KEY.splitlines() if line in text]
+    assert text.startswith("read <hidden>")
+    assert text.endswith("and died")
 
 
 @pytest.mark.parametrize("end", ["", "\n"])
@@ -34,12 +34,12 @@ def test_half_of_a_secret_is_not_told_where_a_long_line_is_cut(
     secret = "hunter22hunter22"
     log.write_text("begins " + secret + "y" * (told_before - len(end)) + end)
 
-    (told,) = last_lines(log, environment={"DB_PASSWORD": secret})
+    (result,) = last_lines(log, environment={"DB_PASSWORD": secret})
 
-    assert told.startswith("begins <hidden>yyy")
+    assert result.startswith("begins <hidden>yyy")
 
 
-def test_of_a_line_without_an_end_nothing_is_told_but_its_length(tmp_path: Path) -> None:
+def test_of_a_line_without_an_end_nothing_is_reported_but_its_length(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"y" * (3 << 20))
 
@@ -87,17 +87,17 @@ def test_of_an_exception_among_the_last_lines_the_traceback_is_left_out(tmp_path
     assert last_lines(log) == [NOT_FOUND, "shutting down", "bye"]
 
 
-def test_a_log_that_ends_with_its_exception_is_told_as_it_stands(tmp_path: Path) -> None:
+def test_a_log_that_ends_with_its_exception_is_reported_as_it_stands(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join(["starting", *traceback_of(NOT_FOUND)]))
 
     assert last_lines(log, 2) == ["import nope", NOT_FOUND]
 
 
-def test_an_exception_that_came_before_is_told_without_its_secret(tmp_path: Path) -> None:
+def test_an_exception_that_came_before_is_reported_without_its_secret(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("\n".join([*traceback_of("ValueError: no user of hunter22hunter22"), "a", "b"]))
 
-    told = last_lines(log, 1, environment={"DB_PASSWORD": "hunter22hunter22"})
+    result = last_lines(log, 1, environment={"DB_PASSWORD": "hunter22hunter22"})
 
-    assert told == ["ValueError: no user of <hidden>", "...", "b"]
+    assert result == ["ValueError: no user of <hidden>", "...", "b"]

@@ -69,9 +69,9 @@ def test_what_a_master_reaped_before_it_had_workers_is_nobodys() -> None:
 
 
 def test_it_only_grows() -> None:
-    account, told = MasterAccount(), []
+    account, reported = MasterAccount(), []
     for n in range(20):
         look(account, process(MASTER, 1, own=n, reaped=35 * n), process(100 + n, MASTER, 10 * (n % 3)))
-        told.append(account.unseen_ticks)
+        reported.append(account.unseen_ticks)
 
-    assert told == sorted(told)
+    assert reported == sorted(reported)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.queues.forms.huey import _told
+from tuner.adapters.queues.forms.huey import _parse_fields
 from tuner.adapters.queues.ids import Ids, study_tag
-from tuner.adapters.queues.message import BODY, Message, UnclonableError, spread
+from tuner.adapters.queues.message import BODY, Message, UnclonableError, spread_places
 from tuner.adapters.queues.rabbitmq_forms import FORMS as RABBITMQ_FORMS
 from tuner.adapters.queues.redis_forms import FORMS
 from tuner.adapters.queues.sample_file import read_sample, write_sample
@@ -182,8 +182,8 @@ def test_a_clone_for_streaq_is_the_same_as_its_id_is_its_key() -> None:
 def test_a_clone_for_huey_differs_in_its_id() -> None:
     before, after = recorded("huey")[BODY], cloned("huey")[BODY]
 
-    assert _told(after)[0] == ID.decode()
-    assert _told(after)[1:] == _told(before)[1:]
+    assert _parse_fields(after)[0] == ID.decode()
+    assert _parse_fields(after)[1:] == _parse_fields(before)[1:]
     assert len(after) == len(before)
 
 
@@ -350,6 +350,6 @@ def test_a_file_that_is_no_sample_says_so(text: str, why: str, tmp_path: Path) -
 
 
 def test_places_are_spread_evenly() -> None:
-    assert spread(10, 5) == [0, 2, 4, 6, 8]
-    assert spread(3, 100) == [0, 1, 2]
-    assert spread(0, 5) == []
+    assert spread_places(10, 5) == [0, 2, 4, 6, 8]
+    assert spread_places(3, 100) == [0, 1, 2]
+    assert spread_places(0, 5) == []

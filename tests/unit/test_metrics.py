@@ -19,7 +19,7 @@ from tuner.adapters.metrics.figures import Known, StudyFigures
 from tuner.adapters.terminal.progress_tee import ProgressTee
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
-from tuner.bootstrap.parts.metrics import metrics_asked
+from tuner.bootstrap.parts.metrics import parse_metrics_options
 from tuner.core.domain.latency import Latencies, bucket_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
@@ -66,7 +66,7 @@ def values(
     }
 
 
-def test_a_study_s_windows_items_and_estimates_are_told_by_layout() -> None:
+def test_a_study_s_windows_items_and_estimates_are_reported_by_layout() -> None:
     figures = told()
 
     assert values(figures, "tuner_windows_total", "layout", result="valid") == {"1x4": 2.0, "2x2": 2.0}
@@ -101,7 +101,7 @@ def test_every_sample_names_service_box_and_study() -> None:
     assert all(sample.name.startswith("tuner_") for sample in samples)
 
 
-def test_what_runs_is_told_for_each_box_and_items_are_counted_over_all() -> None:
+def test_what_runs_is_reported_for_each_box_and_items_are_counted_over_all() -> None:
     store = MemoryStore(virtual_study(SERVICE, **SHORT))
     strategy = strategy_of(store.study())
     figures = StudyFigures(
@@ -174,7 +174,7 @@ def figures_of_nothing() -> StudyFigures:
     return StudyFigures(study, "s.tuner.db", "box-7", lambda: Known(strategy.estimates(), strategy.answer()))
 
 
-def test_what_runs_is_told_while_it_runs() -> None:
+def test_what_runs_is_reported_while_it_runs() -> None:
     figures = figures_of_nothing()
     figures.launch_started(A, 2, 0, 90.0)
     figures.warming_up(A, 3.0, 40.0)
@@ -204,7 +204,7 @@ def test_items_between_two_windows_of_a_launch_are_of_neither() -> None:
     assert values(figures, "tuner_items_total", "layout") == {"1x4": 1100.0}
 
 
-def test_a_window_of_which_no_second_was_told_counts_with_all_its_items() -> None:
+def test_a_window_of_which_no_second_was_reported_counts_with_all_its_items() -> None:
     figures = figures_of_nothing()  # as of a short window of a box of a fleet
     figures.launch_started(A, 0, 0, None)
     figures.window_taken(window(A, n_done=1000), 1, None, None)
@@ -278,7 +278,7 @@ def test_the_file_is_kept_and_says_in_the_end_that_the_study_has_ended(tmp_path:
     kept = []
 
     def beside(figures: StudyFigures) -> list[MetricsFile]:
-        kept.append(MetricsFile(figures, path, lambda *told: warnings.append(told)))
+        kept.append(MetricsFile(figures, path, lambda *result: warnings.append(result)))
         return kept
 
     told(beside=beside)
@@ -289,12 +289,12 @@ def test_the_file_is_kept_and_says_in_the_end_that_the_study_has_ended(tmp_path:
     assert os.listdir(tmp_path) == ["tuner.prom"]
 
 
-def test_a_folder_that_goes_away_is_told_once_and_does_not_stop_the_study(tmp_path: Path) -> None:
+def test_a_folder_that_goes_away_is_reported_once_and_does_not_stop_the_study(tmp_path: Path) -> None:
     folder = tmp_path / "textfile"
     folder.mkdir()
     warnings: list[tuple[str, str]] = []
     figures = figures_of_nothing()
-    kept = MetricsFile(figures, folder / "tuner.prom", lambda *told: warnings.append(told))
+    kept = MetricsFile(figures, folder / "tuner.prom", lambda *result: warnings.append(result))
     (folder / "tuner.prom").unlink()
     folder.rmdir()
     kept.launch_started(A, 0, 0, None)
@@ -306,7 +306,7 @@ def test_a_folder_that_goes_away_is_told_once_and_does_not_stop_the_study(tmp_pa
 @pytest.mark.parametrize(
     "name", ["tuner.txt", "missing/tuner.prom", "theirs.prom", "pipe.prom", f"{'x' * 300}.prom"]
 )
-def test_a_file_that_cannot_be_is_told_beforehand(tmp_path: Path, name: str) -> None:
+def test_a_file_that_cannot_be_is_reported_beforehand(tmp_path: Path, name: str) -> None:
     (tmp_path / "theirs.prom").write_text("node_load1 1\n")
     os.mkfifo(tmp_path / "pipe.prom")
 
@@ -319,21 +319,21 @@ def test_a_file_that_cannot_be_is_told_beforehand(tmp_path: Path, name: str) -> 
 def test_only_whoever_says_so_shows_metrics_to_others() -> None:
     for address in ("0.0.0.0:9188", "[::]:9188", "10.1.2.3:9188", "some.host:9188"):
         with pytest.raises(ConfigError, match="anyone"):
-            metrics_asked(address, None, is_open=False)
-        asked = metrics_asked(address, None, is_open=True)
+            parse_metrics_options(address, None, is_open=False)
+        asked = parse_metrics_options(address, None, is_open=True)
         assert asked is not None
         assert asked.address is not None
     for address in ("127.0.0.1:9188", "[::1]:9188", "localhost:9188", "9188"):
-        assert metrics_asked(address, None, is_open=False) is not None
-    assert metrics_asked(None, None, is_open=False) is None
+        assert parse_metrics_options(address, None, is_open=False) is not None
+    assert parse_metrics_options(None, None, is_open=False) is None
 
 
 @pytest.mark.parametrize(
     "address", ["", ":9188", "127.0.0.1", "127.0.0.1:99999", "::1:9188", "a b:1", "x:-1", "1:1\n2"]
 )
-def test_an_address_that_is_none_is_told(address: str) -> None:
+def test_an_address_that_is_none_is_reported(address: str) -> None:
     with pytest.raises(ConfigError, match="--metrics"):
-        metrics_asked(address, None, is_open=True)
+        parse_metrics_options(address, None, is_open=True)
 
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "deploy" / "grafana" / "tuner.json").read_text("utf-8"))

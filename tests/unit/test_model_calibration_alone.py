@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.model.calibration.alone import told_by_1x1
+from tuner.core.model.calibration.alone import estimate_solo_demands
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_alone
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.sampling import Sampling
@@ -62,7 +62,7 @@ def test_what_starting_children_takes_stands_apart_from_other_uninterruptible_wa
     assert found.asleep_s == pytest.approx(0.04, rel=1e-3)
 
 
-def test_tasks_of_others_that_are_active_for_an_item_are_told_by_1x1() -> None:
+def test_tasks_of_others_that_are_active_for_an_item_are_reported_by_1x1() -> None:
     windows = study_of(replace(ITEM, others_s=0.004), ALONE)
     calibration = calibrate_alone(windows, BOX)
 
@@ -123,9 +123,9 @@ def test_what_was_calibrated_on_1x1_predicts_1x1(parts: tuple[float, ...], forei
     item = Demands(gil_s, child_s=child_s, asleep_s=asleep_s, blocked_s=blocked_s)
     windows = study_of(item, ALONE, foreign_cores=foreign_cores, length_s=1e5)
     profile = calibrate_alone(windows, BOX).profile
-    told = predict(profile.demands, BOX, ALONE)
+    result = predict(profile.demands, BOX, ALONE)
 
-    assert told.throughput_per_s[0] == pytest.approx(windows[0].throughput_per_s, rel=0.01)
+    assert result.throughput_per_s[0] == pytest.approx(windows[0].throughput_per_s, rel=0.01)
     assert profile.demands.total_s == pytest.approx(item.total_s, rel=0.01)
 
 
@@ -141,7 +141,7 @@ def test_an_item_waits_while_its_backend_computes_as_it_does_for_a_child() -> No
     windows = study_of(ITEM, ALONE)
     at_work = [replace(one, child_cpu_s=0.0, backend_cpu_s=one.child_cpu_s) for one in windows]
 
-    assert told_by_1x1(at_work, BOX).mean == pytest.approx(told_by_1x1(windows, BOX).mean)
+    assert estimate_solo_demands(at_work, BOX).mean == pytest.approx(estimate_solo_demands(windows, BOX).mean)
     assert wording("model.share-of-backends") in said(at_work)
     assert wording("model.backends-of-the-config") not in said(windows)
 
@@ -210,11 +210,11 @@ def test_a_single_short_window_is_far_less_sure_of_state_d_which_is_looked_at_on
 def test_one_launch_leaves_the_time_of_an_item_open_by_what_is_assumed_of_launches() -> None:
     """2 % of each clock and of the residence time, as two launches more would tell it: t with 2 degrees."""
     windows = study_of(ITEM, ALONE, n_launches=1, n_windows=10)
-    told = told_by_1x1(windows, BOX)
-    of_total = np.linalg.norm(told.root.sum(axis=0))
+    result = estimate_solo_demands(windows, BOX)
+    of_total = np.linalg.norm(result.root.sum(axis=0))
     interval = calibrate_alone(windows, BOX).profile.intervals["gil_s"]
 
-    assert told.df == 2
+    assert result.df == 2
     assert of_total == pytest.approx(0.02 * ITEM.total_s, rel=0.01)
     assert interval.high == pytest.approx(0.02 * (1 + 0.02 * student_t_quantile(0.95, 2)), rel=0.01)
 
@@ -334,6 +334,6 @@ def test_a_backend_waits_for_a_core_as_the_threads_of_items_do_where_others_fill
         child_cpu_s=0.0, item_cpu_s=4.0, run_delay_s=1.0, blocked_s=0.0, backend_cpu_s=2.0, foreign_cores=1.9,
     )  # fmt: skip
 
-    asleep_s = told_by_1x1([window], Machine(2)).mean[3]
+    asleep_s = estimate_solo_demands([window], Machine(2)).mean[3]
 
     assert asleep_s == pytest.approx(0.1 - 0.010 - 0.001 - 0.0025)

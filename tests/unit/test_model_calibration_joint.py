@@ -18,7 +18,7 @@ from tuner.core.model.calibration.calibrate import (
     ASSUMED_MISFIT_SD,
     calibrate_alone,
     calibrate_jointly,
-    held_out,
+    predict_held_out,
 )
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.joint_fit import Problem
@@ -114,7 +114,7 @@ def test_strangers_in_some_windows_do_not_change_what_an_item_asks_for() -> None
     found = calibrate_jointly(windows, BOX).profile.demands
 
     assert fields(found) == pytest.approx(fields(PYTHON), rel=0.03, abs=0.01 * PYTHON.total_s)
-    assert max(abs(one.log_error) for one in held_out(windows, BOX, method="alone")) < 0.02
+    assert max(abs(one.log_error) for one in predict_held_out(windows, BOX, method="alone")) < 0.02
 
 
 def test_cpu_that_second_threads_of_a_core_make_look_more_is_not_taken_for_work() -> None:
@@ -183,7 +183,7 @@ def test_the_start_of_children_is_part_of_other_waiting_where_no_window_told_of_
     assert "spawn_s" not in found.intervals
 
 
-def test_tasks_of_others_are_told_by_1x1_and_not_taken_for_what_items_do_themselves() -> None:
+def test_tasks_of_others_are_reported_by_1x1_and_not_taken_for_what_items_do_themselves() -> None:
     """As many as make half of the load: without 1x1 nobody knows of them."""
     item = replace(STARTING, others_s=0.02)
     found = calibrate_jointly(study_of(item), BOX).profile.demands
@@ -258,9 +258,9 @@ def test_terms_may_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("misfit", [0.0, 0.08])
-def test_what_layouts_are_off_beyond_their_noise_is_told(misfit: float) -> None:
+def test_what_layouts_are_off_beyond_their_noise_is_reported(misfit: float) -> None:
     """Nine layouts, and the two of 4 % that are assumed; what they are off scatters itself, by a quarter."""
-    told = [
+    reported = [
         calibrate_jointly(
             study_of(PYTHON, noise=Noise(misfit=misfit), seed=seed), BOX, with_terms=False
         ).misfit_sd
@@ -268,20 +268,20 @@ def test_what_layouts_are_off_beyond_their_noise_is_told(misfit: float) -> None:
     ]
     expected = ((2 * ASSUMED_MISFIT_SD**2 + 9 * misfit**2) / 11) ** 0.5
 
-    assert np.mean(told) == pytest.approx(expected, rel=0.35)
+    assert np.mean(reported) == pytest.approx(expected, rel=0.35)
 
 
 def test_noise_of_launches_is_not_taken_for_an_error_of_the_model() -> None:
     """Layouts off by 3 % that scatter so themselves: what is told is the 4 % assumed of two, among eleven."""
-    told = []
+    reported = []
     for seed in range(3):
         noisy = study_of(PYTHON, GRID[1:], noise=Noise(launch=0.05), seed=seed)
         windows = study_of(PYTHON, ALONE) + [
             replace(window, launch_id=100 + window.launch_id) for window in noisy
         ]
-        told.append(calibrate_jointly(windows, BOX, with_terms=False).misfit_sd)
+        reported.append(calibrate_jointly(windows, BOX, with_terms=False).misfit_sd)
 
-    assert np.mean(told) < 1.25 * (2 / 11) ** 0.5 * ASSUMED_MISFIT_SD
+    assert np.mean(reported) < 1.25 * (2 / 11) ** 0.5 * ASSUMED_MISFIT_SD
 
 
 def test_alone_nothing_tells_how_far_the_model_is_off() -> None:
@@ -300,8 +300,8 @@ def off(windows: Sequence[Clocks], layout: Layout, factor: float) -> list[Clocks
 def test_a_layout_held_out_is_predicted_without_having_been_seen(method: str) -> None:
     """Whatever is measured of it changes nothing of its prediction, and of the others' where they see it."""
     windows, wrong = study_of(PYTHON, SMALL, noise=Noise()), Layout(2, 2)
-    before = {one.layout: one for one in held_out(windows, BOX, method=method)}  # type: ignore[arg-type]
-    after = {one.layout: one for one in held_out(off(windows, wrong, 1.2), BOX, method=method)}  # type: ignore[arg-type]
+    before = {one.layout: one for one in predict_held_out(windows, BOX, method=method)}  # type: ignore[arg-type]
+    after = {one.layout: one for one in predict_held_out(off(windows, wrong, 1.2), BOX, method=method)}  # type: ignore[arg-type]
 
     assert after[wrong].measured_per_s == pytest.approx(1.2 * before[wrong].measured_per_s, rel=1e-3)
     assert after[wrong].predicted_per_s == pytest.approx(before[wrong].predicted_per_s, rel=1e-3)
@@ -320,7 +320,9 @@ def test_what_looks_found_at_1x1_tells_nothing_of_1x1_where_that_is_held_out() -
         else one
         for one in windows
     ]
-    before, after = (next(x for x in held_out(each, BOX) if x.layout == alone) for each in (windows, seen))
+    before, after = (
+        next(x for x in predict_held_out(each, BOX) if x.layout == alone) for each in (windows, seen)
+    )
 
     assert after.measured_active != pytest.approx(before.measured_active, rel=0.1)
     assert after.predicted_active == pytest.approx(before.predicted_active, rel=1e-3)
@@ -328,7 +330,7 @@ def test_what_looks_found_at_1x1_tells_nothing_of_1x1_where_that_is_held_out() -
 
 def test_held_out_layouts_of_the_model_itself_come_out_right() -> None:
     for method in ("alone", "joint"):
-        found = held_out(study_of(BLOCKED), BOX, method=method)  # type: ignore[arg-type]
+        found = predict_held_out(study_of(BLOCKED), BOX, method=method)  # type: ignore[arg-type]
         others = [one for one in found if one.layout.total_threads > 1]
 
         assert max(abs(one.log_error) for one in others) < 0.01
@@ -336,10 +338,10 @@ def test_held_out_layouts_of_the_model_itself_come_out_right() -> None:
 
 
 def test_with_two_layouts_the_other_one_is_predicted_from_1x1() -> None:
-    (told,) = held_out(study_of(PYTHON, layouts("1x1", "2x2")), BOX)
+    (result,) = predict_held_out(study_of(PYTHON, layouts("1x1", "2x2")), BOX)
 
-    assert (told.layout, told.method, told.n_seen) == (Layout(2, 2), "alone", 1)
-    assert held_out(study_of(PYTHON, ALONE), BOX) == ()
+    assert (result.layout, result.method, result.n_seen) == (Layout(2, 2), "alone", 1)
+    assert predict_held_out(study_of(PYTHON, ALONE), BOX) == ()
 
 
 @pytest.mark.full
@@ -347,7 +349,7 @@ def test_terms_are_chosen_anew_without_the_layout_that_is_held_out() -> None:
     windows = study_of(PYTHON, terms=Terms(convoy_ratio=0.6), noise=Noise())
     wrong = Layout(1, 2)
     before, after = (
-        {one.layout: one.predicted_per_s for one in held_out(each, BOX)}
+        {one.layout: one.predicted_per_s for one in predict_held_out(each, BOX)}
         for each in (windows, off(windows, wrong, 1.1))
     )
 
@@ -364,7 +366,7 @@ def test_what_a_study_cannot_give_is_one_clear_error() -> None:
     with raises(ConfigError, wording("model.no-window-to-calibrate-on")):
         calibrate_jointly([], BOX)
     with raises(ConfigError, wording("model.no-window-of")):
-        held_out(study_of(PYTHON, layouts("1x4", "4x1")), BOX, method="alone")
+        predict_held_out(study_of(PYTHON, layouts("1x4", "4x1")), BOX, method="alone")
 
 
 def test_leaving_layouts_out_is_the_same_as_never_having_measured_them() -> None:

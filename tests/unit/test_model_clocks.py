@@ -203,10 +203,10 @@ def test_void_windows_and_those_that_warm_the_cache_are_left_out() -> None:
     assert [one.launch_id for one in clocks_of_counted([warming, WINDOW, void])] == [7]
 
 
-def test_samples_are_asked_for_window_by_window() -> None:
-    told = clocks_of_counted([WINDOW], lambda window: samples([10, 12] * 30) if window is WINDOW else ())
+def test_samples_are_requested_window_by_window() -> None:
+    text = clocks_of_counted([WINDOW], lambda window: samples([10, 12] * 30) if window is WINDOW else ())
 
-    assert told[0].count_dispersion is not None
+    assert text[0].count_dispersion is not None
     assert clocks_of(WINDOW).count_dispersion is None
 
 
@@ -330,7 +330,7 @@ def test_how_launches_scatter_is_the_same_however_they_are_put_together() -> Non
     assert (mixed.n, mixed.mean, mixed.squares) == pytest.approx((each.n, each.mean, each.squares))
 
 
-def test_of_1x1_samples_are_asked_for_and_of_nothing_else() -> None:
+def test_of_1x1_samples_are_requested_and_of_nothing_else() -> None:
     asked = []
 
     def of(window: WindowRecord) -> list[Sample]:
@@ -418,8 +418,8 @@ def test_a_launch_with_many_windows_counts_once() -> None:
 @given(st.permutations(range(20)))
 def test_the_order_of_windows_does_not_matter(order: list[int]) -> None:
     windows = study_of(Demands(0.02, child_s=0.01, asleep_s=0.02), GRID, n_launches=2, n_windows=1)
-    told = {layout: per_item(group) for layout, group in by_layout(windows).items()}
+    data = {layout: per_item(group) for layout, group in by_layout(windows).items()}
     mixed = {layout: per_item(group) for layout, group in by_layout([windows[n] for n in order]).items()}
 
-    assert list(mixed) == list(told)
-    assert all(mixed[layout].own_s == pytest.approx(told[layout].own_s) for layout in told)
+    assert list(mixed) == list(data)
+    assert all(mixed[layout].own_s == pytest.approx(data[layout].own_s) for layout in data)

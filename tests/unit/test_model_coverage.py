@@ -10,7 +10,7 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.prediction.extrapolation import CalibratedRange
-from tuner.core.model.prediction.trust import trusted
+from tuner.core.model.prediction.trust import predict_with_intervals
 from tuner.core.model.profile import ProfileNoise
 
 from ..luck import of_studies
@@ -32,7 +32,7 @@ def test_nine_in_ten_windows_of_layouts_that_were_not_seen_lie_in_their_interval
         clocks = study_of(demands, GRID, noise=NOISE, seed=number, length_s=60.0)
         found = calibrate_jointly([one for one in clocks if one.layout in seen], BOX)
         profile = replace(found.profile, noise=ProfileNoise(window_sd=0.01, launch_sd=0.01))
-        result = trusted(
+        result = predict_with_intervals(
             profile, found.draws, found.misfit_sd, CalibratedRange(BOX, tuple(seen)), BOX, unseen
         )
         inside = 0

@@ -16,9 +16,9 @@ from tuner.core.model.diagnosis.diagnose import (
     Share,
     Station,
     What,
-    bound_by,
     diagnose,
     diagnose_one,
+    find_bottlenecks,
 )
 from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.expected import Expected
@@ -76,7 +76,7 @@ def own_cpu(text: str, cores: float, *, length_s: float = 100.0, **more: float) 
 def test_the_station_with_the_highest_utilization_binds_once_it_is_busy_and_a_near_tie_names_both(
     gil: float, cores: float, what: tuple[What, ...]
 ) -> None:
-    assert bound_by({"gil": gil, "cores": cores}, {"asleep": 1.0}, gain_ratio=1.5) == what
+    assert find_bottlenecks({"gil": gil, "cores": cores}, {"asleep": 1.0}, gain_ratio=1.5) == what
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_station_with_the_highest_utilization_binds_once_it_is_busy_and_a_ne
 def test_where_twice_the_threads_bring_nothing_it_is_not_waiting_that_binds(
     gain: float | None, what: tuple[What, ...]
 ) -> None:
-    assert bound_by({"gil": 0.1, "cores": 0.7}, {"asleep": 1.0}, gain_ratio=gain) == what
+    assert find_bottlenecks({"gil": 0.1, "cores": 0.7}, {"asleep": 1.0}, gain_ratio=gain) == what
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_where_twice_the_threads_bring_nothing_it_is_not_waiting_that_binds(
 def test_a_backend_binds_where_threads_spend_more_on_it_than_on_anything_else(
     shares: dict[Share, float], what: tuple[What, ...]
 ) -> None:
-    assert bound_by({"gil": 0.2, "cores": 0.2}, shares) == what
+    assert find_bottlenecks({"gil": 0.2, "cores": 0.2}, shares) == what
 
 
 def test_short_of_memory_goes_before_all() -> None:
-    assert bound_by({"cores": 1.0}, {}, short_of_memory=True) == ("memory",)
+    assert find_bottlenecks({"cores": 1.0}, {}, short_of_memory=True) == ("memory",)
 
 
 def test_the_published_service_is_bound_by_the_gil_in_one_process_and_by_the_cores_in_many() -> None:
@@ -360,7 +360,7 @@ def test_backends_that_use_next_to_nothing_leave_the_line_for_cores_a_known_one(
     assert diagnose_one(replace(seen, backend_cpu_s=3.0), Machine(2), None).what == ("cores",)
 
 
-def test_strangers_are_told() -> None:
+def test_strangers_are_reported() -> None:
     full = own_cpu("1x1", 0.4, others_cpu_s=160.0, run_delay_s=40.0)
     way = own_cpu("1x1", 0.01, others_cpu_s=199.0, run_delay_s=2.0)
 
@@ -606,11 +606,11 @@ stations = st.fixed_dictionaries({"gil": st.floats(0.0, 1.0), "cores": st.floats
 def test_a_station_that_binds_still_binds_when_it_is_busier(
     utilization: dict[Station, float], more: float
 ) -> None:
-    before = bound_by(utilization, {"asleep": 1.0})
+    before = find_bottlenecks(utilization, {"asleep": 1.0})
     for station in ("gil", "cores"):
         busier = {**utilization, station: min(1.0, utilization[station] + more)}  # type: ignore[index]
         if station in before:
-            assert station in bound_by(busier, {"asleep": 1.0})  # type: ignore[arg-type]
+            assert station in find_bottlenecks(busier, {"asleep": 1.0})  # type: ignore[arg-type]
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.0, 2.0))

@@ -22,7 +22,7 @@ from tuner.core.model.diagnosis.evidence import (
     why_unknown,
 )
 from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gils_of, has_gil, machine_of
-from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resized, sizing_rules
+from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resize, sizing_rules
 from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
@@ -118,16 +118,16 @@ def test_what_items_counted_themselves_stands_in_for_clocks_of_the_kernel() -> N
 
 def test_the_start_of_children_stands_apart_in_what_an_item_asks_for() -> None:
     """90 items; 6 s of state D, 4 of them while a child started."""
-    untold, told = (
+    untold, result = (
         explain(evidence_of(study_of(L1X1), [window(L1X1, spawning_s=spawning_s)], {}), Machine(2))
         for spawning_s in (None, 4.0)
     )
 
-    whole, parts = untold.references[""].demands, told.references[""].demands
+    whole, parts = untold.references[""].demands, result.references[""].demands
     assert whole.spawn_s == 0.0
     assert parts.spawn_s == pytest.approx(whole.blocked_s * 2 / 3)
     assert parts.blocked_s == pytest.approx(whole.blocked_s / 3)
-    assert told.diagnoses == untold.diagnoses
+    assert result.diagnoses == untold.diagnoses
 
 
 def test_a_file_without_clocks_shows_nothing_and_says_why_and_so_does_one_without_windows() -> None:
@@ -224,7 +224,7 @@ def test_a_gil_is_known_or_assumed_and_that_is_said_once(facts: dict[str, str], 
     assert notes.count(GIL_ASSUMED) == (not known)
 
 
-def test_variants_without_a_gil_are_told_beside_those_with_one() -> None:
+def test_variants_without_a_gil_are_reported_beside_those_with_one() -> None:
     layouts = [parse_layout(text) for text in ("1x1@3.13", "1x4@3.13", "1x1@3.13t", "1x4@3.13t")]
     study = study_of(*layouts, cores=4, box_cores=4.0, **{"worker_gil@3.13": "on", "worker_gil@3.13t": "off"})
     demands, machine = Demands(gil_s=0.02, asleep_s=0.02), Machine(4)
@@ -427,7 +427,7 @@ def test_pure_python_needs_one_thread_a_process_and_what_was_measured_is_no_extr
     assert all(rule.extrapolated == () for rule in rules)
 
 
-def test_more_threads_than_anybody_looks_for_are_told_as_such() -> None:
+def test_more_threads_than_anybody_looks_for_are_reported_as_such() -> None:
     rules = sizing_rules(
         Demands(gil_s=0.001, asleep_s=10.0), Machine(2), CalibratedRange(Machine(2), (L1X1,))
     )
@@ -448,9 +448,9 @@ def test_items_that_ask_for_no_cpu_have_no_rules() -> None:
 
 
 def test_a_larger_box_of_the_same_kind_keeps_its_threads_per_core() -> None:
-    assert resized(Machine(4, 2), 24) == Machine(24, 12)
-    assert resized(Machine(1, 0.5), 24) == Machine(24, 12)
-    assert resized(Machine(4), 24) == Machine(24)
+    assert resize(Machine(4, 2), 24) == Machine(24, 12)
+    assert resize(Machine(1, 0.5), 24) == Machine(24, 12)
+    assert resize(Machine(4), 24) == Machine(24)
 
 
 def test_a_box_that_takes_many_processes_of_many_threads_has_their_number() -> None:
@@ -464,7 +464,7 @@ def test_a_box_that_takes_many_processes_of_many_threads_has_their_number() -> N
     assert processes.cores == 24
 
 
-def test_the_number_of_processes_that_was_tried_is_told() -> None:
+def test_the_number_of_processes_that_was_tried_is_reported() -> None:
     machine = Machine(512)
     rules = sizing_rules(Demands(gil_s=0.001, asleep_s=5.0), machine, CalibratedRange(machine, (L1X1,)))
     single = next(rule for rule in rules if rule.kind == "single-threads")

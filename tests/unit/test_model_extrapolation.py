@@ -66,7 +66,7 @@ def test_a_measured_layout_is_inside(measured: list[Layout]) -> None:
     assert max(doublings_outside(measured, one) for one in measured) <= 1e-9
 
 
-def test_why_a_layout_is_outside_is_told_in_its_own_numbers() -> None:
+def test_why_a_layout_is_outside_is_reported_in_its_own_numbers() -> None:
     seen = CalibratedRange(Machine(2), tuple(SQUARE))
 
     assert told(seen, Layout(8, 2)) == [wording("model.more-processes", n=4)]

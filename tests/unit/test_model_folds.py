@@ -61,8 +61,8 @@ def test_what_a_term_gains_is_nearly_what_its_fit_gains(seed: int) -> None:
     problem = problem_of(PYTHON, GRID, CONVOY, seed)
     fit = problem.fit(list(problem.items))
     gains = gains_of_terms(problem, ["convoy_ratio", "process_cores", "cpu_per_process_ratio"], fit)
-    told = {term: gain.cost for term, gain in gains.items()}
+    data = {term: gain.cost for term, gain in gains.items()}
 
-    fitted = {term: fit.cost - problem.fit(list(problem.items), (term,), fit).cost for term in told}
-    assert told == pytest.approx(fitted, rel=0.2, abs=0.2)
-    assert max(told.values()) > 2
+    fitted = {term: fit.cost - problem.fit(list(problem.items), (term,), fit).cost for term in data}
+    assert data == pytest.approx(fitted, rel=0.2, abs=0.2)
+    assert max(data.values()) > 2

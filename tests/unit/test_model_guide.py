@@ -24,7 +24,7 @@ from tuner.core.search.posterior import (
     USUAL_DF,
     USUAL_SIGMA,
     Posterior,
-    alike,
+    similarity,
     smooth_posterior,
 )
 from tuner.core.search.race import Race
@@ -132,15 +132,15 @@ def test_mean_and_covariance_of_two_sets_are_those_worked_out_by_hand() -> None:
 
     for one in {0, best, len(filters.share) - 1}:
         kernels = [
-            LEVEL + h**2 * alike(layouts, 2.0) + own**2 * np.eye(5)
+            LEVEL + h**2 * similarity(layouts, 2.0) + own**2 * np.eye(5)
             for h in (0.5, 3.0)
             for own in (1.0, 2.0, 4.0, 8.0)
         ]
         noise = float(filters.share[one]), float(filters.ratio[one]), float(filters.tau_s[one])
         candidates = [by_hand(surfaces, seen, kernel, *noise) for kernel in kernels]
         evidence = -0.5 * filters.log_det[one] - (USUAL_DF + 4) / 2 * log(filters.squares[one])
-        mean, covariance, scale, told = min(candidates, key=lambda of: abs(of[3] - evidence))
-        assert evidence == pytest.approx(told, abs=1e-4)
+        mean, covariance, scale, result = min(candidates, key=lambda of: abs(of[3] - evidence))
+        assert evidence == pytest.approx(result, abs=1e-4)
         assert filters.squares[one] == pytest.approx(scale, rel=1e-5)
         assert filters.mean[one] == pytest.approx(mean, abs=1e-6)
         assert filters.covariance[one] == pytest.approx(covariance, rel=1e-4, abs=1e-4)
@@ -300,7 +300,7 @@ def test_no_layout_is_named_without_windows_of_its_own(surface: list[float]) -> 
     assert blocks[-1][1].reached
 
 
-def test_a_wrong_model_is_left_and_the_race_goes_on_to_its_answer() -> None:
+def test_a_wrong_model_is_left_and_the_race_continues_to_its_answer() -> None:
     surface = unlike_any_network()
     blocks = led(Race(replace(GOAL, within=0.05), 2), suite(surface))
     last = blocks[-1][1]
@@ -336,7 +336,7 @@ def test_the_same_seed_and_windows_give_the_same_proposals_and_answers() -> None
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 5, 12])
-def test_a_guided_race_shown_the_windows_of_another_goes_on_as_that_one(n_blocks: int) -> None:
+def test_a_guided_race_shown_the_windows_of_another_continues_as_that_one(n_blocks: int) -> None:
     source, seen = suite(network_surface(0.03)), []
     first, box = Race(GOAL, 5), source.box(0, "luck")
     for _ in range(n_blocks):

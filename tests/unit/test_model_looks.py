@@ -9,20 +9,26 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.looks import Looks, Spawning, told_by_looks, told_others_s, told_spawning
+from tuner.core.model.calibration.looks import (
+    Looks,
+    Spawning,
+    estimate_looks,
+    estimate_others_s,
+    estimate_spawning,
+)
 
 WINDOW = Clocks(Layout(1, 1), 1, 600.0, 1000, 0, 60.0, blocked_s=40.0, spawning_s=30.0, child_blocked_s=0.0)
 
 
 def test_the_part_is_that_of_the_looks_that_found_a_thread_in_d() -> None:
-    told = told_spawning([WINDOW, replace(WINDOW, blocked_s=20.0, spawning_s=0.0)])
+    result = estimate_spawning([WINDOW, replace(WINDOW, blocked_s=20.0, spawning_s=0.0)])
 
-    assert told == Spawning(n_starting=30.0, n_other=30.0)
-    assert told.ratio == 0.5
+    assert result == Spawning(n_starting=30.0, n_other=30.0)
+    assert result.ratio == 0.5
 
 
 def test_children_that_wait_uninterruptibly_themselves_are_not_being_started() -> None:
-    assert told_spawning([replace(WINDOW, child_blocked_s=20.0)]) == Spawning(30.0, 30.0)
+    assert estimate_spawning([replace(WINDOW, child_blocked_s=20.0)]) == Spawning(30.0, 30.0)
 
 
 def test_the_smallest_layouts_are_asked_and_larger_ones_only_where_they_saw_little() -> None:
@@ -30,8 +36,8 @@ def test_the_smallest_layouts_are_asked_and_larger_ones_only_where_they_saw_litt
     busy = replace(WINDOW, layout=Layout(2, 2), blocked_s=500.0, spawning_s=490.0)
     seen = [replace(WINDOW, blocked_s=100.0, spawning_s=60.0), busy]
 
-    assert told_spawning(seen) == Spawning(60.0, 40.0)
-    assert told_spawning([WINDOW, busy]) == Spawning(520.0, 20.0)
+    assert estimate_spawning(seen) == Spawning(60.0, 40.0)
+    assert estimate_spawning([WINDOW, busy]) == Spawning(520.0, 20.0)
 
 
 @pytest.mark.parametrize(
@@ -44,8 +50,8 @@ def test_the_smallest_layouts_are_asked_and_larger_ones_only_where_they_saw_litt
     ],
 )
 def test_where_nobody_told_or_hardly_anything_was_seen_nothing_is_known(untold: Clocks) -> None:
-    assert told_spawning([untold]) is None
-    assert told_spawning([untold, WINDOW]) is not None
+    assert estimate_spawning([untold]) is None
+    assert estimate_spawning([untold, WINDOW]) is not None
 
 
 def test_draws_scatter_as_so_many_looks_do() -> None:
@@ -73,8 +79,8 @@ BESIDE = Clocks(
 )
 
 
-def test_who_is_active_beside_an_item_is_told_per_item() -> None:
-    assert told_others_s([BESIDE]) == pytest.approx(0.005, rel=0.01)
+def test_who_is_active_beside_an_item_is_reported_per_item() -> None:
+    assert estimate_others_s([BESIDE]) == pytest.approx(0.005, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,7 @@ def test_who_is_active_beside_an_item_is_told_per_item() -> None:
     ],
 )
 def test_what_items_and_strangers_do_themselves_is_nobody_elses(accounted: Clocks) -> None:
-    assert told_others_s([accounted]) == pytest.approx(0.0, abs=1e-9)
+    assert estimate_others_s([accounted]) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_few_looks_and_many_strangers_tell_little_of_others() -> None:
@@ -106,22 +112,24 @@ def test_few_looks_and_many_strangers_tell_little_of_others() -> None:
     )
     beside_strangers = replace(BESIDE, strangers_cores=1.0, n_active=1.6)
 
-    assert told_others_s([short]) == pytest.approx(0.005 * 0.2**2 / (0.2**2 + 0.6 / 60))
-    assert told_others_s([beside_strangers]) == pytest.approx(0.005 * 0.2**2 / (0.2**2 + 0.5**2), rel=0.01)
+    assert estimate_others_s([short]) == pytest.approx(0.005 * 0.2**2 / (0.2**2 + 0.6 / 60))
+    assert estimate_others_s([beside_strangers]) == pytest.approx(
+        0.005 * 0.2**2 / (0.2**2 + 0.5**2), rel=0.01
+    )
 
 
 def test_who_is_active_beside_larger_layouts_is_not_taken_for_others() -> None:
     """They stand in lines, as the model has them."""
     larger = replace(BESIDE, layout=Layout(2, 2), n_active=4.0)
 
-    assert told_others_s([larger]) == 0.0
-    assert told_others_s([BESIDE, larger]) == told_others_s([BESIDE])
-    assert told_others_s([replace(BESIDE, n_active=None)]) == 0.0
+    assert estimate_others_s([larger]) == 0.0
+    assert estimate_others_s([BESIDE, larger]) == estimate_others_s([BESIDE])
+    assert estimate_others_s([replace(BESIDE, n_active=None)]) == 0.0
 
 
 def test_all_that_looks_tell_comes_together() -> None:
     window = replace(BESIDE, spawning_s=360.0, child_blocked_s=0.0)
 
-    assert told_by_looks([window]) == Looks(Spawning(360.0, 360.0), told_others_s([window]))
-    assert told_by_looks([window]).spawning_ratio == 0.5
+    assert estimate_looks([window]) == Looks(Spawning(360.0, 360.0), estimate_others_s([window]))
+    assert estimate_looks([window]).spawning_ratio == 0.5
     assert Looks().spawning_ratio == 0.0

@@ -33,7 +33,7 @@ def seen(
     return found
 
 
-def test_the_three_parts_are_told_where_layouts_differ_in_each() -> None:
+def test_the_three_parts_are_reported_where_layouts_differ_in_each() -> None:
     layouts = {"1x1": 0.8, "2x1": 0.7, "4x1": 0.4, "1x4": 0.5, "2x4": 0.2, "1x8": 0.1}
 
     fit = fit_memory(seen(",".join(layouts), children_per_thread=layouts))
@@ -42,8 +42,8 @@ def test_the_three_parts_are_told_where_layouts_differ_in_each() -> None:
     assert fit.memory.process_bytes == pytest.approx(PROCESS)
     assert fit.memory.thread_bytes == pytest.approx(THREAD)
     assert fit.memory.child_bytes == pytest.approx(CHILD)
-    assert fit.told == {"process", "thread", "child"}
-    assert fit.untold == ""
+    assert fit.identified == {"process", "thread", "child"}
+    assert fit.unidentified == ""
     estimate = fit.of(Layout(8, 2), 3.0, 0.9)
     assert estimate.mean == pytest.approx(8 * PROCESS + 8 * THREAD + 3 * CHILD)
 
@@ -52,24 +52,24 @@ def test_children_in_step_with_threads_are_left_to_the_threads() -> None:
     fit = fit_memory(seen("1x1,2x1,1x4,2x4", children_per_thread=0.5))
 
     assert fit is not None
-    assert fit.told == {"process", "thread"}
+    assert fit.identified == {"process", "thread"}
     assert fit.memory.process_bytes == pytest.approx(PROCESS + 0.5 * CHILD)
     assert fit.memory.thread_bytes == pytest.approx(THREAD + 0.5 * CHILD)
-    assert "running child" in fit.untold
+    assert "running child" in fit.unidentified
 
 
 def test_one_layout_tells_of_processes_alone() -> None:
     fit = fit_memory(seen("1x1", children_per_thread=0.5))
 
     assert fit is not None
-    assert fit.told == {"process"}
+    assert fit.identified == {"process"}
     assert fit.error_ratio is None
     several = fit.of(Layout(4, 2), 4.0, 0.9)
     assert (several.mean, several.high) == (None, None)
     assert several.low == pytest.approx(4 * (PROCESS + 0.5 * CHILD))
     alike = fit.of(Layout(4, 1), 2.0, 0.9)
     assert (alike.mean, alike.low) == (pytest.approx(4 * (PROCESS + 0.5 * CHILD)), None)
-    assert wording("model.memory-of-threads-cannot-be-told") in start_of(fit.untold)
+    assert wording("model.memory-of-threads-cannot-be-told") in start_of(fit.unidentified)
 
 
 def test_nine_in_ten_layouts_that_were_not_seen_lie_in_their_intervals() -> None:

@@ -262,7 +262,7 @@ def test_demands_that_cannot_be_are_refused(bad: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("threads", [8, 48])
-def test_layouts_asked_for_several_times_at_once_get_the_same_answer_to_the_last_bit(threads: int) -> None:
+def test_layouts_requested_several_times_at_once_get_the_same_answer_to_the_last_bit(threads: int) -> None:
     layouts = [*full_grid(4), Layout(2, threads)]
     demands, machine = Demands(0.02, child_s=0.03, asleep_s=0.01), Machine(4, 2)
     once = predict(demands, machine, layouts)
@@ -296,23 +296,23 @@ def plainly(demands: Demands, machine: Machine, layout: Layout, n_rounds: int) -
 
 @pytest.mark.parametrize(("demands", "cores", "layout"), CROWDED)
 def test_many_processes_on_few_cores_come_to_rest(demands: Demands, cores: int, layout: Layout) -> None:
-    told = predict(demands, Machine(cores), [layout])
+    result = predict(demands, Machine(cores), [layout])
     at_rest = plainly(demands, Machine(cores), layout, 3000)
     early = plainly(demands, Machine(cores), layout, 5)
 
-    assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-6)
-    assert told.load == pytest.approx(at_rest.load, rel=1e-5)
-    assert told.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-6)
+    assert result.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-6)
+    assert result.load == pytest.approx(at_rest.load, rel=1e-5)
+    assert result.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-6)
     assert early.load != pytest.approx(at_rest.load, rel=1e-5)
 
 
 @given(networks())
 @settings(max_examples=50, deadline=None)
 def test_the_network_is_at_rest(network_: tuple[Demands, Machine, Layout]) -> None:
-    told, at_rest = predict(*network_[:2], [network_[2]]), plainly(*network_, 600)
+    result, at_rest = predict(*network_[:2], [network_[2]]), plainly(*network_, 600)
 
-    assert told.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-5)
-    assert told.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-4)
+    assert result.throughput_per_s == pytest.approx(at_rest.throughput_per_s, rel=1e-5)
+    assert result.gil_utilization_ratio == pytest.approx(at_rest.gil_utilization_ratio, abs=1e-4)
 
 
 def test_layouts_in_parts_are_no_wider_than_they_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,8 +393,8 @@ def test_layouts_that_are_too_many_to_be_solved_at_once_get_the_same_answer(
     in_parts = solve(of, box, gains)
 
     for field in fields(Prediction):
-        told, wanted = getattr(in_parts, field.name), getattr(at_once, field.name)
-        assert told == pytest.approx(wanted, rel=1e-9, abs=1e-12), field.name
+        result, wanted = getattr(in_parts, field.name), getattr(at_once, field.name)
+        assert result == pytest.approx(wanted, rel=1e-9, abs=1e-12), field.name
 
 
 @pytest.mark.parametrize("gil_s", [5e-324, 1e-310, 1e-300])

@@ -12,7 +12,7 @@ from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import CalibratedRange
-from tuner.core.model.prediction.trust import Trusted, trusted
+from tuner.core.model.prediction.trust import Trusted, predict_with_intervals
 from tuner.core.model.prediction.whatif import parse_what_if
 from tuner.core.model.profile import Profile, ProfileNoise
 from tuner.core.stats.interval import Estimate
@@ -66,7 +66,9 @@ def test_nine_in_ten_windows_of_unseen_layouts_lie_in_their_intervals(mix: str) 
     shares = []
     for _ in range(N_STUDIES):
         profile, draws = calibrated(truth, random, n_draws=24)
-        result = trusted(profile, draws, 0.03, CalibratedRange(BOX, (Layout(1, 1),)), BOX, LAYOUTS)
+        result = predict_with_intervals(
+            profile, draws, 0.03, CalibratedRange(BOX, (Layout(1, 1),)), BOX, LAYOUTS
+        )
         inside = 0
         for row, middle in zip(result.rows, right, strict=True):
             off = 0.0 if row.layout == Layout(1, 1) else 0.03 * random.gauss(0, 1)
@@ -86,8 +88,8 @@ def test_demands_that_are_known_worse_give_wider_intervals() -> None:
     wide = [one.scaled(gil_s=exp(0.2 * random.gauss(0, 1))) for one in draws]
     seen = CalibratedRange(BOX, (Layout(1, 1),))
 
-    known = trusted(profile, draws, 0.02, seen, BOX, LAYOUTS)
-    guessed = trusted(profile, wide, 0.02, seen, BOX, LAYOUTS)
+    known = predict_with_intervals(profile, draws, 0.02, seen, BOX, LAYOUTS)
+    guessed = predict_with_intervals(profile, wide, 0.02, seen, BOX, LAYOUTS)
 
     assert log(width(of("1x4", guessed))) > 1.5 * log(width(of("1x4", known)))
 
@@ -95,7 +97,9 @@ def test_demands_that_are_known_worse_give_wider_intervals() -> None:
 def test_one_draw_counts_as_known() -> None:
     profile = Profile("s", MIXES["mixed"], BOX, noise=NOISE)
 
-    result = trusted(profile, [profile.demands], 0.02, CalibratedRange(BOX, tuple(LAYOUTS)), BOX, LAYOUTS)
+    result = predict_with_intervals(
+        profile, [profile.demands], 0.02, CalibratedRange(BOX, tuple(LAYOUTS)), BOX, LAYOUTS
+    )
 
     for row in result.rows:
         assert log(width(row.throughput_per_s)) == pytest.approx(2 * 1.645 * 0.03, rel=0.02)  # 2 %, 2 %, 1 %
@@ -105,8 +109,8 @@ def test_a_misfit_that_was_seen_widens_all_intervals() -> None:
     profile, draws = calibrated(MIXES["mixed"], Random(2))
     seen = CalibratedRange(BOX, tuple(LAYOUTS[:5]))
 
-    good = trusted(profile, draws, 0.01, seen, BOX, LAYOUTS)
-    bad = trusted(profile, draws, 0.1, seen, BOX, LAYOUTS)
+    good = predict_with_intervals(profile, draws, 0.01, seen, BOX, LAYOUTS)
+    bad = predict_with_intervals(profile, draws, 0.1, seen, BOX, LAYOUTS)
 
     for layout in ("1x1", "8x1"):
         assert log(width(of(layout, bad))) > 2 * log(width(of(layout, good)))
@@ -116,7 +120,7 @@ def test_layouts_far_from_the_measured_ones_are_known_worse() -> None:
     profile = Profile("s", MIXES["wait"], BOX, noise=NOISE)
     seen, layouts = CalibratedRange(BOX, (Layout(1, 1),)), parse_layouts("1x1,1x8,1x16,1x64")
 
-    result = trusted(profile, [profile.demands], 0.02, seen, BOX, layouts)
+    result = predict_with_intervals(profile, [profile.demands], 0.02, seen, BOX, layouts)
 
     at, near, far, further = (width(row.throughput_per_s) for row in result.rows)
     assert at == pytest.approx(near)
@@ -128,8 +132,8 @@ def test_more_cores_widen_the_intervals_of_those_who_use_them_and_of_no_others()
     seen = CalibratedRange(BOX, tuple(LAYOUTS))
     layouts = [Layout(1, 1), Layout(8, 1), Layout(24, 1)]
 
-    here = trusted(profile, draws, 0.02, seen, BOX, layouts)
-    there = trusted(profile, draws, 0.02, seen, Machine(24), layouts)
+    here = predict_with_intervals(profile, draws, 0.02, seen, BOX, layouts)
+    there = predict_with_intervals(profile, draws, 0.02, seen, Machine(24), layouts)
 
     assert width(of("24x1", there)) > 1.3 * width(of("24x1", here))
     assert width(of("24x1", there)) > width(of("8x1", there)) > width(of("1x1", there))
@@ -144,17 +148,17 @@ def test_smt_that_was_not_seen_widens_the_intervals_of_full_boxes() -> None:
     profile, draws = calibrated(MIXES["child"], Random(4))
     seen, layouts = CalibratedRange(BOX, tuple(LAYOUTS)), [Layout(2, 1), Layout(24, 1)]
 
-    plain = trusted(profile, draws, 0.02, seen, Machine(24), layouts)
-    smt = trusted(profile, draws, 0.02, seen, Machine(24, physical_cores=12), layouts)
+    plain = predict_with_intervals(profile, draws, 0.02, seen, Machine(24), layouts)
+    smt = predict_with_intervals(profile, draws, 0.02, seen, Machine(24, physical_cores=12), layouts)
 
     assert log(width(of("24x1", smt))) > 1.05 * log(width(of("24x1", plain)))
     assert width(of("2x1", smt)) == pytest.approx(width(of("2x1", plain)), rel=0.02)
 
 
-def test_nothing_is_told_apart_that_differs_by_less_than_the_model_errs() -> None:
+def test_nothing_is_kept_apart_that_differs_by_less_than_the_model_errs() -> None:
     profile, draws = calibrated(MIXES["child"], Random(6))
 
-    result = trusted(profile, draws, 0.02, CalibratedRange(BOX, (Layout(1, 1),)), BOX, LAYOUTS)
+    result = predict_with_intervals(profile, draws, 0.02, CalibratedRange(BOX, (Layout(1, 1),)), BOX, LAYOUTS)
 
     assert result.best not in result.as_good
     values = [of(str(one), result).mean or 0.0 for one in result.as_good]
@@ -167,7 +171,7 @@ def test_of_layouts_that_give_the_same_the_smallest_is_best() -> None:
     """Pure waiting: the box gives the same however the threads are split, and a saturated GIL is one too."""
     profile = Profile("s", MIXES["gil"], BOX, noise=NOISE)
 
-    result = trusted(
+    result = predict_with_intervals(
         profile,
         [profile.demands],
         0.02,
@@ -186,7 +190,7 @@ def test_uncertainty_that_layouts_share_does_not_keep_them_from_being_told_apart
     draws = [demands.scaled(gil_s=by, child_s=by, asleep_s=by) for by in off]
     profile = Profile("s", demands, BOX, noise=NOISE)
 
-    result = trusted(
+    result = predict_with_intervals(
         profile, draws, 0.01, CalibratedRange(BOX, tuple(LAYOUTS)), BOX, parse_layouts("1x1,2x1")
     )
 
@@ -199,8 +203,8 @@ def test_a_what_if_moves_the_figures_and_keeps_the_intervals_around_them() -> No
     change = parse_what_if({"gil": ["x0.5"]}, no_gil=False)
     seen = CalibratedRange(BOX, tuple(LAYOUTS))
 
-    today = trusted(profile, draws, 0.02, seen, BOX, LAYOUTS)
-    then = trusted(profile, draws, 0.02, seen, BOX, LAYOUTS, what_if=change)
+    today = predict_with_intervals(profile, draws, 0.02, seen, BOX, LAYOUTS)
+    then = predict_with_intervals(profile, draws, 0.02, seen, BOX, LAYOUTS, what_if=change)
 
     for before, after in zip(today.rows, then.rows, strict=True):
         assert (after.throughput_per_s.mean or 0) > 1.2 * (before.throughput_per_s.mean or 0)
@@ -211,7 +215,7 @@ def test_without_a_gil_threads_do_as_well_as_processes() -> None:
     profile, draws = calibrated(MIXES["gil"], Random(5))
     free = parse_what_if({}, no_gil=True)
 
-    result = trusted(
+    result = predict_with_intervals(
         profile,
         draws,
         0.02,
@@ -228,7 +232,9 @@ def test_without_a_gil_threads_do_as_well_as_processes() -> None:
 def test_what_a_box_can_give_bounds_its_intervals() -> None:
     profile, draws = calibrated(MIXES["child"], Random(1))
 
-    result = trusted(profile, draws, 0.05, CalibratedRange(BOX, (Layout(1, 1),)), BOX, full_grid(2))
+    result = predict_with_intervals(
+        profile, draws, 0.05, CalibratedRange(BOX, (Layout(1, 1),)), BOX, full_grid(2)
+    )
 
     for row in result.rows:
         assert (row.cpu_cores.high or 9) <= 2
@@ -241,7 +247,7 @@ def test_tasks_of_others_are_active_beside_every_thread() -> None:
     demands = Demands(gil_s=0.1, others_s=0.02)  # 1x1 has one task of its own, and 0.2 of others
     layouts = parse_layouts("1x1,2x1,1x4")
 
-    result = trusted(
+    result = predict_with_intervals(
         Profile("s", demands, BOX), [demands], 0.05, CalibratedRange(BOX, tuple(layouts)), BOX, layouts
     )
 
@@ -260,7 +266,7 @@ def test_no_interval_promises_more_than_the_cores_give_for_any_draw() -> None:
     profile = Profile("s", Demands(gil_s=0.01, python_s=0.09), BOX, noise=NOISE)
     seen = CalibratedRange(BOX, parse_layouts("1x1,2x1"))  # type: ignore[arg-type]
 
-    result = trusted(profile, draws, 0.02, seen, Machine(8), [Layout(1, 16)])
+    result = predict_with_intervals(profile, draws, 0.02, seen, Machine(8), [Layout(1, 16)])
 
     (row,) = result.rows
     assert (row.throughput_per_s.high or 999) < 1.35 * 80  # 80 a second fill 8 cores
@@ -271,7 +277,9 @@ def test_figures_of_the_simulation_stand_in_the_middle_when_they_are_given() -> 
     profile, draws = calibrated(MIXES["mixed"], Random(1))
     other = predict(profile.demands.scaled(gil_s=2.0), BOX, LAYOUTS)
 
-    result = trusted(profile, draws, 0.02, CalibratedRange(BOX, (Layout(1, 1),)), BOX, LAYOUTS, middle=other)
+    result = predict_with_intervals(
+        profile, draws, 0.02, CalibratedRange(BOX, (Layout(1, 1),)), BOX, LAYOUTS, middle=other
+    )
 
     assert [row.throughput_per_s.mean for row in result.rows] == list(other.throughput_per_s)
     assert result.middle is other
@@ -282,6 +290,6 @@ def test_the_same_question_has_the_same_answer() -> None:
     seen = CalibratedRange(BOX, (Layout(1, 1),))
 
     assert (
-        trusted(profile, draws, 0.02, seen, BOX, LAYOUTS).rows
-        == trusted(profile, draws, 0.02, seen, BOX, LAYOUTS).rows
+        predict_with_intervals(profile, draws, 0.02, seen, BOX, LAYOUTS).rows
+        == predict_with_intervals(profile, draws, 0.02, seen, BOX, LAYOUTS).rows
     )

@@ -42,7 +42,7 @@ def url(command: str, **more: str) -> str:
         ("hypercorn app:app --worker-class=trio", "trio"),
     ],
 )
-def test_hypercorn_is_told_at_the_end_of_its_command(command: str, form: str) -> None:
+def test_hypercorn_is_reported_at_the_end_of_its_command(command: str, form: str) -> None:
     found = service(command)
 
     assert found.command == (*command.split(), "--workers={processes}", f"--worker-class={form}")

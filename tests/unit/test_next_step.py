@@ -428,7 +428,7 @@ def test_a_fleet_has_to_be_named() -> None:
     assert remarks_on(record, step) == ["ADDRESS is the address of the fleet's scheduler."]
 
 
-def test_launches_that_failed_are_told_from_those_that_were_lost_or_cut_off() -> None:
+def test_launches_that_failed_are_reported_from_those_that_were_lost_or_cut_off() -> None:
     launch = LaunchRecord(0, 0, 1, parse_layout("4x2"), "box-1", 0.0, None, None, None)
     errors = (None, f"{LOST}: its worker is gone", "4x2 died at start")
     launches = [(n, replace(launch, error=error)) for n, error in enumerate(errors)]

@@ -45,7 +45,7 @@ def test_the_interval_of_the_noise_of_windows_is_that_of_chi_square() -> None:
     assert high == pytest.approx(sd * sqrt(6 / stats.chi2.ppf(0.05, 6)))
 
 
-def test_launch_noise_cannot_be_told_from_single_windows() -> None:
+def test_launch_noise_is_not_known_from_single_windows() -> None:
     seen = launches(TABLE)
     noise = estimate_noise(seen, fitted(seen), 0.95)
 

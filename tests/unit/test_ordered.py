@@ -13,7 +13,7 @@ from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study.fleet.remote_launch import make_order, telling_interval_s
+from tuner.study.fleet.remote_launch import make_order, report_interval_s
 from tuner.study.run import run_study
 
 from ..wording import wording
@@ -47,7 +47,7 @@ def kinds(news: list[News]) -> list[type]:
 
 
 def test_it_begins_warms_up_gives_its_windows_and_ends() -> None:
-    news = told(ordered(n_windows=2), study(), box(), told_every_s=None)
+    news = told(ordered(n_windows=2), study(), box(), report_every_s=None)
 
     assert kinds(news) == [Began, WarmedUp, Took, Took, Ended]
     began, ended = news[0], news[-1]
@@ -65,7 +65,7 @@ def test_it_gives_the_windows_that_a_study_on_that_box_gives() -> None:
     run_study(box().box(), store, MemoryProgress(), PlannedStop(), strategy_of(record))
     (_, first), (_, _) = store.launches()
 
-    news = told(ordered(first.layout), record, box(), told_every_s=None)
+    news = told(ordered(first.layout), record, box(), report_every_s=None)
 
     (took,) = [one.window for one in news if isinstance(one, Took)]
     assert took == store.window(1, 0, 1)
@@ -78,17 +78,17 @@ def test_what_the_place_has_already_is_not_measured_again() -> None:
     assert [(one.index, one.attempt) for one in windows] == [(1, 2)]
 
 
-def test_a_void_window_is_taken_again_and_both_are_told() -> None:
+def test_a_void_window_is_taken_again_and_both_are_reported() -> None:
     dry = Trouble("dry", layout=B, window_attempt=1)
 
-    news = told(ordered(), study(), box(troubles=(dry,)), told_every_s=None)
+    news = told(ordered(), study(), box(troubles=(dry,)), report_every_s=None)
 
     windows = [one.window for one in news if isinstance(one, Took)]
     assert [(one.attempt, bool(one.void)) for one in windows] == [(1, True), (2, False)]
 
 
 def test_a_launch_that_is_discarded_only_warms_up() -> None:
-    news = told(ordered(discards=True), study(), box(), told_every_s=None)
+    news = told(ordered(discards=True), study(), box(), report_every_s=None)
 
     assert kinds(news) == [Began, WarmedUp, Ended]
     assert isinstance(news[0], Began)
@@ -124,19 +124,19 @@ def test_after_a_stop_the_window_in_hand_is_finished_and_none_begun() -> None:
     assert found[-1].launch.error is None
 
 
-def test_how_it_goes_is_told_every_few_seconds() -> None:
-    news = told(ordered(), study(window_s=20.0), box(), told_every_s=5.0)
+def test_how_it_goes_is_reported_every_few_seconds() -> None:
+    news = told(ordered(), study(window_s=20.0), box(), report_every_s=5.0)
 
     seen = [one.elapsed_s for one in news if isinstance(one, Sampled) and one.sample is not None]
     assert len(seen) in (1, 2)
 
 
-def test_the_first_second_of_a_window_is_told_however_short_the_warm_up_was() -> None:
-    news = told(ordered(), study(window_s=20.0), box(), told_every_s=50.0)
+def test_the_first_second_of_a_window_is_reported_however_short_the_warm_up_was() -> None:
+    news = told(ordered(), study(window_s=20.0), box(), report_every_s=50.0)
 
     assert [one.sample is None for one in news if isinstance(one, Sampled)] == [True, False]
 
 
 def test_many_boxes_tell_how_it_goes_less_often_each() -> None:
-    assert telling_interval_s(1) == telling_interval_s(100) == 5.0
-    assert 1000 / telling_interval_s(1000) == 20.0
+    assert report_interval_s(1) == report_interval_s(100) == 5.0
+    assert 1000 / report_interval_s(1000) == 20.0

@@ -10,10 +10,10 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.ranking import rank
-from tuner.core.ranking.weakened import weakened_by
+from tuner.core.ranking.weakened import find_weakened
 from tuner.core.windows.launch_sums import LaunchTally
 from tuner.core.windows.other_processes import others_of
-from tuner.reports.ranking.evidence import no_evidence_told
+from tuner.reports.ranking.evidence import describe_no_evidence
 from tuner.reports.ranking.ranking import render_ranking
 
 from ..wording import key_of, wording
@@ -78,11 +78,11 @@ def busy(used_s: float, **asked: object) -> tuple[StudyRecord, list[WindowRecord
 def test_windows_that_others_disturbed_are_no_evidence_and_every_export_says_so() -> None:
     record, windows = busy(60 * 20.4, foreign_limit_cores=64.0)
     ranking = rank(record, windows)
-    told = render_ranking(record, ranking, "simple")
+    result = render_ranking(record, ranking, "simple")
     facts = json.loads(render_ranking(record, ranking, "json"))["evidence"]
 
-    assert wording("rank.no-evidence") in told
-    assert wording("rank.weaker-foreign-limit") in told
+    assert wording("rank.no-evidence") in result
+    assert wording("rank.weaker-foreign-limit") in result
     assert facts["other_processes"]["is_no_evidence"]
     assert facts["other_processes"]["cores"] == pytest.approx(20.4)
     assert facts["other_processes"]["by_layout"] == dict.fromkeys(TRUTH, pytest.approx(20.4))
@@ -93,7 +93,7 @@ def test_a_quiet_host_is_evidence_and_its_use_is_said_all_the_same() -> None:
     record, windows = busy(60 * 0.12)
     ranking = rank(record, windows)
 
-    assert no_evidence_told(ranking) == []
+    assert describe_no_evidence(ranking) == []
     assert wording("rank.others-used") in render_ranking(record, ranking, "simple")
 
 
@@ -115,11 +115,11 @@ def test_each_setting_that_weakens_the_evidence_is_named_with_the_usual_value(
 ) -> None:
     usual = study()
 
-    assert weakened_by(usual) == ()
-    assert weakened_by(replace(usual, **change)) == (said,)  # type: ignore[arg-type]
+    assert find_weakened(usual) == ()
+    assert find_weakened(replace(usual, **change)) == (said,)  # type: ignore[arg-type]
 
 
 def test_a_setting_that_is_stricter_than_usual_weakens_nothing() -> None:
     strict = study(foreign_limit_cores=0.01, max_attempts=1, memory_pressure_limit_ratio=0.01, window_s=900.0)
 
-    assert weakened_by(strict) == ()
+    assert find_weakened(strict) == ()

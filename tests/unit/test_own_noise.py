@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from tuner.core.domain.layout import Layout
-from tuner.core.planning.heteroscedastic_change import own_changes
+from tuner.core.planning.heteroscedastic_change import estimate_changes
 from tuner.core.ranking.study_difference import Side
 from tuner.core.search.recheck import Launched
 from tuner.core.stats.interval import Estimate
@@ -35,7 +35,7 @@ def width(ratio: Estimate) -> float:
 
 
 def test_a_noisy_layout_is_wide_and_the_calm_ones_are_not() -> None:
-    found = own_changes(side(1, 4), side(2, 4, log(1.05)), 0.95)
+    found = estimate_changes(side(1, 4), side(2, 4, log(1.05)), 0.95)
     noisy, *calm = found.layouts
 
     assert width(noisy.ratio) > 4 * max(width(one.ratio) for one in calm)
@@ -45,9 +45,9 @@ def test_a_noisy_layout_is_wide_and_the_calm_ones_are_not() -> None:
 
 
 def test_swapping_two_studies_turns_it_round_and_one_that_looked_is_wider() -> None:
-    there = own_changes(side(1, 3), side(2, 5, 0.2), 0.95)
-    back = own_changes(side(2, 5, 0.2), side(1, 3), 0.95)
-    looked = own_changes(side(1, 3), side(2, 5, 0.2, is_adaptive=True), 0.95)
+    there = estimate_changes(side(1, 3), side(2, 5, 0.2), 0.95)
+    back = estimate_changes(side(2, 5, 0.2), side(1, 3), 0.95)
+    looked = estimate_changes(side(1, 3), side(2, 5, 0.2, is_adaptive=True), 0.95)
 
     for one, other, wider in zip(there.layouts, back.layouts, looked.layouts, strict=True):
         assert one.ratio.mean == pytest.approx(1 / (other.ratio.mean or 0.0))
@@ -57,8 +57,8 @@ def test_swapping_two_studies_turns_it_round_and_one_that_looked_is_wider() -> N
 
 def test_a_layout_launched_once_borrows_the_noise_of_the_others_and_nothing_is_known_without_any() -> None:
     after = side(2, 1)
-    found = own_changes(side(1, 4), after, 0.95)
-    nothing = own_changes(side(1, 1), after, 0.95)
+    found = estimate_changes(side(1, 4), after, 0.95)
+    nothing = estimate_changes(side(1, 1), after, 0.95)
 
     assert all(one.ratio.low is not None for one in found.layouts)
     assert all(one.ratio.low is None and one.ratio.mean is not None for one in nothing.layouts)
@@ -66,7 +66,7 @@ def test_a_layout_launched_once_borrows_the_noise_of_the_others_and_nothing_is_k
 
 def test_what_never_differs_is_known_to_a_rounding() -> None:
     sides = [Side([Launched(b, layout, 3.0) for b in range(3) for layout in NOISE]) for _ in range(2)]
-    found = own_changes(sides[0], sides[1], 0.95)
+    found = estimate_changes(sides[0], sides[1], 0.95)
 
     assert all(width(one.ratio) < 0.001 and not one.has_changed for one in found.layouts)
     assert found.shared == Estimate(1.0)
@@ -75,7 +75,7 @@ def test_what_never_differs_is_known_to_a_rounding() -> None:
 def test_nothing_in_common_gives_nothing() -> None:
     other = Side([Launched(0, Layout(3, 3), 1.0)])
 
-    assert own_changes(side(1, 3), other, 0.95).layouts == ()
+    assert estimate_changes(side(1, 3), other, 0.95).layouts == ()
 
 
 @pytest.mark.parametrize(

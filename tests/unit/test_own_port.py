@@ -19,9 +19,9 @@ from ..wording import wording
 pytestmark = pytest.mark.pythons
 
 
-def test_a_port_is_told_to_the_service_which_may_listen_there_and_nobody_gets_it_by_chance() -> None:
-    with own_port("http://127.0.0.1:{TUNER_PROBE_PORT}/metrics") as (url, told):
-        port = int(told["TUNER_PROBE_PORT"])
+def test_a_port_is_reported_to_the_service_which_may_listen_there_and_nobody_gets_it_by_chance() -> None:
+    with own_port("http://127.0.0.1:{TUNER_PROBE_PORT}/metrics") as (url, result):
+        port = int(result["TUNER_PROBE_PORT"])
         with socket.create_server(("127.0.0.1", port)) as server:
             socket.create_connection(("127.0.0.1", port)).close()
             server.accept()[0].close()
@@ -30,8 +30,8 @@ def test_a_port_is_told_to_the_service_which_may_listen_there_and_nobody_gets_it
 
 
 def test_an_address_without_the_field_stays_as_it_is() -> None:
-    with own_port("/run/stats") as (address, told):
-        assert (address, told) == ("/run/stats", {})
+    with own_port("/run/stats") as (address, result):
+        assert (address, result) == ("/run/stats", {})
 
 
 @pytest.mark.parametrize(("processes", "are_children"), [(1, False), (2, True)])

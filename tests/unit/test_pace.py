@@ -58,7 +58,7 @@ def test_a_rate_is_a_number_a_share_or_a_p95_and_is_read_back_as_it_is_kept(
     ],
     ids=key_of,
 )
-def test_what_is_no_rate_is_told(text: str, said: str) -> None:
+def test_what_is_no_rate_is_reported(text: str, said: str) -> None:
     with raises(ConfigError, said):
         parse_rate(text)
 

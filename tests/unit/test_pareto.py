@@ -57,7 +57,7 @@ def test_a_layout_that_matches_the_fastest_for_less_is_the_finding() -> None:
     assert trade.cost_ratio.low < 0.8 < trade.cost_ratio.high < 0.82
 
 
-def test_what_is_slower_and_dearer_than_another_is_dominated_and_told_by_whom() -> None:
+def test_what_is_slower_and_dearer_than_another_is_dominated_and_reported_by_whom() -> None:
     got = front(CLEAR)
 
     # that 24x1 gives 0.2 % more than 12x2 is not seen, so it may be dominated
@@ -68,7 +68,7 @@ def test_what_is_slower_and_dearer_than_another_is_dominated_and_told_by_whom() 
     ]  # fmt: skip
 
 
-def test_a_dearer_layout_that_matches_the_fastest_is_told_the_other_way_round() -> None:
+def test_a_dearer_layout_that_matches_the_fastest_is_reported_the_other_way_round() -> None:
     got = front({"24x1": (99.8, 24.0), "12x2": (100.0, 19.2), "2x12": (60.0, 30.0)})
     [trade] = got.trades
 
@@ -87,7 +87,7 @@ def test_without_enough_data_nothing_is_claimed_to_match() -> None:
     assert [trade.kind for trade in got.trades] == ["open"]
 
 
-def test_a_cost_that_cannot_be_told_from_the_fastests_is_no_finding() -> None:
+def test_a_cost_that_is_not_known_from_the_fastests_is_no_finding() -> None:
     got = front({"24x1": (100.0, 24.0), "12x2": (99.9, 24.0), "6x4": (50.0, 24.0)}, noise=0.01)
 
     assert got.trades == ()
@@ -112,9 +112,9 @@ def test_layouts_whose_cost_was_not_seen_are_left_out() -> None:
 def test_a_cost_of_many_times_the_fastests_is_written_out() -> None:
     got = front({"8x1": (100.0, 1.0), "4x1": (50.0, 24.0)})
 
-    told = repr(front_table(got))
-    assert re.search(r"2\d{3} to 2\d{3} %", told), told
-    assert "e+" not in told
+    result = repr(front_table(got))
+    assert re.search(r"2\d{3} to 2\d{3} %", result), result
+    assert "e+" not in result
 
 
 def test_the_sentences_are_few_however_many_layouts_there_are() -> None:

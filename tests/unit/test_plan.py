@@ -37,7 +37,7 @@ def test_another_seed_and_another_block_give_another_order() -> None:
     assert blocks(layouts, 2, seed=2) != (one, two)
 
 
-def test_more_blocks_go_on_where_fewer_ended() -> None:
+def test_more_blocks_continue_where_fewer_ended() -> None:
     layouts = full_grid(4)
 
     assert blocks(layouts, 9, seed=5)[:4] == blocks(layouts, 4, seed=5)

@@ -27,7 +27,7 @@ from tuner.core.planning.forecast import (
 )
 from tuner.core.planning.pilot import PilotLevel
 from tuner.core.planning.replay import ReplayJob, replay
-from tuner.core.planning.surfaces import drawn_surfaces
+from tuner.core.planning.surfaces import draw_surfaces
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.study.pilot_run import pilot_study, read_pilot
@@ -70,7 +70,7 @@ def test_a_pilot_tells_launch_and_window_noise_apart() -> None:
     assert (pilot.n_launches, pilot.n_windows, pilot.n_blocks) == (n_launches, 6 * n_launches, 8)
 
 
-def test_one_window_per_launch_is_told_from_its_launch_by_what_is_within_it() -> None:
+def test_one_window_per_launch_is_reported_from_its_launch_by_what_is_within_it() -> None:
     store = measured(Noise(window_sd=0.0, launch_sd=0.02, sample_sd=0.3), n_blocks=8, window_s=120.0)
     pilot = read_pilot(store)
 
@@ -107,7 +107,7 @@ def test_a_pilot_that_is_too_short_says_how_long_it_takes() -> None:
 
 def test_surfaces_go_through_what_was_measured() -> None:
     known = {Layout(1, 4): PilotLevel(log(100.0), 0.001), Layout(4, 1): PilotLevel(log(150.0), 0.02)}
-    rows = drawn_surfaces(GRID, known, 400, seed=1)
+    rows = draw_surfaces(GRID, known, 400, seed=1)
     at = GRID.index(Layout(1, 4)), GRID.index(Layout(4, 1)), GRID.index(Layout(2, 2))
 
     sure, less_sure, unseen = ([log(row[place]) for row in rows] for place in at)
@@ -116,7 +116,7 @@ def test_surfaces_go_through_what_was_measured() -> None:
     assert fmean(less_sure) == pytest.approx(log(150.0), abs=0.01)
     assert 0.01 < stdev(less_sure) < 0.03
     assert stdev(unseen) > 0.03
-    assert rows == drawn_surfaces(GRID, known, 400, seed=1)
+    assert rows == draw_surfaces(GRID, known, 400, seed=1)
 
 
 def test_hours_are_those_of_a_replay_with_the_same_noise() -> None:
@@ -190,7 +190,7 @@ def test_what_saves_nearly_as_much_is_named_beside_the_first_and_chance_is_not()
     assert limiting(found[3:]) == ()
 
 
-def test_the_usual_margins_are_simulated_beside_the_one_asked_for() -> None:
+def test_the_usual_margins_are_simulated_beside_the_one_requested() -> None:
     asked = questions("calibrated", 0.03)
 
     assert asked[0] == ForecastOptions("calibrated", 0.03)

@@ -159,7 +159,7 @@ def test_who_never_answers_is_an_error_in_the_end() -> None:
     assert wording("probes.times-in-a-row", n=MOST_FAILURES_AT_FIRST) in error.problem
 
 
-def test_a_count_that_begins_anew_is_told_once_and_nothing_is_lost() -> None:
+def test_a_count_that_begins_anew_is_reported_once_and_nothing_is_lost() -> None:
     answers = Answers(Counts({"a": 100}), Counts({"a": 110}), Counts({"a": 3}))
     with asked(answers) as (counting, warned):
         read_until(counting, lambda reading: reading.n_done_total == 13)

@@ -172,7 +172,7 @@ def test_one_filter_knows_what_all_windows_at_once_tell(
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_filters_are_weighed_by_how_well_they_foretold_the_windows(seed: int) -> None:
+def test_filters_are_weighed_by_how_well_they_predicted_the_windows(seed: int) -> None:
     windows = some_windows(11, 4, seed)  # 7 that count: none is dropped yet
     found = oracles(flat(), windows)
 
@@ -183,7 +183,7 @@ def test_filters_are_weighed_by_how_well_they_foretold_the_windows(seed: int) ->
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_filters_that_foretold_far_worse_are_dropped_and_the_rest_share_the_weight(seed: int) -> None:
+def test_filters_that_predicted_far_worse_are_dropped_and_the_rest_share_the_weight(seed: int) -> None:
     windows = some_windows(120, 4, seed, drift=0.2, noise=0.02)
     fresh, posterior = flat(), fed(flat(), windows)
     found = oracles(fresh, windows)
@@ -321,7 +321,7 @@ def test_a_prior_of_sigma_counts_as_so_many_windows() -> None:
     assert_agrees(posterior, found, whole)
 
 
-def test_a_layout_alike_is_foretold_better_than_one_that_is_not() -> None:
+def test_a_layout_alike_is_predicted_better_than_one_that_is_not() -> None:
     layouts = [Layout(8, 2), Layout(8, 3), Layout(1, 48)]
     posterior = smooth_posterior(layouts, lengths_vary=False)
     posterior.observe(0, 6.0, 0.0, 600.0)
@@ -401,7 +401,7 @@ def test_taken_filters_take_the_place_of_those_taken_before_and_none_leaves_the_
     assert bank.weight == pytest.approx(before)
 
 
-def test_a_guides_filters_go_on_as_the_banks_own_do() -> None:
+def test_a_guides_filters_continue_as_the_banks_own_do() -> None:
     windows = some_windows(14, len(SPREAD_GRID), 4)
     bank = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), windows[:6])
     alone = fed(smooth_posterior(SPREAD_GRID, lengths_vary=False), windows)

@@ -83,7 +83,7 @@ def test_an_empty_queue_is_waited_out(make: Make) -> None:
     assert sorted(done) == [1, 2]
 
 
-def test_an_empty_queue_is_the_end_where_that_was_asked_for(make: Make) -> None:
+def test_an_empty_queue_is_the_end_where_that_was_requested(make: Make) -> None:
     done: list[int] = []
 
     def source() -> Iterator[Any]:

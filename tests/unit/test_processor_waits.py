@@ -17,7 +17,7 @@ def _delay_s(crash_id: str, seed: int = 0, stage: str = "fetch") -> float:
     return drawn_delay_s(4.0, seed=seed, crash_id=crash_id, stage=stage)
 
 
-def test_delays_have_the_mean_that_was_asked_for() -> None:
+def test_delays_have_the_mean_that_was_requested() -> None:
     delays_ms = [_delay_s(f"crash {n}") * 1000 for n in range(4000)]
     # a lognormal of sigma 0.5 has a standard deviation of 0.533 of its mean; 4 standard errors
     tolerance_ms = 4 * 0.533 * 4.0 / 4000**0.5

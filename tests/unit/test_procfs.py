@@ -192,7 +192,7 @@ def test_a_backend_that_ends_keeps_what_it_used(box: RecordedBox, watch: ProcWat
     assert watch.usage().backend_cpu_s_total == pytest.approx(3.0)
 
 
-def test_a_backend_that_is_not_there_is_told_once(box: RecordedBox) -> None:
+def test_a_backend_that_is_not_there_is_reported_once(box: RecordedBox) -> None:
     with box.sampler("postgres").watching(box.launch, frozenset()) as watch:
         watch.usage()
         watch.usage()
@@ -335,12 +335,12 @@ def test_a_new_thread_with_the_number_of_an_ended_one_is_another(box: RecordedBo
     assert watch.usage().run_delay_s_total == pytest.approx(before + 0.1)
 
 
-@pytest.mark.parametrize("told", [None, "0 0 0\n"])
+@pytest.mark.parametrize("text", [None, "0 0 0\n"])
 def test_a_kernel_that_keeps_no_account_of_waiting_for_a_core_is_none(
-    box: RecordedBox, told: str | None
+    box: RecordedBox, text: str | None
 ) -> None:
     for file in box.proc.glob("*/task/*/schedstat"):
-        file.unlink() if told is None else file.write_text(told)
+        file.unlink() if text is None else file.write_text(text)
     with box.sampler().watching(box.launch, frozenset()) as watch:
         assert watch.usage().run_delay_s_total is None
 
@@ -390,14 +390,14 @@ def test_threads_in_d_that_wait_for_something_else_start_no_child(box: RecordedB
     assert spawning_s(box) == (0, 20)
 
 
-@pytest.mark.parametrize(("machine", "told"), [("aarch64", 10), ("x86_64", 0), ("m68k", None)])
+@pytest.mark.parametrize(("machine", "result"), [("aarch64", 10), ("x86_64", 0), ("m68k", None)])
 def test_calls_have_the_numbers_of_the_machine_and_of_one_that_is_not_known_none(
-    box: RecordedBox, machine: str, told: float | None
+    box: RecordedBox, machine: str, result: float | None
 ) -> None:
     box.waits_in(50, 502, VFORK.replace("58 ", "220 ", 1))
     box.waits_in(51, 511, READ)
 
-    assert spawning_s(box, machine) == (told, 20)
+    assert spawning_s(box, machine) == (result, 20)
 
 
 @pytest.mark.parametrize("content", [None, "folder", "running\n", "", "what is this?"])
@@ -414,7 +414,7 @@ def test_what_nobody_may_see_of_a_thread_in_d_is_not_known_and_not_nothing(
     assert spawning_s(box) == (None, 20)
 
 
-def test_only_threads_in_d_are_asked_for_their_call(box: RecordedBox) -> None:
+def test_only_threads_in_d_are_requested_their_call(box: RecordedBox) -> None:
     """Nobody may see any call; and as nobody was in D, nobody was starting a child."""
     for pid, thread in ((50, 502), (51, 511)):
         stat = box.proc / str(pid) / "task" / str(thread) / "stat"
@@ -427,18 +427,18 @@ def test_a_few_looks_at_which_the_call_was_not_to_be_seen_do_not_matter(box: Rec
     """A twentieth of the time in D; from a tenth on nothing is told."""
     box.waits_in(50, 502, VFORK)
     box.waits_in(51, 511, READ)
-    told = []
+    reported = []
     with box.sampler().watching(box.launch, frozenset()) as watch:
         watch.sample(reading())
         for seconds, content in ((9, "running\n"), (1, "running\n"), (2, READ)):
             box.clock.sleep_until(box.clock.monotonic_s() + seconds)
             box.waits_in(51, 511, content)
             watch.sample(reading())
-            told.append(watch.usage().spawning_s_total)
+            reported.append(watch.usage().spawning_s_total)
         box.clock.sleep_until(box.clock.monotonic_s() + 10)
-        told.append(watch.usage().spawning_s_total)
+        reported.append(watch.usage().spawning_s_total)
 
-    assert told == pytest.approx([9, 10, None, 22])
+    assert reported == pytest.approx([9, 10, None, 22])
 
 
 def test_of_very_many_threads_in_d_not_all_are_asked_and_what_they_do_is_not_known(box: RecordedBox) -> None:
@@ -484,7 +484,7 @@ def test_memory_leaves_out_a_child_that_has_its_parents(box: RecordedBox, watch:
     assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500) * 1024
 
 
-def test_memory_of_a_child_counts_from_its_birth_where_its_parent_goes_on(watch: ProcWatch) -> None:
+def test_memory_of_a_child_counts_from_its_birth_where_its_parent_continues(watch: ProcWatch) -> None:
     """62 is a second old, and was forked: a worker that is replaced often is never older."""
     assert watch.usage(closing=True).pss_bytes == (30000 + 20000 + 300 + 500 + 300) * 1024
 
@@ -508,7 +508,7 @@ def test_memory_of_an_older_copy_counts(box: RecordedBox) -> None:
     assert pss_bytes(box, members) == 600 * 1024
 
 
-def test_memory_nobody_can_see_is_none_and_told_once(box: RecordedBox, watch: ProcWatch) -> None:
+def test_memory_nobody_can_see_is_none_and_reported_once(box: RecordedBox, watch: ProcWatch) -> None:
     for file in box.proc.glob("*/smaps_rollup"):
         file.unlink()
 
@@ -517,7 +517,7 @@ def test_memory_nobody_can_see_is_none_and_told_once(box: RecordedBox, watch: Pr
     assert [slug for slug, _ in box.warnings] == ["no-memory-figures"]
 
 
-def test_memory_that_is_closed_to_us_is_none_and_told(box: RecordedBox, watch: ProcWatch) -> None:
+def test_memory_that_is_closed_to_us_is_none_and_reported(box: RecordedBox, watch: ProcWatch) -> None:
     with closed(box.proc / "51" / "smaps_rollup"):
         usage = watch.usage(closing=True)
 
@@ -597,7 +597,7 @@ def test_where_processes_come_and_go_all_the_time_those_alike_stand_for_one_that
     assert PssReader(box.proc, "x86_64").read(looked) == PssSeen((30000 + 450 + 500 + 700) * 1024, 3, 1)
 
 
-def test_what_was_missed_of_memory_is_told_once_it_is_more_than_a_little(box: RecordedBox) -> None:
+def test_what_was_missed_of_memory_is_reported_once_it_is_more_than_a_little(box: RecordedBox) -> None:
     """Each reading misses 60, of five processes: 20 %."""
     with box.sampler().watching(box.launch, frozenset()) as watch:
         (box.proc / "60" / "smaps_rollup").write_text("")
@@ -623,11 +623,11 @@ def test_within_a_window_memory_is_read_only_as_often_as_its_cost_allows(
 
 def test_without_children_files_parents_are_asked_instead(box: RecordedBox, watch: ProcWatch) -> None:
     """A kernel without CONFIG_PROC_CHILDREN."""
-    told = watch.usage().service_cpu_s_total
+    result = watch.usage().service_cpu_s_total
     for file in box.proc.glob("*/task/*/children"):
         file.unlink()
     with box.sampler().watching(box.launch, frozenset()) as without:
-        assert without.usage().service_cpu_s_total == pytest.approx(told)
+        assert without.usage().service_cpu_s_total == pytest.approx(result)
 
 
 def test_a_folder_that_is_not_proc_is_one_clear_error(tmp_path: Path) -> None:

@@ -241,11 +241,11 @@ def test_many_layouts_that_were_measured_stand_in_short_lines() -> None:
     ],
     ids=key_of,
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, text: str, said: str) -> None:
     assert problem_of(tmp_path, text) == said
 
 
-def test_memory_beyond_every_number_is_told_with_its_place(tmp_path: Path) -> None:
+def test_memory_beyond_every_number_is_reported_with_its_place(tmp_path: Path) -> None:
     said = problem_of(tmp_path, f"{LEAST}memory: {{process: {'9' * 400}B}}\n")
 
     assert "p.yaml:4:19: memory.process: " + wording("config.finite") in start_of(said)
@@ -258,10 +258,10 @@ def test_a_number_of_many_digits_is_written_and_read_again(cores: str) -> None:
     assert read(render_profile(profile)) == profile
 
 
-def test_all_that_is_wrong_is_told_at_once_in_the_files_order(tmp_path: Path) -> None:
-    told = problem_of(tmp_path, "name: a b\ndemands: {gil: x}\nmachine: {cores: -1}\n").splitlines()
+def test_all_that_is_wrong_is_reported_at_once_in_the_files_order(tmp_path: Path) -> None:
+    result = problem_of(tmp_path, "name: a b\ndemands: {gil: x}\nmachine: {cores: -1}\n").splitlines()
 
-    assert [line.split(": ")[0] for line in told] == ["p.yaml:1:7", "p.yaml:2:16", "p.yaml:3:18"]
+    assert [line.split(": ")[0] for line in result] == ["p.yaml:1:7", "p.yaml:2:16", "p.yaml:3:18"]
 
 
 def test_a_file_that_is_not_there_is_called_a_profile(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_file_that_is_not_there_is_called_a_profile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["study: {window: 1m}\n", "service: {kind: script}\nhooks: {}\n"])
-def test_a_config_is_told_from_a_profile_in_one_line(tmp_path: Path, text: str) -> None:
+def test_a_config_is_reported_from_a_profile_in_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "study.yaml"
     file.write_text(text, encoding="utf-8")
 

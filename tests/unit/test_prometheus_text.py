@@ -211,7 +211,7 @@ def test_one_bucket_is_a_count() -> None:
     assert parse_samples(page, "a_bucket", {"le": "+Inf"}) == {'le="+Inf"': 3}
 
 
-def test_metrics_that_are_not_asked_for_may_be_of_any_kind_or_garbage() -> None:
+def test_metrics_that_are_not_requested_may_be_of_any_kind_or_garbage() -> None:
     page = (
         '# TYPE s stateset\ns{s="a"} 1\n# TYPE i info\ni_info{version="1"} 1\n# TYPE h gaugehistogram\n'
         'h_gcount 5\nh_bucket{le="+Inf"} NaN\n%%% what { " is this\n"a" 7\nb{a="1"} x\na_total 5\n'

@@ -16,7 +16,7 @@ from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.worker_facts import GIL, GIL_SEEN, has_gil, key_of
-from tuner.reports.ranking.evidence import gil_told
+from tuner.reports.ranking.evidence import describe_gil
 from tuner.study.gil import keep_gil
 
 from ..wording import wording
@@ -103,23 +103,23 @@ def launch(variant: str, *, has_gil: bool | None, module: str | None = None) -> 
 
 
 def test_what_a_running_worker_shows_decides_over_what_its_interpreter_alone_says() -> None:
-    store, told = study(worker_gil="off"), list[tuple[str, str]]()
+    store, result = study(worker_gil="off"), list[tuple[str, str]]()
 
     for _ in range(2):
-        keep_gil(store, launch("", has_gil=True, module="_fast"), lambda *words: told.append(words))
+        keep_gil(store, launch("", has_gil=True, module="_fast"), lambda *words: result.append(words))
 
     assert has_gil(store.study().provenance, "") is True
-    assert told == [("gil-came-back", wording("launch.gil-came-back"))]
-    assert [*gil_told(store.study())] == [wording("launch.gil-came-back-told")]
+    assert result == [("gil-came-back", wording("launch.gil-came-back"))]
+    assert [*describe_gil(store.study())] == [wording("launch.gil-came-back-told")]
 
 
 def test_a_gil_that_one_launch_showed_stays_and_one_that_nobody_saw_is_not_told() -> None:
-    store, told = study(worker_gil="off"), list[tuple[str, str]]()
+    store, result = study(worker_gil="off"), list[tuple[str, str]]()
     for seen in (None, False, True, False):
-        keep_gil(store, launch("", has_gil=seen), lambda *words: told.append(words))
+        keep_gil(store, launch("", has_gil=seen), lambda *words: result.append(words))
 
     assert store.study().provenance[GIL_SEEN] == "on"
-    assert len(told) == 1
+    assert len(result) == 1
 
 
 def test_each_variant_has_a_gil_of_its_own_and_one_that_is_expected_is_not_told() -> None:
@@ -129,4 +129,4 @@ def test_each_variant_has_a_gil_of_its_own_and_one_that_is_expected_is_not_told(
 
     facts = store.study().provenance
     assert (has_gil(facts, "3.13"), has_gil(facts, "3.13t")) == (True, False)
-    assert gil_told(store.study()) == []
+    assert describe_gil(store.study()) == []

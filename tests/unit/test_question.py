@@ -8,7 +8,7 @@ from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit
 from tuner.core.errors import ConfigError
-from tuner.core.ranking.ranking_options import RankingOptions, boxes_asked_for, parse_question
+from tuner.core.ranking.ranking_options import RankingOptions, parse_question, selected_boxes
 
 from ..wording import key_of, wording
 
@@ -42,7 +42,7 @@ def test_what_is_typed_is_read() -> None:
     ],
     ids=key_of,
 )
-def test_nonsense_is_told_in_one_line_with_its_option(typed: dict[str, str], said: str) -> None:
+def test_nonsense_is_reported_in_one_line_with_its_option(typed: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_question(**typed)
 
@@ -70,14 +70,14 @@ def test_a_race_answers_its_own_question_only() -> None:
     assert not RankingOptions("throughput-per-cpu").is_of(study)
 
 
-def test_boxes_are_asked_for_once_each_in_their_order() -> None:
+def test_boxes_are_requested_once_each_in_their_order() -> None:
     asked = parse_question(boxes=["b", "a", "b"], without_boxes=["c"])
 
     assert asked.boxes == ("b", "a")
     assert asked.without_boxes == ("c",)
-    assert boxes_asked_for(asked, ["a", "b", "c", "d"]) == {"a", "b"}
+    assert selected_boxes(asked, ["a", "b", "c", "d"]) == {"a", "b"}
 
 
 def test_without_a_box_named_all_are_looked_at() -> None:
-    assert boxes_asked_for(RankingOptions(), ["a", "b"]) == {"a", "b"}
-    assert boxes_asked_for(RankingOptions(), []) == set()
+    assert selected_boxes(RankingOptions(), ["a", "b"]) == {"a", "b"}
+    assert selected_boxes(RankingOptions(), []) == set()

@@ -80,7 +80,7 @@ def test_a_queue_that_the_command_reads_or_its_application_names_is_fed(command:
     assert "queue-told" not in service.cautions
 
 
-def test_celery_that_names_no_queue_is_told_to_read_the_one_that_is_fed(tmp_path: Path) -> None:
+def test_celery_that_names_no_queue_is_reported_to_read_the_one_that_is_fed(tmp_path: Path) -> None:
     command = "celery -A p -b redis://h/0 worker -l INFO"
     settings = typed(command, tmp_path / "s.json", queue="study")
 

@@ -82,7 +82,7 @@ def test_the_same_seed_and_windows_give_the_same_proposals_and_answers(
 
 @both_kinds
 @pytest.mark.parametrize("n_blocks", [1, 2, 4, 7])
-def test_a_race_shown_the_windows_of_another_goes_on_as_that_one(kind: Kind, n_blocks: int) -> None:
+def test_a_race_shown_the_windows_of_another_continues_as_that_one(kind: Kind, n_blocks: int) -> None:
     source = suite([1000, 970, 960, 950, 900], sd=0.1, window_s=None)
     first = Race(source.goal(kind), 5)
     blocks = led(first, source.box(0, "luck"), n_blocks=n_blocks)
@@ -187,7 +187,7 @@ def test_nothing_is_reached_before_eight_windows_of_layouts_already_seen(kind: K
 
 @both_kinds
 @pytest.mark.parametrize("seed", range(3))
-def test_no_layout_is_told_apart_nor_ruled_out_by_a_single_launch(kind: Kind, seed: int) -> None:
+def test_no_layout_is_kept_apart_nor_ruled_out_by_a_single_launch(kind: Kind, seed: int) -> None:
     source = suite((1.0, 1000.0, 400.0, 1.0, 600.0), sd=0.001)
     blocks = led(Race(source.goal(kind), seed), source.box(0, str(seed)))
     counted: Counter[Layout] = Counter()
@@ -397,7 +397,7 @@ def test_the_dearer_a_launch_the_longer_its_window() -> None:
 
 
 @both_kinds
-def test_the_length_is_the_one_asked_for_where_there_is_no_choice(kind: Kind) -> None:
+def test_the_length_is_the_one_requested_where_there_is_no_choice(kind: Kind) -> None:
     assert {one for block in chosen_lengths(kind, 45.0, 77.0, 77.0) for one in block} == {77.0}
 
 
@@ -465,7 +465,7 @@ def test_a_clear_winner_is_found_within_few_windows(kind: Kind) -> None:
     assert max(run.n_windows for run in runs) <= 6 + 9 + 5  # losers of the first block are seen once more
 
 
-def test_identical_layouts_are_told_apart_at_any_look_in_at_most_5_percent_of_studies() -> None:
+def test_identical_layouts_are_kept_apart_at_any_look_in_at_most_5_percent_of_studies() -> None:
     n, told_apart = 200, set()
 
     def look(repeat: int, answer: Answer) -> None:
@@ -542,7 +542,9 @@ def test_intervals_hold_the_truth_about_as_often_as_asked(kind: Kind) -> None:
 
 
 @both_kinds
-def test_the_doubt_is_told_from_eight_replicates_on_and_below_what_was_asked_when_reached(kind: Kind) -> None:
+def test_the_doubt_is_reported_from_eight_replicates_on_and_below_what_was_asked_when_reached(
+    kind: Kind,
+) -> None:
     source = suite((1000.0, 980.0, 940.0, 900.0), sd=0.15)
     n_reached = n_more = 0
     for seed in range(10):

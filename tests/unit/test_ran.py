@@ -118,7 +118,7 @@ def test_what_asks_for_more_and_has_no_more_is_void(
         (ON_DEMAND, [("1x1", 0, []), ("1x8", 0, [])]),
     ],
 )
-def test_what_may_be_as_it_was_asked_for_counts(
+def test_what_may_be_as_it_was_requested_counts(
     settings: str, seen: list[tuple[str, int, list[int]]]
 ) -> None:
     windows = [window(layout, usage(n, threads)) for layout, n, threads in seen]

@@ -82,7 +82,7 @@ CLEAR = {
 }
 
 
-def test_what_cannot_be_told_apart_shares_a_rank() -> None:
+def test_what_is_not_known_apart_shares_a_rank() -> None:
     ranking = rank(study("1x4,2x2,4x1"), taken(CLEAR))
 
     assert ranks(ranking) == {"2x2": 1, "4x1": 1, "1x4": 3}
@@ -226,8 +226,8 @@ def test_a_layout_whose_launches_failed_says_how() -> None:
     table = {"4x1": [[100], [100]]}
 
     assert row(rank(study("4x1,2x2"), taken(table)), "2x2").reason == wording("rank.window-taken")
-    told = rank(study("4x1,2x2"), taken(table), launches=[failed])
-    assert row(told, "2x2").reason == wording("rank.launch-gave-window-worker")
+    result = rank(study("4x1,2x2"), taken(table), launches=[failed])
+    assert row(result, "2x2").reason == wording("rank.launch-gave-window-worker")
 
 
 def test_a_layout_that_stood_still_for_a_launch_is_shown_but_not_ranked() -> None:

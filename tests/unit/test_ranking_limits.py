@@ -78,7 +78,7 @@ def test_a_second_limit_keeps_more_out_and_the_load_that_remembers_does_not_coun
     assert ranks(got) == {"4x6": 1, "1x24": 2, "24x1": None, "12x2": None}
 
 
-def test_what_is_not_decided_does_not_win_and_it_is_told_what_would_decide_it() -> None:
+def test_what_is_not_decided_does_not_win_and_it_is_reported_what_would_decide_it() -> None:
     got = rank(study(), taken(WHOLE, load_noise=0.02), limits=[Limit("load", 19.0)])
     open_ = next(row for row in got.rows if row.layout == Layout(12, 2))
 

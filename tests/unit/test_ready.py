@@ -126,7 +126,7 @@ def test_a_url_with_a_question_and_no_path_asks_for_the_root(server: int) -> Non
     assert HttpAnswer(f"http://127.0.0.1:{server}?200").lacks([]) == ""
 
 
-def test_nobody_who_answers_is_told_with_his_address(server: int) -> None:
+def test_nobody_who_answers_is_reported_with_his_address(server: int) -> None:
     port = free_port()
 
     assert wording("doctor.server-does-not-answer", port=port) in HttpAnswer(
@@ -206,7 +206,7 @@ def test_a_check_is_asked_until_it_lacks_nothing_or_a_program_has_ended() -> Non
     ],
     ids=key_of,
 )
-def test_what_is_wrong_with_a_check_is_told_with_its_place(tmp_path: Path, ready: str, said: str) -> None:
+def test_what_is_wrong_with_a_check_is_reported_with_its_place(tmp_path: Path, ready: str, said: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(f"service: {{kind: script, name: a, command: a, ready: {ready}}}")
     with pytest.raises(ConfigError) as caught:

@@ -17,7 +17,7 @@ from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
 from tuner.core.planning.replay import ReplayJob, replay
-from tuner.core.search.recorded import RecordedStudy, recorded_study
+from tuner.core.search.recorded import RecordedStudy, record_study
 from tuner.core.stats.two_way_anova import Observation, fit
 
 from ..raising import raises
@@ -62,7 +62,7 @@ def window(launch: int, block: int, layout: Layout, index: int, at_s: float, n_d
 
 
 def recorded(n_blocks: int = 4, **noise: float) -> RecordedStudy:
-    return recorded_study("svc", STUDY, *taken(n_blocks, **noise))  # type: ignore[arg-type]
+    return record_study("svc", STUDY, *taken(n_blocks, **noise))  # type: ignore[arg-type]
 
 
 def test_the_study_s_estimates_are_the_truth_and_its_margin_and_windows_the_goal() -> None:
@@ -93,7 +93,7 @@ def test_launches_and_windows_differ_as_much_as_they_did_in_the_study() -> None:
 
 def test_what_fitting_took_from_few_launches_is_given_back() -> None:
     launches, windows = taken(3, n_windows=1, launch_sd=0.03)
-    study = recorded_study("svc", STUDY, launches, windows)
+    study = record_study("svc", STUDY, launches, windows)
     seen = [Observation(LAYOUTS.index(x.layout), x.block, log(6.0 * x.n_done)) for x in windows]
 
     drawn = [one for launch in study.launches for one in launch]
@@ -132,7 +132,7 @@ def test_void_windows_and_the_warming_launch_do_not_count() -> None:
     void = replace(windows[0], n_done=1, void=(VoidReason("worker-died", ""),))
     warming = replace(windows[1], block=-1, n_done=1)
 
-    assert recorded_study("svc", STUDY, launches, [*windows[2:], void, warming]).truths == pytest.approx(
+    assert record_study("svc", STUDY, launches, [*windows[2:], void, warming]).truths == pytest.approx(
         recorded().truths
     )
 
@@ -141,7 +141,7 @@ def test_a_study_whose_blocks_are_single_launches_is_taken_as_one_block() -> Non
     launches, windows = taken(3, launch_sd=0.02)
     single = [replace(one, block=number) for number, one in enumerate(windows)]
     alone = [replace(one, block=one.launch_id) for one in single]
-    study = recorded_study("svc", STUDY, launches, alone)
+    study = record_study("svc", STUDY, launches, alone)
 
     assert len(study.drift) == 1
     assert study.box(0, "1")._drift(1e6) == 0.0
@@ -157,7 +157,7 @@ def test_a_study_too_small_to_replay_is_refused(n_blocks: int, n_layouts: int, s
     few = [one for one in windows if one.layout in LAYOUTS[:n_layouts]]
 
     with raises(ConfigError, said):
-        recorded_study("svc", STUDY, launches, few)
+        record_study("svc", STUDY, launches, few)
 
 
 def test_strategies_are_replayed_on_it_and_the_seed_decides() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.domain.resuming import HIDDEN
-from tuner.core.text.redaction import hidden_in, redacted
+from tuner.core.text.redaction import hidden_in, redact
 from tuner.core.text.secret_names import looks_secret
 
 pytestmark = pytest.mark.pythons
@@ -59,7 +59,7 @@ def test_other_names_are_left_alone(name: str) -> None:
 
 
 def test_assignments_of_secrets_in_words_and_in_texts_of_words_lose_their_values() -> None:
-    shown = redacted(
+    shown = redact(
         {
             "command": ["env", "DB_PASSWORD=hunter2", "A=1", "gunicorn", "--env", "SECRET_KEY=abc"],
             "environment": {"GUNICORN_CMD_ARGS": "--workers=4 --env API_TOKEN=tok --threads=2"},
@@ -73,13 +73,13 @@ def test_assignments_of_secrets_in_words_and_in_texts_of_words_lose_their_values
 
 
 def test_the_whole_rest_of_a_word_goes_and_of_a_script_what_a_shell_would_take() -> None:
-    assert redacted(["env", "PASSWORD=a b,c", "A=b c"]) == ["env", "PASSWORD=<hidden>", "A=b c"]
-    assert redacted(["--db.password=a b"]) == ["--db.password=<hidden>"]
-    assert redacted(["sh", "-c", "PASSWORD=a,b run it"]) == ["sh", "-c", "PASSWORD=<hidden> run it"]
+    assert redact(["env", "PASSWORD=a b,c", "A=b c"]) == ["env", "PASSWORD=<hidden>", "A=b c"]
+    assert redact(["--db.password=a b"]) == ["--db.password=<hidden>"]
+    assert redact(["sh", "-c", "PASSWORD=a,b run it"]) == ["sh", "-c", "PASSWORD=<hidden> run it"]
 
 
 def test_values_go_and_names_stay_wherever_a_secret_may_stand() -> None:
-    shown = redacted(
+    shown = redact(
         {
             "environment": {"DB_PASSWORD": "hunter2", "THREADS": "4"},
             "command": [
@@ -101,7 +101,7 @@ def test_values_go_and_names_stay_wherever_a_secret_may_stand() -> None:
 
 
 def test_a_password_with_an_at_sign_goes_whole() -> None:
-    assert redacted("redis://u:p@ss@h/0?x=1") == "redis://<hidden>@h/0?x=1"
+    assert redact("redis://u:p@ss@h/0?x=1") == "redis://<hidden>@h/0?x=1"
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_password_with_an_at_sign_goes_whole() -> None:
     ],
 )
 def test_secrets_in_a_text_go_as_those_in_words_do(text: str, shown: str) -> None:
-    assert redacted(text) == shown
+    assert redact(text) == shown
 
 
 def test_what_a_program_wrote_is_shown_without_the_secrets_of_its_environment() -> None:

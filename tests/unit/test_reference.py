@@ -44,7 +44,7 @@ def test_what_others_may_call_of_a_record_is_on_the_page() -> None:
 
 
 def test_every_exit_code_that_is_used_is_in_the_table() -> None:
-    told = {one.code for one in EXIT_CODES}
+    reported = {one.code for one in EXIT_CODES}
     used = {error.exit_code for error in (TunerError, ConfigError, MeasurementError, StaleReport)}
     of_studies = {
         outcome.DONE,
@@ -54,5 +54,5 @@ def test_every_exit_code_that_is_used_is_in_the_table() -> None:
         outcome.INTERRUPTED,
     }
 
-    assert used | of_studies | {1} == told
-    assert [one.code for one in EXIT_CODES] == sorted(told)
+    assert used | of_studies | {1} == reported
+    assert [one.code for one in EXIT_CODES] == sorted(reported)

@@ -36,18 +36,18 @@ OTHERWISE = "Check the address."
         (NotAllowed("vhost other not found"), "virtual host"),
     ],
 )
-def test_a_broker_that_refuses_is_told_with_what_to_change(error: Exception, word: str) -> None:
-    told = BrokerError("...")
-    told.__cause__ = error
+def test_a_broker_that_refuses_is_reported_with_what_to_change(error: Exception, word: str) -> None:
+    result = BrokerError("...")
+    result.__cause__ = error
 
-    assert word in hint_for(told, OTHERWISE)
+    assert word in hint_for(result, OTHERWISE)
 
 
-def test_a_broker_that_is_not_there_is_told_with_its_address() -> None:
-    told = BrokerError("...")
-    told.__cause__ = redis.ConnectionError("Error 111 connecting to 127.0.0.1:1. Connection refused.")
+def test_a_broker_that_is_not_there_is_reported_with_its_address() -> None:
+    result = BrokerError("...")
+    result.__cause__ = redis.ConnectionError("Error 111 connecting to 127.0.0.1:1. Connection refused.")
 
-    assert hint_for(told, OTHERWISE) == OTHERWISE
+    assert hint_for(result, OTHERWISE) == OTHERWISE
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_only_a_broker_that_cannot_be_reached_may_be_back_in_a_while(error: Exce
         ("FATAL:  sorry, too many clients already", "max_connections"),
     ],
 )
-def test_a_postgresql_that_refuses_is_told_with_what_to_change(words: str, hint: str) -> None:
+def test_a_postgresql_that_refuses_is_reported_with_what_to_change(words: str, hint: str) -> None:
     assert hint in hint_of(f'PostgreSQL reports: connection to server at "127.0.0.1" failed: {words}')
 
 

@@ -212,7 +212,7 @@ def test_f_race_drops_after_five_blocks_and_decides_the_last_two_by_signed_ranks
 
 
 @pytest.mark.parametrize("name", ["in-order", "successive-halving", "f-race"])
-def test_a_layout_that_fails_is_never_named_and_not_asked_for_again(name: str) -> None:
+def test_a_layout_that_fails_is_never_named_and_not_requested_again(name: str) -> None:
     layouts = tuple(Layout(1, threads) for threads in range(1, 6))
     suite = Suite("clear", layouts, (tuple(100.0 * x.threads for x in layouts),), SuiteNoise(window_sd=0.01))
     strategy = make_strategy(name, suite.goal("strict"), 1, 60)

@@ -275,10 +275,10 @@ def test_a_fence_is_longer_than_any_in_its_code(fmt: str) -> None:
     "word", ["a", "a b", "it's", "$HOME", "", "a\nb", "\t'\\", "\x1b[31m", "\x7f\u202e\U000e0001", "é"]
 )
 def test_bash_reads_each_word_as_it_was(word: str) -> None:
-    told = shell_line(["printf", "%s", word])
+    result = shell_line(["printf", "%s", word])
 
-    assert told.isprintable()
-    assert subprocess.run(["bash", "-c", told], capture_output=True, check=True).stdout == word.encode()
+    assert result.isprintable()
+    assert subprocess.run(["bash", "-c", result], capture_output=True, check=True).stdout == word.encode()
 
 
 def test_variables_stand_before_a_command() -> None:

@@ -106,7 +106,7 @@ def test_what_is_not_known_is_one_sentence_in_both() -> None:
     assert (content["unknown"], content["layouts"], content["rules"]) == (NO_CLOCKS, [], [])
 
 
-def test_layouts_without_evidence_a_smaller_box_and_no_model_are_told() -> None:
+def test_layouts_without_evidence_a_smaller_box_and_no_model_are_reported() -> None:
     found = explain([seen_of(Layout(1, 24))], MACHINE)
 
     text = render_explanation(replace(STUDY, cores=48), found, ())
@@ -134,7 +134,7 @@ def test_what_no_variant_can_tell_is_said_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variants", "told"),
+    ("variants", "text"),
     [
         (("fork", "threads"), wording("model.rules-of-variant")),
         (("", "threads"), wording("model.rules-of-service")),
@@ -143,13 +143,13 @@ def test_what_no_variant_can_tell_is_said_once() -> None:
     ids=key_of,
 )
 def test_rules_say_of_which_of_several_variants_they_are(
-    variants: tuple[str, ...], told: str | None, rules: list[Rule]
+    variants: tuple[str, ...], text: str | None, rules: list[Rule]
 ) -> None:
     found = of_variants(*variants)
 
     notes = explanation_notes(STUDY, found, rules)
 
-    said = [] if told is None else [told]
+    said = [] if text is None else [text]
     assert [note for note in notes if note.startswith(wording("model.rules-are-for"))] == said
     assert not any(
         note.startswith(wording("model.rules-are-for")) for note in explanation_notes(STUDY, found, ())

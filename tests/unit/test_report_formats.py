@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tuner.reports.text.formats import Table, escape, render_paragraph, render_table, table_formats
-from tuner.reports.text.visible import told_hidden
+from tuner.reports.text.visible import escape_invisible
 
 pytestmark = pytest.mark.pythons
 
@@ -62,7 +62,7 @@ def test_a_markdown_reader_gets_every_cell_as_it_was(text: str) -> None:
 
     cells, tags = cells_of(page)
 
-    assert [" ".join(cell.split()) for cell in cells] == ["layout", "items", told_hidden(text), "1"]
+    assert [" ".join(cell.split()) for cell in cells] == ["layout", "items", escape_invisible(text), "1"]
     assert tags <= {"table", "thead", "tbody", "tr", "th", "td"}
 
 
@@ -71,7 +71,7 @@ def test_a_markdown_reader_gets_every_cell_as_it_was(text: str) -> None:
 def test_a_browser_gets_every_cell_as_it_was(fmt: str, text: str) -> None:
     cells, tags = cells_of(render_table(table_of(text), fmt))
 
-    assert [" ".join(cell.split()) for cell in cells] == ["layout", "items", told_hidden(text), "1"]
+    assert [" ".join(cell.split()) for cell in cells] == ["layout", "items", escape_invisible(text), "1"]
     assert tags <= {"table", "thead", "tbody", "tr", "th", "td"}
 
 
@@ -79,7 +79,7 @@ def test_a_browser_gets_every_cell_as_it_was(fmt: str, text: str) -> None:
 def test_csv_carries_every_cell_and_no_formula(text: str) -> None:
     rows = list(csv.reader(io.StringIO(render_table(table_of(text), "csv"))))
 
-    assert rows[1][0].removeprefix("'") == told_hidden(text).removeprefix("'")
+    assert rows[1][0].removeprefix("'") == escape_invisible(text).removeprefix("'")
     assert not rows[1][0].startswith(("=", "+", "-", "@"))
 
 
@@ -134,7 +134,7 @@ def test_restructured_text_shows_markup_characters() -> None:
 
 @pytest.mark.parametrize("fmt", table_formats())
 @pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\u2066", "\U000e0041"])
-def test_what_turns_text_around_or_is_not_seen_is_told(fmt: str, hidden: str) -> None:
+def test_what_turns_text_around_or_is_not_seen_is_reported(fmt: str, hidden: str) -> None:
     text = f"a{hidden}txt.exe"
 
     for made in (render_table(table_of(text), fmt), render_paragraph(text, fmt)):

@@ -84,9 +84,11 @@ def test_every_format_has_the_latencies(fmt: str) -> None:
 
 
 def test_the_table_of_a_study_with_latency_fits_a_hundred_columns() -> None:
-    told = rendered("simple", rank(STUDY, windows(rate_per_s=100.0)))
+    result = rendered("simple", rank(STUDY, windows(rate_per_s=100.0)))
 
-    assert max(len(line) for part in told.split("\n\n") if "---" in part for line in part.split("\n")) <= 100
+    assert (
+        max(len(line) for part in result.split("\n\n") if "---" in part for line in part.split("\n")) <= 100
+    )
 
 
 def test_a_layout_that_keeps_the_p95_may_win_one_that_does_not_or_fails_may_not() -> None:
@@ -109,7 +111,7 @@ def test_a_layout_s_latency_is_the_geometric_mean_of_its_launches() -> None:
     assert row.latency.n_requests == 3 * 6000
 
 
-def test_a_closed_loop_is_told_to_say_nothing_of_latency() -> None:
+def test_a_closed_loop_is_reported_to_say_nothing_of_latency() -> None:
     closed, at_a_rate = rank(STUDY, windows()), rank(STUDY, windows(rate_per_s=100.0))
 
     assert AT_SATURATION in rendered("simple", closed)
@@ -117,18 +119,18 @@ def test_a_closed_loop_is_told_to_say_nothing_of_latency() -> None:
     assert AT_SATURATION not in rendered("simple", at_a_rate)
 
 
-def test_at_a_rate_throughput_is_told_to_be_that_rate_and_who_cannot_keep_up_is_named() -> None:
-    told = rendered("simple", rank(STUDY, windows(rate_per_s=100.0)))
+def test_at_a_rate_throughput_is_reported_to_be_that_rate_and_who_cannot_keep_up_is_named() -> None:
+    result = rendered("simple", rank(STUDY, windows(rate_per_s=100.0)))
 
-    assert wording("rank.requests-came-s-whatever") in told
-    assert wording("rank.answered-less-than-came", layouts="1x8, 1x1") in told
+    assert wording("rank.requests-came-s-whatever") in result
+    assert wording("rank.answered-less-than-came", layouts="1x8, 1x1") in result
 
 
 def test_at_a_share_of_capacity_the_capacity_is_shown_and_what_throughput_is() -> None:
-    told = rendered("simple", rank(STUDY, windows(share=0.7)))
+    result = rendered("simple", rank(STUDY, windows(share=0.7)))
 
-    assert wording("rank.requests-came-share-what-each") in told
-    assert "2x4        100/s  70/s" in told
+    assert wording("rank.requests-came-share-what-each") in result
+    assert "2x4        100/s  70/s" in result
 
 
 @pytest.mark.parametrize(("answered", "is_told"), [(96.5, True), (97.5, False)])
@@ -138,17 +140,17 @@ def test_arrivals_that_were_few_by_luck_are_no_falling_behind(answered: float, i
         for window in windows(rate_per_s=100.0)
         if str(window.layout) == "2x4"
     ]
-    told = rendered("simple", rank(STUDY, of_one))
+    result = rendered("simple", rank(STUDY, of_one))
 
-    assert (wording("rank.answered-less-than-came", layouts="2x4") in told) is is_told
+    assert (wording("rank.answered-less-than-came", layouts="2x4") in result) is is_told
 
 
-def test_at_the_rate_that_keeps_a_p95_it_is_told_where_whole_windows_did_not() -> None:
+def test_at_the_rate_that_keeps_a_p95_it_is_reported_where_whole_windows_did_not() -> None:
     asked = replace(STUDY, config='{"service": {"feeder": {"rate": "p95=100ms"}}}')
-    told = render_ranking(asked, rank(asked, windows(share=0.7)), "simple")
+    result = render_ranking(asked, rank(asked, windows(share=0.7)), "simple")
 
-    assert wording("rank.requests-came-highest-rate") in told
-    assert wording("rank.over-whole-windows-p") in told
+    assert wording("rank.requests-came-highest-rate") in result
+    assert wording("rank.over-whole-windows-p") in result
 
 
 def test_a_study_without_requests_has_no_columns_and_no_words_of_latency() -> None:

@@ -149,7 +149,7 @@ def test_json_has_the_figures_behind_each_verdict_and_each_front() -> None:
     assert front["layouts"][1]["dominated_by"] == "4x6"
 
 
-def test_columns_of_limits_and_fronts_are_there_only_when_asked_for() -> None:
+def test_columns_of_limits_and_fronts_are_there_only_when_requested() -> None:
     plain = render_ranking(STUDY, asked(), "csv").splitlines()[0]
     rows = list(
         csv.DictReader(io.StringIO(render_ranking(STUDY, asked(**CASES["limits"], costs=("load",)), "csv")))

@@ -11,8 +11,8 @@ from tuner.core.domain.limits import Verdict
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.live_status import Board
 from tuner.reports.live.live import Look, live_lines
-from tuner.reports.live.live_words import place_told, standing_told
-from tuner.reports.text.cells import cut, painted, plain, printable, width
+from tuner.reports.live.live_words import describe_place, describe_standing
+from tuner.reports.text.cells import cut_cells, paint_line, plain, printable, width
 
 from ..printed import printed
 from ..wording import wording
@@ -43,7 +43,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch):
 def shown(board: Board, columns: int = 80, lines: int = 23, *, unicode: bool = True) -> list[str]:
     look = Look(columns, lines, boards.NOW_S, unicode=unicode)
     return [
-        painted(line, columns, unicode=unicode, colours=False)[0].rstrip()
+        paint_line(line, columns, unicode=unicode, colours=False)[0].rstrip()
         for line in live_lines(board, look, go_on=GO_ON)
     ]
 
@@ -69,7 +69,7 @@ def test_no_line_is_wider_and_no_view_is_higher_than_its_terminal(name: str, uni
         for lines in (1, 2, 3, 6, 10, 20, 50):
             look = Look(columns, lines, boards.NOW_S, unicode=unicode)
             drawn = live_lines(BOARDS[name], look, go_on=GO_ON)
-            painted_lines = [painted(line, columns, unicode=unicode, colours=True) for line in drawn]
+            painted_lines = [paint_line(line, columns, unicode=unicode, colours=True) for line in drawn]
 
             assert len(drawn) <= lines
             assert max(cells for _, cells in painted_lines) <= columns
@@ -115,7 +115,7 @@ def test_no_layout_gives_way_to_a_blank_line() -> None:
     assert any("" not in rows and any("12x2" in row for row in rows) for rows in by_height)
 
 
-def test_a_reason_goes_on_below_where_there_is_room_and_else_ends_where_it_must() -> None:
+def test_a_reason_continues_below_where_there_is_room_and_else_ends_where_it_must() -> None:
     board = replace(boards.race(), places=boards.race().places[4:6], live=None)
     long = replace(board.places[1], reason=f"{board.places[1].reason}; its log: {'x y ' * 40}z")
     board = replace(board, places=(board.places[0], long))
@@ -133,44 +133,44 @@ def test_of_several_limits_that_are_open_none_is_named() -> None:
     both = Verdict("open", (*memory.findings, *load.findings))
     board = boards.limited()
 
-    told = [place_told(replace(board.places[0], verdict=one), board) for one in (load, both)]
+    reported = [describe_place(replace(board.places[0], verdict=one), board) for one in (load, both)]
 
-    assert told == ["leads, load open", "leads, limits open"]
+    assert reported == ["leads, load open", "leads, limits open"]
 
 
 @pytest.mark.parametrize("board", [boards.race(), boards.grid()], ids=["race", "grid"])
 def test_a_study_whose_windows_are_all_void_says_so(board: Board) -> None:
     void = tuple(boards.place(str(one.layout), "unseen", n=0, void=2) for one in board.places)
 
-    told = standing_told(replace(board, places=void, answer=Answer(None, False, "none")))
+    lines = describe_standing(replace(board, places=void, answer=Answer(None, False, "none")))
 
-    assert told == wording("watch.no-window-counts-so-far", value=2 * len(void))
+    assert lines == wording("watch.no-window-counts-so-far", value=2 * len(void))
 
 
 def test_a_launch_that_is_discarded_is_no_block() -> None:
-    told = plain(
+    result = plain(
         live_lines(replace(boards.grid(), live=boards.live_of("4x6", block=-1)), Look(80, 30, boards.NOW_S))
     )
 
-    assert any(wording("watch.now-first-launch") in line for line in told)
+    assert any(wording("watch.now-first-launch") in line for line in result)
 
 
 def test_text_is_cut_by_cells_and_keeps_nothing_that_steers() -> None:
     assert printable("a\x1b[31m\n\tb\u202e\x9bc") == "a?[31m b??c"
     assert (width("日本"), width("é"), width("e\u0301")) == (4, 1, 1)
-    assert cut("日本語", 4, unicode=True) == "日…"
-    assert cut("abcdef", 4, unicode=False) == "ab.."
-    assert cut("abc", 3, unicode=True) == "abc"
+    assert cut_cells("日本語", 4, unicode=True) == "日…"
+    assert cut_cells("abcdef", 4, unicode=False) == "ab.."
+    assert cut_cells("abc", 3, unicode=True) == "abc"
 
 
 def test_a_study_in_which_nothing_keeps_the_limits_says_so() -> None:
     board = boards.limited()
     kept_out = tuple(replace(one, state="kept-out") for one in board.places[:2])
-    told = standing_told(replace(board, places=kept_out, answer=Answer(None, False, "none")))
+    lines = describe_standing(replace(board, places=kept_out, answer=Answer(None, False, "none")))
 
     load = wording("rank.limit", quantity="load", value=20)
     memory = wording("rank.limit", quantity="memory", value="8.59 GB")
-    assert told == wording("rank.no-layout-keeps", limits=f"{load} and {memory}")
+    assert lines == wording("rank.no-layout-keeps", limits=f"{load} and {memory}")
 
 
 def test_many_boxes_are_counted_by_what_they_do_and_leave_room_for_the_layouts() -> None:

@@ -195,7 +195,7 @@ def test_programs_see_what_was_measured_where_people_do() -> None:
         assert "measured  load" not in render_prediction(other)
 
 
-def test_programs_are_told_every_sentence_that_people_are() -> None:
+def test_programs_are_reported_every_sentence_that_people_are() -> None:
     busy = replace(JOINT, foreign_cores=0.9, simulated=("Simulated: no service ran.",))
     predicted = replace(CASES["what_if"], calibrated=busy)
 
@@ -251,12 +251,12 @@ def test_a_profile_that_does_not_say_what_was_measured_says_that() -> None:
     known = replace(PROFILE, measured=(Layout(1, 1), Layout(2, 4)), busy_cores=1.9)
 
     bare = Predicted(of_profile(PROFILE), Machine(2), trusted(HERE, "4x1"))
-    told = Predicted(of_profile(known), Machine(2), trusted(HERE, "4x1"))
+    result = Predicted(of_profile(known), Machine(2), trusted(HERE, "4x1"))
 
     assert assumed + "\n" in render_prediction(bare)
     assert prediction_facts(bare)["measured_layouts"] is None
-    assert assumed not in render_prediction(told)
-    assert prediction_facts(told)["measured_layouts"] == ["1x1", "2x4"]
+    assert assumed not in render_prediction(result)
+    assert prediction_facts(result)["measured_layouts"] == ["1x1", "2x4"]
     assert of_profile(known).seen.layouts == known.measured
     assert of_profile(known).seen.busy_cores == 1.9
     assert assumed not in render_prediction(CASES["here"])
@@ -336,12 +336,12 @@ def test_starting_children_has_a_row_where_it_is_known() -> None:
     )
 
 
-def test_tasks_of_others_are_told_where_they_show_in_the_load() -> None:
-    def told(others_s: float) -> str:
+def test_tasks_of_others_are_reported_where_they_show_in_the_load() -> None:
+    def result(others_s: float) -> str:
         return render_calibration(of_profile(replace(PROFILE, demands=replace(ITEM, others_s=others_s))))
 
-    assert wording("model.load-of-others") in told(0.02)
-    assert "others" not in told(0.0001)
+    assert wording("model.load-of-others") in result(0.02)
+    assert "others" not in result(0.0001)
 
 
 def test_draws_of_a_profile_are_as_wide_as_its_intervals() -> None:

@@ -205,10 +205,10 @@ def told_to_do(page: Overview | str) -> str:
 
 def test_the_page_says_what_to_do_with_the_answer() -> None:
     asked = runbook_study.overview(max_load="30")
-    told = told_to_do(asked)
+    result = told_to_do(asked)
 
-    assert told.startswith("4x6@gthread can be used now.")
-    assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in told
+    assert result.startswith("4x6@gthread can be used now.")
+    assert "tuner export gunicorn.tuner.db --into RUNBOOK.md --current 1x24@gthread --max-load 30\n" in result
     assert wording("rank.least-memory") in unescape(render_page(asked))
     hidden = told_to_do(replace(asked, name="-$(x).tuner.db"))
     assert "tuner export './-$(x).tuner.db' --into" in hidden
@@ -223,10 +223,10 @@ def test_nothing_is_said_of_memory_where_that_of_a_layout_as_good_is_not_known(
     first, second = ranking.rows[:2]
     rows = (replace(first, rank=1, pss_bytes=2e8), replace(second, rank=1, pss_bytes=unknown_bytes))
 
-    told = among_ties(rows[0], replace(ranking, rows=rows), 0.02)
+    result = among_ties(rows[0], replace(ranking, rows=rows), 0.02)
 
     least = wording("rank.least-memory").replace("248 MB", "200 MB")
-    assert told == ([] if unknown_bytes is None else [least])
+    assert result == ([] if unknown_bytes is None else [least])
 
 
 def test_the_commands_of_the_method_name_the_file_as_a_shell_reads_it(race: Overview) -> None:
@@ -241,33 +241,33 @@ def test_limits_of_the_page_are_those_of_the_command_it_tells(p95: str) -> None:
     limits = parse_limits({"load": "30.5", "memory_bytes": "954MiB", "p95_s": p95})
     seen = runbook_study.overview(current=None)
 
-    told = told_to_do(replace(seen, ranking=replace(seen.ranking, limits=limits)))
+    result = told_to_do(replace(seen, ranking=replace(seen.ranking, limits=limits)))
 
-    words = told[told.index("RUNBOOK.md") :].splitlines()[0].split()[1:]
+    words = result[result.index("RUNBOOK.md") :].splitlines()[0].split()[1:]
     texts = dict(zip(words[::2], words[1::2], strict=True))
     assert parse_limits({name: texts[option] for name, option in OPTIONS.items()}) == limits
 
 
 @pytest.mark.parametrize(
-    ("current", "told"),
+    ("current", "text"),
     [
         ("4x6@gthread", ""),
         ("6x4@gthread", " and tied with the best"),
     ],
 )
-def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, told: str) -> None:
+def test_the_page_says_that_nothing_is_to_be_done_where_the_best_is_in_use(current: str, text: str) -> None:
     step = told_to_do(runbook_study.overview(current=current))
 
-    assert step.startswith(f"{current} is in use{told}: nothing has to change.")
+    assert step.startswith(f"{current} is in use{text}: nothing has to change.")
     assert "tuner check gunicorn.tuner.db CONFIG\n" in step
 
 
-def test_the_page_of_a_race_without_an_answer_says_how_to_go_on(race: Overview, race_page: str) -> None:
+def test_the_page_of_a_race_without_an_answer_says_how_to_continue(race: Overview, race_page: str) -> None:
     assert race.ranking.claim is not None
     assert "tuner doctor\n" in told_to_do(race_page)  # it was measured on a busy host
-    told = told_to_do(replace(race, ranking=replace(race.ranking, others=None)))
+    result = told_to_do(replace(race, ranking=replace(race.ranking, others=None)))
 
-    assert f"tuner grid --resume {RACE}\n" in told
+    assert f"tuner grid --resume {RACE}\n" in result
     assert "<dt>leads so far</dt>" in race_page
     assert f"tuner watch {RACE}\n" in told_to_do(replace(race, is_held=True))
 
@@ -365,13 +365,13 @@ def test_headings_are_in_order(race_page: str) -> None:
 
 
 def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
-    told = told_to_do(runbook_study.overview(max_load="1"))
+    result = told_to_do(runbook_study.overview(max_load="1"))
 
-    assert told.startswith("No layout is shown to keep the limits.")
-    assert "tuner rank gunicorn.tuner.db --max-load 10.1\n" in told
+    assert result.startswith("No layout is shown to keep the limits.")
+    assert "tuner rank gunicorn.tuner.db --max-load 10.1\n" in result
 
 
-def test_nobody_is_told_to_act_on_a_first_look_and_the_page_warns() -> None:
+def test_nobody_is_reported_to_act_on_a_first_look_and_the_page_warns() -> None:
     record = runbook_study.study(provenance={**runbook_study.PROVENANCE, "quick": "true"})
     seen = runbook_study.overview(record)
 
@@ -492,7 +492,7 @@ def test_a_study_whose_windows_are_all_void_names_its_file_and_no_folder(tmp_pat
     with closing(sqlite3.connect(file)) as database, database:
         database.execute("INSERT OR IGNORE INTO void_reason SELECT id, 0, 'disturbed', 'others' FROM window")
 
-    _, why = model.foretold(file)
+    _, why = model.predict(file)
 
     assert isinstance(why, str)
     assert RACE in why

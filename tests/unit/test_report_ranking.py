@@ -149,7 +149,7 @@ def test_the_data_formats_carry_the_ratio_to_the_layout_in_use() -> None:
         assert rows[-1]["ratio_to_current"] == ""
 
 
-def test_the_verdict_names_what_cannot_be_told_from_the_best() -> None:
+def test_the_verdict_names_what_is_not_known_from_the_best() -> None:
     study = study_of(TRUTH)
 
     assert wording("rank.measured-best-cannot-be-told") in start_of(verdict(ranking_of(study, TRUTH)))
@@ -202,7 +202,7 @@ def test_nothing_measured_is_said_so() -> None:
     assert verdict(ranking_of(study, truth)) == wording("rank.nothing-could-ranked-why")
 
 
-def test_layouts_that_have_no_rank_for_the_same_reason_are_told_together() -> None:
+def test_layouts_that_have_no_rank_for_the_same_reason_are_reported_together() -> None:
     study = study_of({**TRUTH, "2x1": 0.0, "3x1": 0.0})
     windows = [
         window(parse_layout("4x6"), 0, 100.0, 1, ()),

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.reports.runbook.runbook import COMMENTS, MadeWith, format_of, made_with, marks, updated
+from tuner.reports.runbook.runbook import (
+    COMMENTS,
+    MadeWith,
+    format_of,
+    marks,
+    parse_made_with,
+    update_runbook,
+)
 
 from ..raising import raises
 from ..wording import start_of, wording
@@ -16,7 +23,7 @@ BEGIN, END = marks("web", "markdown")
 
 
 def update(text: str, section: str = "NEW\n", fmt: str = "markdown") -> str:
-    return updated(text, section, service="web", fmt=fmt, name="RUNBOOK.md")
+    return update_runbook(text, section, service="web", fmt=fmt, name="RUNBOOK.md")
 
 
 def test_a_runbook_without_the_section_gets_it_at_its_end_under_a_heading() -> None:
@@ -75,10 +82,10 @@ def test_marks_that_are_no_pair_are_refused_with_their_line(text: str, place: st
 
 
 def test_two_services_share_a_runbook() -> None:
-    first = updated("", "A\n", service="web", fmt="markdown", name="R.md")
-    both = updated(first, "B\n", service="mail", fmt="markdown", name="R.md")
+    first = update_runbook("", "A\n", service="web", fmt="markdown", name="R.md")
+    both = update_runbook(first, "B\n", service="mail", fmt="markdown", name="R.md")
 
-    assert updated(both, "A2\n", service="web", fmt="markdown", name="R.md") == both.replace(
+    assert update_runbook(both, "A2\n", service="web", fmt="markdown", name="R.md") == both.replace(
         "\nA\n", "\nA2\n"
     )
 
@@ -87,7 +94,7 @@ def test_a_hostile_service_name_cannot_end_the_comment() -> None:
     begin, _end = marks("x--><script>", "markdown")
 
     assert begin.count("-->") == 1
-    assert "<script>" not in updated("", "A", service="x--><script>", fmt="markdown", name="R.md")
+    assert "<script>" not in update_runbook("", "A", service="x--><script>", fmt="markdown", name="R.md")
 
 
 def test_the_format_follows_the_ending() -> None:
@@ -112,15 +119,17 @@ def test_the_format_follows_the_ending() -> None:
 )
 def test_a_section_remembers_the_options_that_made_it(fmt: str, options: MadeWith) -> None:
     for before in ("", "Intro\r\n"):
-        text = updated(before, "NEW\n", service="web", fmt=fmt, name="R", options=options)
+        text = update_runbook(before, "NEW\n", service="web", fmt=fmt, name="R", options=options)
 
-        assert made_with(text, service="web", fmt=fmt) == options
-        assert made_with(text, service="mail", fmt=fmt) == MadeWith()
+        assert parse_made_with(text, service="web", fmt=fmt) == options
+        assert parse_made_with(text, service="mail", fmt=fmt) == MadeWith()
 
 
 def test_a_section_made_without_options_says_nothing_about_them() -> None:
-    assert updated("", "NEW\n", service="web", fmt="markdown", name="R", options=MadeWith()) == update("")
-    assert made_with(update(""), service="web", fmt="markdown") == MadeWith()
+    assert update_runbook("", "NEW\n", service="web", fmt="markdown", name="R", options=MadeWith()) == update(
+        ""
+    )
+    assert parse_made_with(update(""), service="web", fmt="markdown") == MadeWith()
 
 
 @pytest.mark.parametrize(
@@ -130,4 +139,4 @@ def test_a_section_made_without_options_says_nothing_about_them() -> None:
 def test_a_comment_that_somebody_changed_is_no_options(line: str) -> None:
     text = f"{BEGIN}\n\n<!-- {line} -->\n\nNEW\n\n{END}\n"
 
-    assert made_with(text, service="web", fmt="markdown") == MadeWith()
+    assert parse_made_with(text, service="web", fmt="markdown") == MadeWith()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.adapters.sqlite.latencies_packed import packed, unpacked
+from tuner.adapters.sqlite.latencies_packed import pack_latencies, unpack_latencies
 from tuner.core.domain.latency import LONGEST_NS, N_BUCKETS, Latencies, bucket_of
 from tuner.core.domain.requests import LONGEST_S, Requests
 
@@ -113,4 +113,4 @@ def test_quantiles_are_the_same_however_often_one_looked_meanwhile() -> None:
 def test_a_histogram_is_unpacked_as_it_was_packed(n_by_bucket: dict[int, int]) -> None:
     kept = Latencies(dict(sorted(n_by_bucket.items())))
 
-    assert unpacked(packed(kept)) == kept
+    assert unpack_latencies(pack_latencies(kept)) == kept

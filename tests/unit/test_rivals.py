@@ -10,7 +10,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Kind
-from tuner.core.search.challengers import Challenge, _upper_tail, spread_out, standing
+from tuner.core.search.challengers import Challenge, _upper_tail, choose_spread, standing
 from tuner.core.search.posterior import Array, Posterior, flat_posterior, smooth_posterior
 from tuner.core.stats.quantiles import student_t_tail
 
@@ -74,7 +74,7 @@ def test_the_calibrated_doubt_of_two_layouts_is_the_tail_of_a_student_t() -> Non
     assert found.doubt == pytest.approx(student_t_tail((0.02 + MARGIN) / sqrt(variance), 14), rel=5e-3)
 
 
-def test_a_rival_foretold_better_by_more_than_the_margin_has_more_than_half_of_the_doubt() -> None:
+def test_a_rival_predicted_better_by_more_than_the_margin_has_more_than_half_of_the_doubt() -> None:
     """A calibrated race may claim only what it saw twice."""
     posterior = plain(2, [(0, 7.0), (1, 7.2), (0, 7.02)])
     found = stands(posterior, "calibrated")
@@ -292,7 +292,7 @@ GRID = [Layout(p, t) for p in (1, 2, 3, 4, 6, 8, 12, 24) for t in (1, 2, 4, 6, 8
 
 @pytest.mark.parametrize("n", [1, 6, 40, 100])
 def test_layouts_spread_out_are_distinct_and_as_many_as_asked_or_all(n: int) -> None:
-    chosen = spread_out(smooth_posterior(GRID, lengths_vary=False), n, Random(1))
+    chosen = choose_spread(smooth_posterior(GRID, lengths_vary=False), n, Random(1))
 
     assert len(chosen) == len(set(chosen)) == min(n, len(GRID))
     assert set(chosen) <= set(range(len(GRID)))
@@ -303,17 +303,18 @@ def test_what_was_chosen_is_not_chosen_again_though_more_is_left_to_know_of_it()
     prior = np.diag([100.0, 0.01, 0.02])[None]
     posterior = Posterior(prior, one, one.copy(), one + 1000.0, one.copy(), skips_first=False)
 
-    assert spread_out(posterior, 3, Random(1)) == [0, 2, 1]
+    assert choose_spread(posterior, 3, Random(1)) == [0, 2, 1]
 
 
 def test_layouts_spread_out_depend_on_the_seed_only() -> None:
     posterior = smooth_posterior(GRID, lengths_vary=False)
     before = posterior.covariance.copy()
-    chosen = [tuple(spread_out(posterior, 6, Random(seed))) for seed in range(20)]
+    chosen = [tuple(choose_spread(posterior, 6, Random(seed))) for seed in range(20)]
 
     assert (posterior.covariance == before).all()
     assert chosen == [
-        tuple(spread_out(smooth_posterior(GRID, lengths_vary=False), 6, Random(seed))) for seed in range(20)
+        tuple(choose_spread(smooth_posterior(GRID, lengths_vary=False), 6, Random(seed)))
+        for seed in range(20)
     ]
     assert len(set(chosen)) > 1
 
@@ -327,7 +328,7 @@ def test_layouts_spread_out_tell_more_of_all_others_than_six_at_random() -> None
         return float(np.trace(cov - cov[:, chosen] @ np.linalg.solve(seen, cov[chosen])))
 
     at_random = [left(Random(seed).sample(range(len(GRID)), 6)) for seed in range(200)]
-    spread = [left(spread_out(posterior, 6, Random(seed))) for seed in range(20)]
+    spread = [left(choose_spread(posterior, 6, Random(seed))) for seed in range(20)]
     assert max(spread) < sorted(at_random)[100]
 
 

@@ -93,9 +93,9 @@ def test_the_page_has_no_fault_that_its_reader_would_tell(fmt: str, package: str
 
 
 def test_it_says_what_to_run_in_words_and_why() -> None:
-    told = section(page_of(overview(items={**ITEMS, "6x4@gthread": (2001, 2002, 2003)})), "What to run")
+    result = section(page_of(overview(items={**ITEMS, "6x4@gthread": (2001, 2002, 2003)})), "What to run")
 
-    first, sure, gain, measured = told.splitlines()
+    first, sure, gain, measured = result.splitlines()
     assert first == wording("export.layout-in-words")
     assert wording("export.did-more-than-each") in end_of(sure)
     assert wording("export.times-what-it-does") in gain
@@ -116,28 +116,28 @@ def test_a_layout_in_words(layout: str, words: str) -> None:
 
 
 def test_of_what_is_as_good_it_names_what_needs_less_memory() -> None:
-    told = section(page_of(overview(items={**ITEMS, "2x12@gthread": (2599, 2597, 2600)})), "What to run")
+    result = section(page_of(overview(items={**ITEMS, "2x12@gthread": (2599, 2597, 2600)})), "What to run")
 
-    assert wording("rank.as-good-two") in told
-    assert wording("rank.where-memory-counts-take") in told
+    assert wording("rank.as-good-two") in result
+    assert wording("rank.where-memory-counts-take") in result
 
 
-def test_what_cannot_be_told_apart_but_measured_less_is_not_proposed_for_its_memory() -> None:
+def test_what_is_not_known_apart_but_measured_less_is_not_proposed_for_its_memory() -> None:
     noisy = {
         "4x6@gthread": (2610, 1500, 3604),
         "2x12@gthread": (1805, 2190, 1311),
         "1x24@gthread": (1002, 2011, 2995),
     }
-    told = section(page_of(overview(items=noisy, current=None)), "What to run")
+    result = section(page_of(overview(items=noisy, current=None)), "What to run")
 
-    assert wording("rank.as-good") in told
-    assert "memory" not in told
+    assert wording("rank.as-good") in result
+    assert "memory" not in result
 
 
 def test_when_what_is_in_use_is_as_good_nothing_has_to_change() -> None:
-    told = text_of(page_of(overview(current="6x4@gthread")))
+    result = text_of(page_of(overview(current="6x4@gthread")))
 
-    assert wording("rank.in-use-no-change-pays") in told
+    assert wording("rank.in-use-no-change-pays") in result
 
 
 def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> None:
@@ -149,11 +149,11 @@ def test_when_the_best_is_in_use_there_is_nothing_to_apply_or_roll_back() -> Non
 
 
 def test_what_is_in_use_stands_beside_what_is_proposed() -> None:
-    told = section(page_of(overview()), wording("export.use-proposed"))
+    result = section(page_of(overview()), wording("export.use-proposed"))
 
-    assert wording("export.in-use-and-proposed") in told
-    assert wording("export.memory-row") in told
-    assert wording("export.connections-opens") in told
+    assert wording("export.in-use-and-proposed") in result
+    assert wording("export.memory-row") in result
+    assert wording("export.connections-opens") in result
 
 
 def test_it_is_applied_and_rolled_back_without_what_only_measuring_needs() -> None:
@@ -172,26 +172,26 @@ def test_it_is_applied_and_rolled_back_without_what_only_measuring_needs() -> No
     assert wording("export.leave-as-they-are") in apply
 
 
-def test_who_did_not_say_what_is_in_use_is_told_to_write_it_down() -> None:
-    told = section(page_of(overview(current=None)), "Roll back")
+def test_who_did_not_say_what_is_in_use_is_reported_to_write_it_down() -> None:
+    result = section(page_of(overview(current=None)), "Roll back")
 
-    assert told == (wording("export.put-back"))
+    assert result == (wording("export.put-back"))
 
 
 def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
-    told = section(page_of(overview()), wording("export.when-measure-again"))
+    result = section(page_of(overview()), wording("export.when-measure-again"))
     sooner = section(page_of(overview(), repeat_after_s=86400.0), wording("export.when-measure-again"))
 
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
-    assert wording("export.when-one-of-these-changes") in start_of(told)
+    assert wording("export.when-one-of-these-changes") in start_of(result)
     assert sooner.startswith("By 2026-09-22, ")
-    assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in told
+    assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in result
 
 
 def test_it_says_under_what_it_was_measured() -> None:
-    told = section(page_of(overview(max_load="30")), "Measurement conditions")
+    result = section(page_of(overview(max_load="30")), "Measurement conditions")
 
-    assert told.splitlines() == [
+    assert result.splitlines() == [
         wording("export.box"),
         wording("export.system"),
         wording("export.release"),
@@ -211,8 +211,8 @@ def test_where_nothing_may_win_nothing_is_recommended() -> None:
     assert wording("export.nothing-recommended-no-layout-keeps") in start_of(section(page, "What to run"))
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
-    told = section(page, "What to run")
-    assert told.endswith("$ tuner rank gunicorn.tuner.db --max-load 10.1\n")
+    result = section(page, "What to run")
+    assert result.endswith("$ tuner rank gunicorn.tuner.db --max-load 10.1\n")
 
 
 def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> None:
@@ -231,24 +231,24 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
 
 
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:
-    told = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
+    result = section(page_of(overview(items=dict.fromkeys(ITEMS, (0, 0, 0)))), "What to run")
 
-    assert wording("export.nothing-recommended-change-nothing") in start_of(told)
-    assert "$ tuner report gunicorn.tuner.db\n" in told
+    assert wording("export.nothing-recommended-change-nothing") in start_of(result)
+    assert "$ tuner report gunicorn.tuner.db\n" in result
 
 
 def test_a_study_without_a_launch_says_how_to_begin() -> None:
     seen = overview(current=None)
     nothing = replace(seen, ranking=rank(seen.study, []), windows=[], launches=[])
 
-    told = section(page_of(nothing), "What to run")
+    result = section(page_of(nothing), "What to run")
 
-    assert "Next step: Nothing was measured yet. This starts the study:\n" in told
-    assert wording("export.resume-with-config") in told
+    assert "Next step: Nothing was measured yet. This starts the study:\n" in result
+    assert wording("export.resume-with-config") in result
 
 
 @pytest.mark.parametrize("is_typed", [False, True])
-def test_what_stands_for_the_config_or_the_command_is_told(is_typed: bool) -> None:
+def test_what_stands_for_the_config_or_the_command_is_reported(is_typed: bool) -> None:
     kept = {**PROVENANCE, "made_by": "tuner grid", **({"command_typed": "true"} if is_typed else {})}
     whole = claimed(overview())
     seen = replace(whole, study=replace(whole.study, provenance=kept))
@@ -289,23 +289,23 @@ def test_the_answer_of_a_race_has_its_guarantee() -> None:
     tie = parse_layout("6x4@gthread")
     page = page_of(claimed(overview(), ties=(tie,), kind="calibrated"))
 
-    told = section(page, "What to run")
-    assert wording("export.within-of-the-best") in told
-    assert wording("rank.as-good-one") in told
+    result = section(page, "What to run")
+    assert wording("export.within-of-the-best") in result
+    assert wording("rank.as-good-one") in result
     assert wording("export.within-of-the-best-calibrated") in section(page, "Evidence")
 
 
-def test_a_race_without_an_answer_says_how_to_go_on_and_nothing_to_apply() -> None:
+def test_a_race_without_an_answer_says_how_to_continue_and_nothing_to_apply() -> None:
     page = page_of(claimed(overview(), reached=False))
 
-    told = section(page, "What to run")
-    assert wording("rank.no-answer-leads") in start_of(told)
-    assert wording("export.resume-with-config") in told
+    result = section(page, "What to run")
+    assert wording("rank.no-answer-leads") in start_of(result)
+    assert wording("export.resume-with-config") in result
     assert Heading("Apply") not in page
     assert Heading(wording("export.when-measure-again")) not in page
 
 
-def test_a_first_look_and_a_smaller_box_are_told_on_top() -> None:
+def test_a_first_look_and_a_smaller_box_are_reported_on_top() -> None:
     record = study(box_cores=2.0, provenance={**PROVENANCE, "quick": "true"})
 
     first, second, heading = page_of(overview(record))[:3]
@@ -334,10 +334,10 @@ def test_of_many_layouts_the_first_ones_and_the_one_in_use_are_shown() -> None:
     seen = overview(study(layouts=layouts), items=items, current="30x2", costs=("memory",), max_load="99")
     page = page_of(seen)
 
-    told = section(page, "Evidence")
-    assert "in use" in told
-    assert wording("export.more-are-shown", n=21) + "\n" in told
-    assert wording("export.more-are-shown", n=18) + "\n" in told
+    result = section(page, "Evidence")
+    assert "in use" in result
+    assert wording("export.more-are-shown", n=21) + "\n" in result
+    assert wording("export.more-are-shown", n=18) + "\n" in result
     assert len(text_of(page).splitlines()) < 110
 
     "x--></p><script>alert(1)</script>]]>{code}|| [a](b) `c` *d* _e_"
@@ -380,15 +380,15 @@ def test_what_comes_from_a_study_is_no_markup_and_no_escape_of_a_terminal(fmt: s
 
 
 def test_a_command_can_be_typed_as_it_stands_whatever_it_holds() -> None:
-    told = section(page_of(hostile()), "Apply")
+    result = section(page_of(hostile()), "Apply")
 
-    assert "gunicorn $'x--></p><script>" in told
-    assert "\\x1b[31mred\\x1b[0m\\n## h\\r\\n.. raw:: html' '<hidden>'\n" in told
-    assert wording("export.studies-keep-no-secrets") in told
-    assert "$ tuner export $'./-x--" in told
+    assert "gunicorn $'x--></p><script>" in result
+    assert "\\x1b[31mred\\x1b[0m\\n## h\\r\\n.. raw:: html' '<hidden>'\n" in result
+    assert wording("export.studies-keep-no-secrets") in result
+    assert "$ tuner export $'./-x--" in result
 
 
-def test_programs_that_differ_by_their_number_are_told_one_by_one() -> None:
+def test_programs_that_differ_by_their_number_are_reported_one_by_one() -> None:
     service = {
         "kind": "script",
         "name": "s",
@@ -399,11 +399,13 @@ def test_programs_that_differ_by_their_number_are_told_one_by_one() -> None:
     few, many = (Starts(in_production(record, parse_layout(layout))) for layout in ("3x2", "8x2"))
     seen = overview(record, current=None)
 
-    told = [section(runbook_page(seen, starts), "Apply").split("The same")[0] for starts in (few, many)]
+    reported = [section(runbook_page(seen, starts), "Apply").split("The same")[0] for starts in (few, many)]
 
     start = "$ TUNER_PROCESSES={0} TUNER_THREADS=2 work 2 {1}\n"
-    assert told[0] == "Start these 3 programs:\n" + "".join(start.format(3, number) for number in range(3))
-    assert told[1] == (
+    assert reported[0] == "Start these 3 programs:\n" + "".join(
+        start.format(3, number) for number in range(3)
+    )
+    assert reported[1] == (
         "Start these 8 programs:\n"
         + "".join(start.format(8, number) for number in range(3))
         + wording("export.so-number")
@@ -413,6 +415,6 @@ def test_programs_that_differ_by_their_number_are_told_one_by_one() -> None:
 def test_a_service_whose_record_is_not_here_is_said() -> None:
     record = study(config=json.dumps({"service": {**CONFIG["service"], "record": "gone"}}))
 
-    told = section(page_of(overview(record)), "Apply")
+    result = section(page_of(overview(record)), "Apply")
 
-    assert wording("export.what-to-type-is-unknown") in start_of(told)
+    assert wording("export.what-to-type-is-unknown") in start_of(result)

@@ -8,11 +8,11 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.text.counter_segments import Fall, Segments, joined
+from tuner.core.text.counter_segments import Fall, Segments, join_segments
 
 
 def after(*looks: dict[str, float]) -> Segments:
-    return reduce(joined, looks, Segments())
+    return reduce(join_segments, looks, Segments())
 
 
 def test_counting_begins_at_the_first_look() -> None:
@@ -46,13 +46,13 @@ _STEP = st.one_of(st.integers(0, 50), st.just(None))  # items finished since the
 @given(st.dictionaries(st.sampled_from("abc"), st.lists(_STEP, min_size=8, max_size=8), min_size=1))
 def test_the_total_is_what_was_finished_and_never_falls(steps: dict[str, list[int | None]]) -> None:
     shown, finished = dict.fromkeys(steps, 1000), 0
-    seen = [joined(Segments(), shown)]
+    seen = [join_segments(Segments(), shown)]
     for n in range(8):
         for series, of_series in steps.items():
             step = of_series[n]
             shown[series] = 0 if step is None else shown[series] + step
             finished += step or 0
-        seen.append(joined(seen[-1], shown))
+        seen.append(join_segments(seen[-1], shown))
 
     assert seen[-1].total == finished
     assert all(before.total <= now.total for before, now in pairwise(seen))

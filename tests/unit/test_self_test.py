@@ -163,7 +163,7 @@ def test_pairs_are_measured_and_read_back_with_their_noise_and_a_sample_of_label
     assert test.separate.n == 5
 
 
-def test_pairs_that_were_cut_off_go_on_where_they_were() -> None:
+def test_pairs_that_were_cut_off_continue_where_they_were() -> None:
     whole, cut = MemoryStore(virtual_study(SERVICE, **STUDY)), MemoryStore(virtual_study(SERVICE, **STUDY))
     ran(whole)
     assert ran(cut, stop_after=8) == 130

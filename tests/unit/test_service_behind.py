@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.bootstrap.configs.configs import settings_of, written_config
+from tuner.bootstrap.configs.configs import render_config_for, settings_of
 from tuner.bootstrap.configs.seen_through import known_service_of
 from tuner.cli import run
 from tuner.config.load import Given
@@ -129,7 +129,9 @@ def test_a_service_that_no_option_can_reach_is_refused(text: str, said: str) -> 
             typed(command)
 
 
-def test_a_script_that_cannot_be_read_through_is_told_by_variables_if_the_user_names_the_service() -> None:
+def test_a_script_that_cannot_be_read_through_is_reported_by_variables_if_the_user_names_the_service() -> (
+    None
+):
     run_sh = script('#!/bin/sh\ncase "$1" in web) exec gunicorn app:app;; esac\n')
 
     service = typed(f"{run_sh} web", kind="gunicorn")
@@ -217,7 +219,7 @@ def test_init_writes_a_config_for_a_web_server(tmp_path: Path) -> None:
 
 
 def test_init_writes_the_command_that_is_measured() -> None:
-    text = written_config(["sh", "-c", "cd /srv; exec gunicorn app:app"], None, {})
+    text = render_config_for(["sh", "-c", "cd /srv; exec gunicorn app:app"], None, {})
 
     assert "kind: gunicorn" in text
     assert 'command: [sh, -c, cd /srv; exec "$0" "$@", gunicorn, \'app:app\']' in text

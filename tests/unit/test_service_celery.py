@@ -184,9 +184,9 @@ def test_a_queue_that_the_user_filled_is_counted_as_it_falls() -> None:
     ],
     ids=key_of,
 )
-def test_what_cannot_be_measured_is_told(command: str, more: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigError) as told:
+def test_what_cannot_be_measured_is_reported(command: str, more: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as result:
         typed(command, **more)
 
-    assert said in told.value.problem
-    assert "u:p" not in told.value.problem
+    assert said in result.value.problem
+    assert "u:p" not in result.value.problem

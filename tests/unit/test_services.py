@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.bootstrap.configs.configs import settings_of, written_config
+from tuner.bootstrap.configs.configs import render_config_for, settings_of
 from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
 from tuner.cli import run
@@ -21,9 +21,9 @@ from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
 from tuner.core.settings.pace import Share
-from tuner.core.text.setting_changes import changed_settings
-from tuner.services.catalogue import OWN, known_services, recognised
-from tuner.services.expansion import expanded
+from tuner.core.text.setting_changes import list_changed_settings
+from tuner.services.catalogue import OWN, known_services, recognise
+from tuner.services.expansion import expand_service
 from tuner.services.record import Command, Service
 
 from ..raising import raises
@@ -87,7 +87,9 @@ def test_an_option_of_a_command_is_found_however_it_is_written(words: str, value
     assert Command(tuple(words.split())).option("-w", "--workers") == value
 
 
-def test_gunicorn_is_told_by_its_environment_and_its_command_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gunicorn_is_reported_by_its_environment_and_its_command_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("GUNICORN_CMD_ARGS", "--preload --name={0}")
     settings = typed("gunicorn app:app")
     service = settings.service
@@ -187,14 +189,14 @@ def test_the_form_is_the_one_that_the_command_asks_for_or_those_named_as_variant
     ],
     ids=key_of,
 )
-def test_what_does_not_go_with_the_record_is_told(command: str, more: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigError) as told:
+def test_what_does_not_go_with_the_record_is_reported(command: str, more: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError) as result:
         typed(command, **more)
 
-    assert said in told.value.problem
+    assert said in result.value.problem
 
 
-def test_what_is_wrong_in_a_config_is_told_with_its_place(tmp_path: Path) -> None:
+def test_what_is_wrong_in_a_config_is_reported_with_its_place(tmp_path: Path) -> None:
     config = tmp_path / "s.yaml"
     config.write_text("service:\n  kind: gunicorn\n  command: gunicorn app:app\n  probe: statd\n")
 
@@ -238,7 +240,7 @@ def test_what_the_user_says_of_a_stop_goes_before_the_record_key_by_key_in_every
     assert (stop.signal, stop.wait) == ("INT", 300.0)
 
 
-def test_variants_of_the_user_s_own_are_told_the_layout_too(tmp_path: Path) -> None:
+def test_variants_of_the_user_s_own_are_reported_the_layout_too(tmp_path: Path) -> None:
     config = tmp_path / "s.yaml"
     config.write_text(
         "service:\n  kind: huey\n  command: huey_consumer app.huey\n  variants:\n    old: {}\n"
@@ -297,14 +299,14 @@ def test_a_queue_that_is_fed_is_counted_by_its_feeder_whoever_wrote_that(tmp_pat
         settings_of(config, {})
 
 
-def test_statsd_is_listened_to_by_the_name_that_gunicorn_is_told() -> None:
+def test_statsd_is_listened_to_by_the_name_that_gunicorn_is_reported() -> None:
     assert typed("gunicorn app:app --statsd-prefix=web").service.probe.name == "web.gunicorn.requests"
 
 
 def test_init_writes_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RQ_REDIS_URL", "redis://:hunter2@prod:6379/0")
 
-    assert "hunter2" not in written_config(["rq", "worker-pool"], None, {})
+    assert "hunter2" not in render_config_for(["rq", "worker-pool"], None, {})
 
 
 @pytest.mark.parametrize(
@@ -320,7 +322,7 @@ def test_init_writes_no_secret_of_the_environment(monkeypatch: pytest.MonkeyPatc
     ],
 )
 def test_a_service_is_recognised_by_its_program_or_module(command: str, name: str | None) -> None:
-    found = recognised(tuple(command.split()))
+    found = recognise(tuple(command.split()))
 
     assert (found.name if found else None) == name
 
@@ -329,21 +331,21 @@ def test_the_catalogue_knows_the_programs_of_each_record_without_importing_it() 
     assert {name: known_services()[name].commands for name in OWN} == dict(OWN)
 
 
-def test_a_study_goes_on_with_its_command_and_what_else_was_typed_is_as_it_was() -> None:
+def test_a_study_continues_with_its_command_and_what_else_was_typed_is_as_it_was() -> None:
     command = {("service", "command"): Given("--", "gunicorn --bind 127.0.0.1:9 app:app")}
     more = {
         ("study", "variants"): Given("--variants", "gthread,sync"),
         ("study", "window"): Given("--window", "1m"),
         ("service", "feeder", "rate"): Given("--rate", "70%"),
     }
-    begun = canonical_json(settings_of(None, {**command, **more}))
-    kept = json.loads(begun)
+    started = canonical_json(settings_of(None, {**command, **more}))
+    kept = json.loads(started)
 
-    assert canonical_json(settings_of(None, command, kept=kept)) == begun
-    assert canonical_json(settings_of(None, {}, kept=kept)) == begun
-    assert canonical_json(settings_of(None, more, kept=kept)) == begun
+    assert canonical_json(settings_of(None, command, kept=kept)) == started
+    assert canonical_json(settings_of(None, {}, kept=kept)) == started
+    assert canonical_json(settings_of(None, more, kept=kept)) == started
     longer = settings_of(None, {("study", "window"): Given("--window", "5m")}, kept=kept)
-    assert changed_settings(begun, canonical_json(longer)) == [
+    assert list_changed_settings(started, canonical_json(longer)) == [
         wording("grid.setting-changed", setting="study.window", was='"1m"', given='"5m"')
     ]
 
@@ -401,14 +403,14 @@ def test_a_command_that_is_not_known_is_a_script_named_by_its_program(command: s
     ],
 )
 def test_a_config_that_init_writes_asks_for_what_its_command_would(command: str, tmp_path: Path) -> None:
-    text = written_config(shlex.split(command), None, {})
+    text = render_config_for(shlex.split(command), None, {})
     (tmp_path / "s.yaml").write_text(text)
 
     assert settings_of(tmp_path / "s.yaml", {}).service == typed(command).service
     assert max(map(len, text.splitlines()[:3])) < 100
 
 
-def test_init_writes_what_it_was_told_and_overwrites_nothing(
+def test_init_writes_what_it_was_reported_and_overwrites_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -425,7 +427,7 @@ def test_init_writes_what_it_was_told_and_overwrites_nothing(
 @pytest.mark.parametrize(
     ("written", "meant"), [("clinets", "clients"), ("urll", "url"), ("Clients", "clients")]
 )
-def test_a_misspelt_setting_of_a_service_is_told_with_the_one_that_is_near(
+def test_a_misspelt_setting_of_a_service_is_reported_with_the_one_that_is_near(
     written: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["plan", "--set", f"{written}=3", "--", "gunicorn", "app:app"]) == 2
@@ -437,7 +439,7 @@ def test_a_misspelt_setting_of_a_service_is_told_with_the_one_that_is_near(
 
 
 def test_init_writes_what_tuner_sets_in_the_environment_as_one_mapping() -> None:
-    text = written_config(["celery", "-A", "jobs", "worker"], None, {})
+    text = render_config_for(["celery", "-A", "jobs", "worker"], None, {})
 
     (at,) = [n for n, line in enumerate(text.splitlines()) if line.strip().startswith("#   environment:")]
     comments = [line.removeprefix("  # ") for line in text.splitlines()[at:] if line.startswith("  #   ")]
@@ -469,7 +471,7 @@ def test_services_are_listed_and_shown_for_people_and_programs(capsys: pytest.Ca
     ],
     ids=key_of,
 )
-def test_a_command_in_the_wrong_place_or_a_setting_without_value_is_told(
+def test_a_command_in_the_wrong_place_or_a_setting_without_value_is_reported(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == 2
@@ -509,7 +511,7 @@ def test_a_package_brings_a_service_as_the_page_shows(package: Callable[[str], N
     assert "keep it full" in service.cautions["nothing-feeds"]
     assert typed("shopworker -t 9").service.command == ("shopworker", "-t", "9", "--threads", "{threads}")
     with raises(ConfigError, wording("services.variable-of-shop")):
-        expanded(
+        expand_service(
             known_services()["shopworker"], {"command": "x", "environment": {"SHOP_THREADS": "3"}}, {}, None
         )
 
@@ -522,7 +524,7 @@ def test_a_package_brings_a_service_as_the_page_shows(package: Callable[[str], N
     ],
     ids=key_of,
 )
-def test_a_package_whose_service_is_none_is_told(
+def test_a_package_whose_service_is_none_is_reported(
     package: Callable[[str], None], module: str, said: str
 ) -> None:
     package(module)
@@ -568,7 +570,7 @@ def test_where_a_server_listens_is_found_in_its_command_and_environment(
     ],
 )
 def test_the_form_is_what_the_server_would_take(command: str, form: str) -> None:
-    service = recognised(tuple(command.split()))
+    service = recognise(tuple(command.split()))
 
     assert service is not None
     assert service.form_of(Command(tuple(command.split()))) == form
@@ -620,7 +622,7 @@ def test_a_probe_that_asks_at_a_port_of_the_launch_has_the_service_told(tmp_path
         ),
     ],
 )
-def test_a_service_behind_a_queue_is_told_by_flags(command: str, started: str) -> None:
+def test_a_service_behind_a_queue_is_reported_by_flags(command: str, started: str) -> None:
     words = started.replace(" -n", " --no-periodic") if "huey" in command else started
 
     assert typed(command).service.command == tuple(words.split())
@@ -639,7 +641,7 @@ def test_a_service_behind_a_queue_is_told_by_flags(command: str, started: str) -
     ],
 )
 def test_another_form_may_take_another_program(command: str, form: str, started: str | None) -> None:
-    service = recognised(tuple(command.split()))
+    service = recognise(tuple(command.split()))
     assert service is not None
 
     words = service.form(form).words(Command(tuple(command.split())))
@@ -680,12 +682,12 @@ def test_every_known_service_makes_settings_in_each_of_its_forms_and_with_each_p
     for form in service.forms:
         for counted in (one for one in service.probes if not one.forms or form.name in one.forms):
             asked = {"kind": service.name, "command": words, "probe": counted.name}
-            section = expanded(service, asked, {}, [form.name])
+            section = expand_service(service, asked, {}, [form.name])
             settings = Settings.model_validate({"service": section})
             layout = parse_layout(f"2x3@{form.name}" if form.threads else f"2x-@{form.name}")
             assert layout in Settings.model_validate(
                 {"service": section, "study": {"layouts": [str(layout)]}}
             ).layouts_for(4)
             assert settings.service_in(form.name).probe.kind == section["probe"]["kind"]
-    assert recognised(tuple(words)) is service
+    assert recognise(tuple(words)) is service
     assert not service.summary.endswith(".")

@@ -91,7 +91,7 @@ def test_what_needs_a_shell_is_refused_with_its_place(line: str, said: str) -> N
         words_of(line)
 
 
-def test_what_runs_before_the_last_command_is_told() -> None:
+def test_what_runs_before_the_last_command_is_reported() -> None:
     command = read_shell_line("python m.py migrate && cd src && exec show 2>&1", Variables({}, {}), str)
 
     assert (command.words, command.directory) == (("show",), "src")

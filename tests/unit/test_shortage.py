@@ -25,7 +25,7 @@ from ..wording import key_of, wording
     ],
     ids=lambda value: key_of(value) or str(value),
 )
-def test_what_lacks_is_told_with_its_place(error: BaseException, said: str) -> None:
+def test_what_lacks_is_reported_with_its_place(error: BaseException, said: str) -> None:
     found = shortage(error)
 
     assert found is not None

@@ -31,7 +31,7 @@ def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:
 
 
 @pytest.mark.parametrize(
-    ("layouts", "memory", "told"),
+    ("layouts", "memory", "lines"),
     [
         ("1x1,1x4", ProfileMemory(50e6, 0.0), []),
         ("1x1,4x1", ProfileMemory(50e6), []),
@@ -49,13 +49,13 @@ def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:
     ],
     ids=key_of,
 )
-def test_memory_that_the_profile_did_not_know_is_told(
-    layouts: str, memory: ProfileMemory, told: list[str]
+def test_memory_that_the_profile_did_not_know_is_reported(
+    layouts: str, memory: ProfileMemory, lines: list[str]
 ) -> None:
     study = simulated(layouts, memory)
 
-    assert memory_assumed(study) == told
-    assert set(told) <= set(notes(study, rank(study, [])))
+    assert memory_assumed(study) == lines
+    assert set(lines) <= set(notes(study, rank(study, [])))
 
 
 def test_of_what_was_measured_all_memory_was_seen() -> None:

@@ -144,7 +144,7 @@ def test_hand_overs_cost_throughput_where_the_gil_is_the_limit() -> None:
     )
 
 
-def test_cores_that_processes_use_themselves_are_missing_and_are_told() -> None:
+def test_cores_that_processes_use_themselves_are_missing_and_are_reported() -> None:
     terms = Terms(process_cores=0.5)
     work = Demands(gil_s=0, child_s=0.1, cv_ratio=0)
     one = simulate(scenario_of(work, BOX, Layout(4, 2), terms, n_items=80, n_warm_items=24))
@@ -218,9 +218,9 @@ def test_the_standard_error_is_that_of_repeated_runs() -> None:
     demands = Demands(gil_s=0.02, child_s=0.1, n_gil_visits=1)
     runs = [simulate(replace(closed(Layout(2, 2), demands, n_items=300), seed=seed)) for seed in range(40)]
     scatter = stdev(one.throughput_per_s for one in runs)
-    told = fmean(one.throughput_error_per_s for one in runs)
+    result = fmean(one.throughput_error_per_s for one in runs)
 
-    assert 0.7 < told / scatter < 1.4
+    assert 0.7 < result / scatter < 1.4
 
 
 def test_open_arrivals_come_at_their_rate_and_littles_law_holds() -> None:
@@ -304,7 +304,7 @@ def test_threads_that_only_hold_a_gil_and_wait_are_as_many_runnable_tasks_as_pro
         replace(scenario, demands=replace(waiting, child_s=0.001))
 
 
-def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
+def test_a_clock_that_cannot_tell_a_turn_is_reported() -> None:
     """After a billion seconds the clock goes in steps of 0.12 us: a turn of 1 ns ends as it begins."""
     rare = Demands(gil_s=1e-7, asleep_s=1e9, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=2, switch_interval_s=1e-9, handover_s=0)
@@ -313,7 +313,7 @@ def test_a_clock_that_cannot_tell_a_turn_is_told() -> None:
         simulate(closed(Layout(1, 2), rare, machine, n_items=20))
 
 
-def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
+def test_work_of_a_turn_that_the_clock_would_round_away_is_reported() -> None:
     """A turn of 1 ms on 1/1000 of a core is 1 us of work, a sixteenth of it less than a step of the clock."""
     rare = Demands(gil_s=0.01, child_s=0.01, asleep_s=2e9, n_gil_visits=1, cv_ratio=0)
     machine = Machine(cores=0.1, switch_interval_s=0.001, handover_s=0)
@@ -323,7 +323,7 @@ def test_work_of_a_turn_that_the_clock_would_round_away_is_told() -> None:
     assert simulate(closed(Layout(1, 1), rare, machine, n_items=20)).throughput_per_s > 0
 
 
-def test_times_that_have_no_end_are_told() -> None:
+def test_times_that_have_no_end_are_reported() -> None:
     endless = Demands(gil_s=0, child_s=1e308, cv_ratio=0)
 
     with raises(ValueError, wording("simulate.times-too-long")):

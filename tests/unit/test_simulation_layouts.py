@@ -15,7 +15,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction, predict
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
-from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
+from tuner.core.model.simulation.layouts import scenarios, simulate_layouts
 from tuner.core.model.simulation.scenario import simulate
 
 from ..raising import raises
@@ -39,7 +39,7 @@ def simulated(
     asked = scenarios(of, machine, layouts, what_if)
     if n_items is not None:
         asked = [replace(one, n_items=n_items) for one in asked]
-    return simulated_layouts(asked, [simulate(one) for one in asked]).prediction
+    return simulate_layouts(asked, [simulate(one) for one in asked]).prediction
 
 
 def test_the_load_in_a_convoy_is_that_of_the_network_with_those_who_wake_up_for_the_gil() -> None:
@@ -81,10 +81,10 @@ def test_figures_are_in_the_order_of_the_layouts() -> None:
     layouts = parse_layouts("2x1,1x1,1x2")
     asked = scenarios(profile(HEAVY), BOX, layouts, TODAY)
     found = [simulate(replace(one, n_items=100, n_warm_items=0)) for one in asked]
-    told = simulated_layouts(asked, found)
+    result = simulate_layouts(asked, found)
 
-    assert list(told.prediction.throughput_per_s) == [one.throughput_per_s for one in found]
-    assert told.residence_p95_s == {
+    assert list(result.prediction.throughput_per_s) == [one.throughput_per_s for one in found]
+    assert result.residence_p95_s == {
         layout: one.residence_p95_s for layout, one in zip(layouts, found, strict=True)
     }
 
@@ -122,7 +122,7 @@ def test_without_a_gil_there_is_no_convoy_to_pay_for() -> None:
         (profile(HEAVY), replace(BOX, switch_interval_s=1e-10), Layout(1, 1)),
     ],
 )
-def test_a_layout_whose_hand_overs_never_end_is_told_with_what_to_do(
+def test_a_layout_whose_hand_overs_never_end_is_reported_with_what_to_do(
     of: Profile, machine: Machine, layout: Layout
 ) -> None:
     with raises(ConfigError, wording("simulate.layout-cannot-be", layout=layout)) as caught:

@@ -43,7 +43,7 @@ def test_sizes_are_read_as_systemd_and_docker_read_them(text: str, expected: flo
     ],
     ids=key_of,
 )
-def test_a_size_that_is_none_is_told_in_one_line(text: str, said: str) -> None:
+def test_a_size_that_is_none_is_reported_in_one_line(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_size(text)
 
@@ -57,7 +57,7 @@ def test_a_rendered_size_reads_back_to_three_figures(size: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "limit", "told"),
+    ("name", "text", "limit", "sentence"),
     [
         ("load", "20", Limit("load", 20.0), wording("rank.limit", quantity="load", value=20)),
         ("load", "7.25", Limit("load", 7.25), wording("rank.limit", quantity="load", value="7.25")),
@@ -78,9 +78,9 @@ def test_a_rendered_size_reads_back_to_three_figures(size: float) -> None:
     ],
     ids=key_of,
 )
-def test_a_limit_is_read_and_told(name: Quantity, text: str, limit: Limit, told: str) -> None:
+def test_a_limit_is_read_and_reported(name: Quantity, text: str, limit: Limit, sentence: str) -> None:
     assert parse_limit(name, text) == limit
-    assert render_limit(limit) == told
+    assert render_limit(limit) == sentence
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_objective_is_read_by_its_name(text: str) -> None:
     assert parse_objective(text.upper()) == text
 
 
-def test_an_objective_that_is_none_is_told_with_the_nearest() -> None:
+def test_an_objective_that_is_none_is_reported_with_the_nearest() -> None:
     with raises(ConfigError, wording("rank.no-such-objective", name="throughput-per-core")) as caught:
         parse_objective("throughput-per-core")
 

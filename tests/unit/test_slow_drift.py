@@ -25,7 +25,7 @@ def launches(seed: int, *, goes_on: bool) -> list[Launched]:
     return found
 
 
-def test_a_box_that_drifts_on_within_blocks_is_told_from_one_that_does_not() -> None:
+def test_a_box_that_drifts_on_within_blocks_is_reported_from_one_that_does_not() -> None:
     n = 60
     on = sum(drifts_on(launches(seed, goes_on=True)) for seed in range(n))
     steady = sum(drifts_on(launches(seed, goes_on=False)) for seed in range(n))

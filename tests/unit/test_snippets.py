@@ -70,7 +70,7 @@ def test_every_yaml_of_every_form_is_what_its_reader_takes(of_a_form: Rollout) -
     assert service["stop_signal"] == f"SIG{of_a_form.stop_signal}"
 
 
-def test_the_layout_is_told_as_the_study_told_it() -> None:
+def test_the_layout_is_reported_as_the_study_told_it() -> None:
     assert rolled_out("gunicorn app:app", "4x6").environment == {
         "GUNICORN_CMD_ARGS": "--workers=4 --threads=6 --worker-class=gthread"
     }
@@ -94,7 +94,7 @@ def test_what_has_to_be_done_by_hand_is_said() -> None:
     assert "STOPSIGNAL SIGINT" in snippet("kubernetes", rolled_out("huey_consumer app.huey", "3x2"))
 
 
-def test_several_nodes_on_a_box_are_told_apart_and_a_single_one_keeps_its_name() -> None:
+def test_several_nodes_on_a_box_are_kept_apart_and_a_single_one_keeps_its_name() -> None:
     several = rolled_out("celery -A a worker", "2x8@threads", variants=["threads"])
     alone = rolled_out("celery -A a worker -c 3", "8x-")
 
@@ -127,14 +127,14 @@ def test_a_kind_that_makes_no_sense_says_so_and_names_those_that_fit(
 ) -> None:
     rollout = rolled_out(command, layout)
 
-    with raises(ConfigError, said) as told:
+    with raises(ConfigError, said) as result:
         snippet(kind, rollout)
-    assert told.value.hint is not None
-    assert told.value.hint == f"These fit: {', '.join(fitting_kinds(rollout))}."
+    assert result.value.hint is not None
+    assert result.value.hint == f"These fit: {', '.join(fitting_kinds(rollout))}."
     assert kind not in fitting_kinds(rollout)
 
 
-def test_a_script_is_started_as_often_and_told_as_much_as_in_the_study() -> None:
+def test_a_script_is_started_as_often_and_reported_as_much_as_in_the_study() -> None:
     rollout = rolled_out("work --at {process}", "3x2", environment={"N": "{threads}", "BRACES": "{{x}}"})
 
     assert rollout.n_programs == 3
@@ -183,7 +183,7 @@ def test_variants_of_the_users_own_bring_their_commands() -> None:
     assert (rollout.environment["MALLOC"], rollout.environment["TUNER_VARIANT"]) == ("je", "new")
 
 
-def test_a_record_that_is_not_installed_is_told() -> None:
+def test_a_record_that_is_not_installed_is_reported() -> None:
     with raises(ConfigError, wording("export.record-not-installed")):
         rollout_of({**script(("x",)), "record": "shopworker"}, rolled_out("x", "1x1").layout, 2, {})
 
@@ -364,7 +364,7 @@ def test_a_snippet_of_the_winner_is_printed_with_where_it_comes_from(
     assert wording("rank.measured-best-not-ruled-out") in said
 
 
-def test_another_layout_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_layout_can_be_requested(capsys: pytest.CaptureFixture[str]) -> None:
     study = str(STUDIES / "gunicorn-2-cores-busy.tuner.db")
 
     assert run(["export", study, "--snippet", "env", "--layout", "4x-@sync"]) == 0
@@ -431,7 +431,7 @@ def test_what_the_page_shows_is_what_is_printed(typed: str, capsys: pytest.Captu
     ],
     ids=key_of,
 )
-def test_what_cannot_be_is_told_in_a_line(
+def test_what_cannot_be_is_reported_in_a_line(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["export", str(STUDIES / "gunicorn-2-cores-busy.tuner.db"), *arguments]) == 2

@@ -96,7 +96,7 @@ def test_a_source_that_is_away_for_a_while_is_waited_for_and_nothing_is_missing(
     assert ran.outcome.void_cells == ran.outcome.left_out == ()
     assert ran.outcome.n_launches_failed == 0  # no fault of a layout
     assert ran.lost == [1]
-    assert wording("launch.source-back") in ran.told[-1]
+    assert wording("launch.source-back") in ran.reported[-1]
 
 
 def test_pauses_grow_between_questions() -> None:
@@ -107,7 +107,7 @@ def test_pauses_grow_between_questions() -> None:
     assert pauses_s == sorted(pauses_s)
     assert pauses_s[0] == pytest.approx(1.0)
     assert pauses_s[-1] == pytest.approx(15.0)
-    assert len(ran.told) <= 2 + 200 / 30  # not one line for each question
+    assert len(ran.reported) <= 2 + 200 / 30  # not one line for each question
 
 
 def test_a_source_that_stays_away_ends_the_study_and_a_resumed_one_retakes_what_was_lost() -> None:
@@ -115,7 +115,7 @@ def test_a_source_that_stays_away_ends_the_study_and_a_resumed_one_retakes_what_
 
     assert not ended.outcome.is_over
     assert ended.outcome.void_cells == ()  # still open, although so many attempts as are allowed were lost
-    assert wording("launch.source-gives-up") in ended.told[-1]
+    assert wording("launch.source-gives-up") in ended.reported[-1]
     assert ended.feeder.asked_s[-1] - ended.feeder.asked_s[0] >= LONGEST_WAIT_S
 
     resumed = Ran(inf, inf, ended.store)

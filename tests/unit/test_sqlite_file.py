@@ -283,9 +283,9 @@ def test_anybody_can_read_latency_with_sql(file: Path) -> None:
         store.add_window(last, replace(store.window(last, 0, 1), index=1, requests=requests))
     columns = "n_requests, n_requests_failed, latency_p50_s, latency_p95_s, latency_p99_s, rate_per_s"
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        *others, told = connection.execute(f"SELECT {columns} FROM window ORDER BY id").fetchall()
+        *others, result = connection.execute(f"SELECT {columns} FROM window ORDER BY id").fetchall()
 
-    assert told == (25, 4, pytest.approx(0.098, rel=1e-3), 3600.0, None, 7.5)
+    assert result == (25, 4, pytest.approx(0.098, rel=1e-3), 3600.0, None, 7.5)
     assert set(others) == {(None,) * 6}
 
 
@@ -303,15 +303,15 @@ def test_what_nobody_looked_for_in_an_older_version_is_not_known(
     """The start of children before version 4, who waited for the GIL before 5; also once it is upgraded."""
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
-    told = []
+    reported = []
     for read_only in (True, False):
         with SqliteStore.open(path, read_only=read_only) as store:
-            told += [
+            reported += [
                 getattr(store.windows()[0], clock),
                 getattr(store.window(2, 0, 1).usage[0], f"{clock}_total"),
             ]
 
-    assert told == [None] * 4
+    assert reported == [None] * 4
 
 
 @pytest.mark.parametrize("version", [VERSION_1, VERSION_2])
@@ -329,7 +329,7 @@ def test_what_the_items_counted_of_their_cpu_is_read_from_a_file_older_than_the_
 
 
 @pytest.mark.parametrize("old", OLD)
-def test_a_study_of_an_older_version_goes_on_as_one_of_today_with_its_windows_unchanged(
+def test_a_study_of_an_older_version_continues_as_one_of_today_with_its_windows_unchanged(
     tmp_path: Path, old: Path
 ) -> None:
     path = tmp_path / "old.tuner.db"
@@ -366,7 +366,7 @@ def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Pat
     path = tmp_path / "old.tuner.db"
     shutil.copyfile(old, path)
     SqliteStore.open(path).close()
-    told = []
+    reported = []
     for each in (path, file):
         with contextlib.closing(sqlite3.connect(each)) as connection:
             columns = connection.execute(
@@ -375,9 +375,9 @@ def test_an_upgraded_file_has_the_columns_of_a_new_one(file: Path, tmp_path: Pat
                 " WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite%' ORDER BY t.name, c.name"
             ).fetchall()
             version = connection.execute("PRAGMA user_version").fetchone()
-        told.append((columns, version))
+        reported.append((columns, version))
 
-    assert told[0] == told[1]
+    assert reported[0] == reported[1]
 
 
 def test_a_file_of_every_older_version_is_kept_for_these_tests() -> None:
@@ -391,8 +391,8 @@ def test_an_older_study_is_kept_as_it_was_before_it_is_upgraded(tmp_path: Path, 
     path, said = tmp_path / "old.tuner.db", list[str]()
     shutil.copyfile(old, path)
     path.chmod(0o640)
-    SqliteStore.open(path, told=said.append).close()
-    SqliteStore.open(path, told=said.append).close()  # of this version by now
+    SqliteStore.open(path, warn=said.append).close()
+    SqliteStore.open(path, warn=said.append).close()  # of this version by now
 
     kept = tmp_path / f"old.tuner.db.schema-{old.stem.rpartition('_')[2]}"
     assert said == [wording("study-file.upgraded", path=path, kept=kept)]
@@ -429,7 +429,7 @@ def test_no_copy_takes_the_place_of_another_file(tmp_path: Path) -> None:
     shutil.copyfile(VERSION_7, path)
     taken.write_text("somebody's")
     said: list[str] = []
-    SqliteStore.open(path, told=said.append).close()
+    SqliteStore.open(path, warn=said.append).close()
 
     assert taken.read_text() == "somebody's"
     assert said[0].endswith(f"{taken}-2")
@@ -580,7 +580,7 @@ def test_an_ordinary_user_reads_all_that_a_killed_writer_left(
     assert sorted(path.name for path in killed.parent.iterdir()) == before
 
 
-def test_an_ordinary_user_is_told_where_there_is_no_room_to_read_what_a_killed_writer_left(
+def test_an_ordinary_user_is_reported_where_there_is_no_room_to_read_what_a_killed_writer_left(
     killed: Path, as_nobody, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed.parent.chmod(0o755)
@@ -592,7 +592,7 @@ def test_an_ordinary_user_is_told_where_there_is_no_room_to_read_what_a_killed_w
     assert wording("study-file.cannot-copy-to-read", killed=killed) in start_of(said)
 
 
-def test_an_ordinary_user_is_told_what_cannot_be_written_or_read(file: Path, as_nobody) -> None:
+def test_an_ordinary_user_is_reported_what_cannot_be_written_or_read(file: Path, as_nobody) -> None:
     file.parent.chmod(0o755)
     file.chmod(0o444)
 

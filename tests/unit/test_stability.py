@@ -60,14 +60,14 @@ def test_a_counter_written_as_the_page_declares_its_bytes_is_read(tmp_path: Path
     )
     data = bytearray(header_bytes + 2 * slot_bytes)
     data[0:8] = b"tunercnt"
-    told = {
+    entries = {
         "version": VERSION,
         "pid": 1,
         "start time": 2,
         "slots handed out": 2,
         "bytes of a slot": slot_bytes,
     }
-    for word, value in told.items():
+    for word, value in entries.items():
         struct.pack_into("=Q", data, header[word], value)
     for number in range(2):
         for place, byte in enumerate(slot.values()):

@@ -19,7 +19,7 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.stats.variance import MeanSquare
 from tuner.reports.check import check_sentence, render_check
-from tuner.study.recheck_plan import asked_of, check_study, read_check, read_past, recheck_of
+from tuner.study.recheck_plan import check_study, read_check, read_past, recheck_of, recheck_options
 from tuner.study.run import run_study
 
 from ..raising import raises
@@ -123,7 +123,7 @@ def test_calibrated_is_wrong_in_one_of_twenty_at_most_where_differences_moved(mo
     assert wrong / n <= 0.05 + 3 * sqrt(0.05 * 0.95 / n)
 
 
-def test_one_block_says_nothing_and_how_much_longer_it_takes_is_told() -> None:
+def test_one_block_says_nothing_and_how_much_longer_it_takes_is_reported() -> None:
     check = looked(Random(5), ASKED, past(-0.01, -0.06), -0.01, -0.06, n_blocks=1)
 
     assert check.state == "open"
@@ -194,7 +194,7 @@ def checked(now: dict[Layout, float], *troubles: Trouble, **asked: Any) -> Check
         **{**options, **asked},
     )
     store = MemoryStore(record)
-    measured(store, now, recheck_of(record, read_past(parent, asked_of(record))), *troubles)
+    measured(store, now, recheck_of(record, read_past(parent, recheck_options(record))), *troubles)
     return read_check(parent, store)
 
 

@@ -147,7 +147,7 @@ def test_the_files_of_a_unit_go_before_its_environment(tmp_path: Path) -> None:
     assert one.words == ("/a", "2")
 
 
-def test_what_a_unit_has_and_tuner_leaves_out_is_told(tmp_path: Path) -> None:
+def test_what_a_unit_has_and_tuner_leaves_out_is_reported(tmp_path: Path) -> None:
     one = unit(
         tmp_path,
         "Type=forking",
@@ -346,7 +346,7 @@ def test_lines_of_a_procfile_have_a_port_where_they_want_one(tmp_path: Path) -> 
     ],
     ids=key_of,
 )
-def test_a_bad_file_is_told_with_its_place(
+def test_a_bad_file_is_reported_with_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, process: str | None, said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -357,7 +357,7 @@ def test_a_bad_file_is_told_with_its_place(
     assert error.exit_code == 2
 
 
-def test_a_line_of_a_file_of_variables_that_is_none_is_told_without_it() -> None:
+def test_a_line_of_a_file_of_variables_that_is_none_is_reported_without_it() -> None:
     with raises(ConfigError, wording("start-files.expected-name-value")):
         parse_dotenv("A=1\nhunter22 or so\n", ".env", Variables({}, {}))
     with raises(ConfigError, wording("start-files.variable-quote")):

@@ -200,7 +200,7 @@ def test_garbage_between_them_costs_no_count(values: list[int], junk: bytes) -> 
 
 
 @given(st.binary())
-def test_a_line_of_ours_counts_or_is_told(line: bytes) -> None:
+def test_a_line_of_ours_counts_or_is_reported(line: bytes) -> None:
     line = b"items:" + line.replace(b"\n", b"")
     counted = tally(line)
 

@@ -45,7 +45,7 @@ def test_its_order_is_the_plan_s_and_it_ends_with_the_last_block() -> None:
     assert grid.answer().layout == Layout(1, 5)
 
 
-def test_shown_the_windows_of_a_study_that_was_cut_off_it_goes_on_in_the_same_block() -> None:
+def test_shown_the_windows_of_a_study_that_was_cut_off_it_continues_in_the_same_block() -> None:
     order = blocks(LAYOUTS, 3, 7)
     shown = [Proposal(layout, 600.0) for layout in (*order[0], *order[1][:2])]
 
@@ -55,7 +55,7 @@ def test_shown_the_windows_of_a_study_that_was_cut_off_it_goes_on_in_the_same_bl
     assert tuple(proposal.layout for proposal in grid.propose()) == order[1][2:]
 
 
-def test_a_layout_that_failed_is_asked_for_no_more_and_a_void_one_in_the_next_block_again() -> None:
+def test_a_layout_that_failed_is_requested_no_more_and_a_void_one_in_the_next_block_again() -> None:
     order = blocks(LAYOUTS, 3, 7)
     grid = FullGrid(GOAL, seed=7, n_blocks=3)
     proposals = list(grid.propose())
@@ -70,7 +70,7 @@ def test_a_layout_that_failed_is_asked_for_no_more_and_a_void_one_in_the_next_bl
     assert proposals[0].layout not in grid.answer().ties
 
 
-def test_windows_of_one_launch_are_asked_for_together_and_count_once() -> None:
+def test_windows_of_one_launch_are_requested_together_and_count_once() -> None:
     grid = FullGrid(GOAL, seed=1, n_blocks=2, windows_per_launch=3)
     first = list(grid.propose())
     grid.learn(took(first))

@@ -22,7 +22,7 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import BrakeWatch
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import recalled
+from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
 
 from ..wording import end_of, wording
@@ -170,7 +170,7 @@ def test_a_layout_that_passes_a_limit_while_it_warms_the_cache_is_not_started_ag
     assert len(again.store.launches()) == len(tried)
 
 
-def test_a_study_that_was_stopped_goes_on_and_nobody_is_blamed() -> None:
+def test_a_study_that_was_stopped_continues_and_nobody_is_blamed() -> None:
     stopped = Ran(eats(B, after_s=15.0, block=1))
     for _ in range(5):
         again = Ran(eats(B, after_s=15.0, block=1), store=stopped.store)
@@ -210,14 +210,14 @@ def test_a_layout_that_is_left_out_is_not_ranked_though_it_has_windows() -> None
 
 
 @pytest.mark.parametrize("strategy", ["all", "race"])
-def test_what_was_left_out_stays_so_in_a_study_that_goes_on_and_in_what_is_recalled(strategy: str) -> None:
+def test_what_was_left_out_stays_so_in_a_study_that_continues_and_in_what_is_recalled(strategy: str) -> None:
     asked = {"strategy": strategy, "n_blocks": 3 if strategy == "all" else 0}
     whole = Ran(eats(C, after_s=15.0, block=1), leaves_out=True, **asked)
     again = Ran(lambda _: 2.0, leaves_out=True, store=whole.store)
 
     assert again.outcome.left_out == (C,)
     assert again.progress.launches == []
-    known = recalled(whole.store, strategy_of(whole.store.study()))
+    known = replay_study(whole.store, strategy_of(whole.store.study()))
     assert known.failed == (C,)
     assert known.otherwise == ()
     assert known.strategy.answer().layout != C

@@ -15,7 +15,7 @@ from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.warmup.report import settling_told
+from tuner.core.warmup.report import summarize_settling
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.run import run_study
 from tuner.study.timetable import Timetable, check_budget
@@ -71,8 +71,8 @@ def test_warm_ups_that_take_longer_than_expected_are_cut_so_that_every_layout_is
 def test_the_answer_says_how_many_warm_ups_the_budget_has_cut() -> None:
     ran = Ran(NEVER_SETTLES, budget_s=150.0)
 
-    told = settling_told([launch for _, launch in ran.store.launches()], 10.0)
-    assert told.alarms == (wording("rank.warm-ups-cut-by-the-budget"),)
+    result = summarize_settling([launch for _, launch in ran.store.launches()], 10.0)
+    assert result.alarms == (wording("rank.warm-ups-cut-by-the-budget"),)
 
 
 def test_a_launch_that_is_discarded_has_no_more_than_its_share() -> None:
@@ -128,7 +128,7 @@ def test_stops_that_take_long_are_reckoned_with_once_one_was_seen() -> None:
     assert ran.took_s <= 100.0
 
 
-def test_what_a_block_gave_by_the_end_of_the_budget_is_kept_and_goes_on_with_the_same_again() -> None:
+def test_what_a_block_gave_by_the_end_of_the_budget_is_kept_and_continues_with_the_same_again() -> None:
     first = Ran(replace(SERVICE, start_s=30.0), warmup_s=5.0, budget_s=150.0, n_blocks=1)
     n_first = len(first.store.windows())
     second = Ran(replace(SERVICE, start_s=30.0), store=first.store)

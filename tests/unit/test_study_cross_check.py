@@ -81,7 +81,7 @@ def test_windows_are_void_when_the_second_probe_counts_otherwise() -> None:
     ), ran.details
 
 
-def test_a_second_probe_that_gives_no_fresh_count_spoils_no_window_and_is_told() -> None:
+def test_a_second_probe_that_gives_no_fresh_count_spoils_no_window_and_is_reported() -> None:
     stopped: list[Reading] = []
 
     def stops_after_10(truth: Reading) -> Reading:
@@ -94,7 +94,7 @@ def test_a_second_probe_that_gives_no_fresh_count_spoils_no_window_and_is_told()
     assert ran.warned == ["cross-check-gap"]
 
 
-def test_a_second_probe_that_fails_spoils_no_window_and_its_reason_is_told() -> None:
+def test_a_second_probe_that_fails_spoils_no_window_and_its_reason_is_reported() -> None:
     def fails(_: Reading) -> Reading:
         raise MeasurementError("the table is gone")
 

@@ -39,7 +39,7 @@ class Ran:
     def __init__(self, stop_after: int = 40, store: Store | None = None, *, looks: bool = True) -> None:
         self.store = store or MemoryStore(asked(looks=looks))
         self.progress = MemoryProgress()
-        self.told: list[tuple[float, Sequence[WindowRecord]]] = []  #: after so many seconds, the windows
+        self.reported: list[tuple[float, Sequence[WindowRecord]]] = []  #: after so many seconds, the windows
         clock = VirtualClock.resumed(self.store)
         began_s = clock.monotonic_s()
         stop = PlannedStop(lambda: len(self.progress.windows) >= stop_after)
@@ -49,14 +49,14 @@ class Ran:
             self.progress,
             stop,
             strategy_of(self.store.study()),
-            looked=lambda windows: self.told.append((clock.monotonic_s() - began_s, windows)),
+            looked=lambda windows: self.reported.append((clock.monotonic_s() - began_s, windows)),
         )
 
 
 def test_it_is_over_within_ten_minutes_and_has_layouts_far_apart() -> None:
     ran = Ran()
 
-    ((after_s, windows),) = ran.told
+    ((after_s, windows),) = ran.reported
     assert after_s < 600.0
     seen = {window.layout for window in windows}
     assert len(seen) >= 8
@@ -74,16 +74,16 @@ def test_what_is_measured_after_it_and_what_is_claimed_is_as_it_would_be_without
 
     assert blocks(looked) == blocks(plain)
     assert looked.outcome.answer.layout == plain.outcome.answer.layout
-    assert plain.told == []
+    assert plain.reported == []
 
 
-def test_one_that_was_cut_off_goes_on_and_is_told_once() -> None:
+def test_one_that_was_cut_off_continues_and_is_reported_once() -> None:
     first = Ran(3)
     second = Ran(store=first.store)
 
     assert first.outcome.exit_code == 130
-    assert first.told == []
-    ((_, windows),) = second.told
+    assert first.reported == []
+    ((_, windows),) = second.reported
     assert [window.layout for window in windows] == list(layouts_of(second.store.study()))
 
 
@@ -91,12 +91,12 @@ def test_one_that_is_done_is_not_taken_again() -> None:
     first = Ran()
     again = Ran(store=first.store)
 
-    assert again.told == []
+    assert again.reported == []
 
 
 def test_its_ranking_is_marked_as_provisional_and_says_what_is_not_known() -> None:
     ran = Ran()
-    ((_, windows),) = ran.told
+    ((_, windows),) = ran.reported
     text = render_first_look(ran.store.study(), windows)
 
     assert text.startswith(wording("grid.provisional-ranking"))

@@ -19,7 +19,7 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.launch_sums import tally
 from tuner.ports import Box
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import recalled
+from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
 
 from ..wording import wording
@@ -138,7 +138,7 @@ def test_scouts_count_for_nothing_but_the_layouts() -> None:
     n_scouts = len(ran.scouts)
     assert ran.outcomes[-1].n_windows == len(ran.store.windows()) - n_scouts
     assert {one.block[1] for one in tally(ran.store.windows()).launches} == {0, 1}
-    known = recalled(ran.store, strategy_of(ran.store.study()))
+    known = replay_study(ran.store, strategy_of(ran.store.study()))
     assert known.n_windows == ran.outcomes[-1].n_windows
     assert not known.otherwise
 
@@ -160,7 +160,7 @@ def test_the_first_scout_warms_the_page_cache() -> None:
 
 @pytest.mark.parametrize("strategy", ["all", "race"])
 @pytest.mark.parametrize("n_windows", [1, 9])
-def test_a_study_that_was_cut_off_grows_and_goes_on_as_one_that_was_not(
+def test_a_study_that_was_cut_off_grows_and_continues_as_one_that_was_not(
     n_windows: int, strategy: str
 ) -> None:
     kind: Any = {"race": "strict", "all": "none"}[strategy]

@@ -60,17 +60,19 @@ def test_hooks_enclose_the_study_each_launch_and_each_window() -> None:
     assert box.events == ["before_study", *launch, "after_study", "finished"]
 
 
-def test_hooks_are_told_which_cell_and_try_it_is() -> None:
+def test_hooks_are_reported_which_cell_and_try_it_is() -> None:
     box = HookedBox(SERVICE, troubles=[Trouble("dies", window_attempt=1)])
     ran(box)
 
     windows = [facts for event, facts in box.heard if event == "before_window"]
-    told = [(facts["layout"], facts["block"], facts["attempt"], facts["window_attempt"]) for facts in windows]
-    assert told == [("1x4", "0", "1", "1"), ("1x4", "0", "2", "2")]
+    reported = [
+        (facts["layout"], facts["block"], facts["attempt"], facts["window_attempt"]) for facts in windows
+    ]
+    assert reported == [("1x4", "0", "1", "1"), ("1x4", "0", "2", "2")]
     assert (windows[0]["processes"], windows[0]["threads"], windows[0]["variant"]) == ("1", "4", "")
 
 
-def test_the_last_hook_is_told_how_it_ended() -> None:
+def test_the_last_hook_is_reported_how_it_ended() -> None:
     box = HookedBox(SERVICE)
     ran(box)
 

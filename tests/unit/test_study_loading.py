@@ -13,7 +13,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
 from tuner.core.settings.clients import TriedClients
-from tuner.study.launch.client_search import LONGEST_LOOK_S, find_clients, told
+from tuner.study.launch.client_search import LONGEST_LOOK_S, describe_search, find_clients
 
 from ..wording import wording
 
@@ -92,7 +92,7 @@ def test_an_event_loop_is_loaded_until_more_clients_bring_nothing() -> None:
     assert [one.clients for one in found.tried] == [8, 16, 32, 64, 128]
     assert found.clients in (64, 128)
     assert set(feeder.layouts) == {LARGE}
-    assert "more bring nothing" in told(found)
+    assert "more bring nothing" in describe_search(found)
 
 
 def test_threads_are_loaded_by_two_clients_each_and_that_is_seen_at_once() -> None:
@@ -143,7 +143,7 @@ def test_a_service_that_answers_nothing_is_an_error() -> None:
         found_by(LoadFeeder(box, wait_s=0.1, capacity_per_s=100.0, fails_from=1), box)
 
 
-def test_why_no_request_was_answered_is_told() -> None:
+def test_why_no_request_was_answered_is_reported() -> None:
     box = VirtualBox(SERVICE)
 
     with pytest.raises(MeasurementError) as caught:

@@ -69,7 +69,7 @@ def test_a_reader_is_not_told_of_damage_where_a_writer_came_and_went(file: Path)
         assert (len(reader.launches()), len(reader.windows())) == tuple(n + N_MORE for n in n_before)
 
 
-def test_a_reader_does_not_go_on_with_pages_of_before_and_after(file: Path) -> None:
+def test_a_reader_does_not_continue_with_pages_of_before_and_after(file: Path) -> None:
     """SQLite keeps pages that it has read: old launches stood beside new windows, in silence."""
     with SqliteStore.open(file, read_only=True) as reader:
         n_before = len(reader.launches())
@@ -79,7 +79,7 @@ def test_a_reader_does_not_go_on_with_pages_of_before_and_after(file: Path) -> N
         assert len(reader.launches()) == n_before + N_MORE
 
 
-def test_a_reader_goes_on_by_locks_once_a_writer_began(file: Path) -> None:
+def test_a_reader_continues_by_locks_once_a_writer_began(file: Path) -> None:
     with SqliteStore.open(file, read_only=True) as reader:
         n_before = len(reader.windows())
         with SqliteStore.open(file, lasting=False) as writer:
@@ -90,7 +90,7 @@ def test_a_reader_goes_on_by_locks_once_a_writer_began(file: Path) -> None:
             assert len(reader.windows()) == n_before + 2 * N_MORE
 
 
-def test_a_reader_of_an_older_file_goes_on_with_what_it_was_upgraded_to(tmp_path: Path) -> None:
+def test_a_reader_of_an_older_file_continues_with_what_it_was_upgraded_to(tmp_path: Path) -> None:
     path = Path(shutil.copyfile(VERSION_8, tmp_path / "old.tuner.db"))
     with SqliteStore.open(path, read_only=True) as reader:
         windows = list(reader.windows())
@@ -110,7 +110,7 @@ def test_a_file_that_is_damaged_stays_damaged_when_it_was_written_meanwhile(file
             reader.windows()
 
 
-def test_a_file_that_is_written_without_end_is_told_in_one_line(file: Path) -> None:
+def test_a_file_that_is_written_without_end_is_reported_in_one_line(file: Path) -> None:
     def written(_: sqlite3.Connection) -> int:
         n_tries.append(1)
         before_ns = file.stat().st_mtime_ns

@@ -26,7 +26,7 @@ class KnownQueue:
 
     def __init__(self, box: VirtualBox, pace: Pace, capacity_per_s: float) -> None:
         self._clock, self.pace, self._capacity_per_s = box.clock, pace, capacity_per_s
-        self.told: list[float] = []
+        self.reported: list[float] = []
         self.refuses = False  #: each request is answered badly
         self.tires = False  #: after 20 s at a rate above half the capacity it takes 9 s
         self._told_s = box.clock.monotonic_s()
@@ -43,7 +43,7 @@ class KnownQueue:
         self._pauses = not rate_per_s
         if not rate_per_s:
             return
-        self.told.append(rate_per_s / capacity_per_s)
+        self.reported.append(rate_per_s / capacity_per_s)
         self._told_s = self._clock.monotonic_s()
 
     def requests(self) -> Requests:
@@ -51,7 +51,7 @@ class KnownQueue:
         if self.refuses:
             return Requests(n_failed=int(sum(self._n_by_bucket.values())))
         latencies = Latencies({bucket: int(n) for bucket, n in self._n_by_bucket.items()})
-        return Requests(latencies, rate_per_s=self.told[-1] if self.told else None)
+        return Requests(latencies, rate_per_s=self.reported[-1] if self.reported else None)
 
     def away(self) -> str:
         return ""
@@ -64,7 +64,7 @@ class KnownQueue:
 
     def _count(self) -> None:
         now_s = self._clock.monotonic_s()
-        ratio = self.told[-1] if self.told else None
+        ratio = self.reported[-1] if self.reported else None
         took_s = 0.5 if ratio is None else 0.1 / (1 - ratio)
         if self.tires and ratio is not None and ratio > 0.5 and now_s - self._told_s > 20:
             took_s = 9.0
@@ -106,11 +106,11 @@ def paced(
 def test_a_share_is_of_what_ten_seconds_of_a_closed_loop_answered() -> None:
     feeder, lasted_s = paced(Share(0.7))
 
-    assert feeder.told == [pytest.approx(0.7)]
+    assert feeder.reported == [pytest.approx(0.7)]
     assert lasted_s == pytest.approx(10.0)
 
 
-def test_the_look_goes_on_where_few_requests_end() -> None:
+def test_the_look_continues_where_few_requests_end() -> None:
     _, lasted_s = paced(Share(0.7), capacity_per_s=4.0)
     _, longest_s = paced(Share(0.7), capacity_per_s=0.5)
 
@@ -123,7 +123,7 @@ def test_a_service_that_answers_nothing_has_no_capacity() -> None:
         paced(Share(0.7), capacity_per_s=0.0)
 
 
-def test_a_service_that_refuses_all_requests_is_told_to_have_done_so_for_as_long_as_was_looked() -> None:
+def test_a_service_that_refuses_all_requests_is_reported_to_have_done_so_for_as_long_as_was_looked() -> None:
     with raises(MeasurementError, wording("grid.answered-no-request-well", layout="1x2", seconds=10)):
         paced(Share(0.7), refuses=True)
 
@@ -137,22 +137,22 @@ def test_the_highest_rate_that_keeps_a_p95_is_found_and_gone_on_with() -> None:
     """0.1 s / (1 - x) is 0.4 s at x = 0.75."""
     feeder, _ = paced(WithinP95(0.401))
 
-    assert feeder.told[:3] == [pytest.approx(0.5), pytest.approx(0.75), pytest.approx(0.875)]
-    assert feeder.told[6:] == [pytest.approx(0.75), pytest.approx(0.75 / 0.9), pytest.approx(0.75)]
+    assert feeder.reported[:3] == [pytest.approx(0.5), pytest.approx(0.75), pytest.approx(0.875)]
+    assert feeder.reported[6:] == [pytest.approx(0.75), pytest.approx(0.75 / 0.9), pytest.approx(0.75)]
 
 
 def test_a_rate_that_keeps_it_for_ten_seconds_only_is_stepped_down_from() -> None:
     feeder, _ = paced(WithinP95(0.401), tires=True)
 
-    assert feeder.told[6:] == [
+    assert feeder.reported[6:] == [
         pytest.approx(0.75),
         *(pytest.approx(0.75 * 0.9**n) for n in (1, 2, 3)),
         *[pytest.approx(0.75 * 0.9**4)] * 2,  # once to be sure, and then with nothing left of that
     ]
-    assert feeder.told[-1] < 0.5
+    assert feeder.reported[-1] < 0.5
 
 
 def test_where_no_rate_keeps_it_the_lowest_that_was_tried_is_gone_on_with() -> None:
     feeder, _ = paced(WithinP95(0.05))
 
-    assert feeder.told[-1] == pytest.approx(1 / 64)
+    assert feeder.reported[-1] == pytest.approx(1 / 64)

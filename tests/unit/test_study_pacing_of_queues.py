@@ -57,7 +57,7 @@ class QueueFeeder:
         self._under_way: list[tuple[float, float, bool]] = []  # heap: when it ends, was due, is answered
         self._done: Counter[int] = Counter()  # bucket of what it took -> how many were answered
         self._n_failed = 0
-        self.told: list[
+        self.reported: list[
             tuple[float, int]
         ] = []  #: rates, and how many requests were under way when each began
 
@@ -70,7 +70,7 @@ class QueueFeeder:
         self._rate_per_s = rate_per_s
         self._due = [now_s + self._chance.expovariate(rate_per_s)] if rate_per_s else []
         if rate_per_s:
-            self.told.append((rate_per_s, under_way))
+            self.reported.append((rate_per_s, under_way))
 
     def requests(self) -> Requests:
         now_s = self._clock.monotonic_s()
@@ -150,7 +150,7 @@ def test_the_rate_that_is_found_is_near_the_highest_that_keeps_the_p95_of_a_queu
     n_servers: int, takes_s: float, within_s: float
 ) -> None:
     """M/D/c. A look of 30 s cannot tell closer: it sees few of the times at which requests queue."""
-    found_per_s, _ = searched(within_s, n_servers, lambda _rate: takes_s).told[-1]
+    found_per_s, _ = searched(within_s, n_servers, lambda _rate: takes_s).reported[-1]
 
     assert p95_s(0.85 * found_per_s, n_servers, takes_s) <= within_s
     assert p95_s(1.2 * found_per_s, n_servers, takes_s) > within_s
@@ -158,18 +158,20 @@ def test_the_rate_that_is_found_is_near_the_highest_that_keeps_the_p95_of_a_queu
 
 def test_every_rate_begins_with_nothing_under_way_though_the_one_before_had_overloaded_the_service() -> None:
     """Beyond 20/s each request takes 0.4 s, in the closed loop 0.02 s: the capacity of 50/s is a fib."""
-    told = searched(0.1, 1, lambda rate: 0.4 if rate is not None and rate > 20 else 0.02).told
+    result = searched(0.1, 1, lambda rate: 0.4 if rate is not None and rate > 20 else 0.02).reported
 
-    assert max(rate for rate, _ in told) > 20
-    assert told[-1][0] == pytest.approx(19.6, abs=0.9)  # 1/64 of 50 below 20
-    assert {under_way for _, under_way in told} == {0}
+    assert max(rate for rate, _ in result) > 20
+    assert result[-1][0] == pytest.approx(19.6, abs=0.9)  # 1/64 of 50 below 20
+    assert {under_way for _, under_way in result} == {0}
 
 
 def test_requests_that_were_given_up_are_waited_for_too_as_the_service_works_them_off() -> None:
     """Given up after 0.3 s, when the queue is 10 s long."""
-    told = searched(0.1, 1, lambda rate: 0.4 if rate is not None and rate > 20 else 0.02, timeout_s=0.3).told
+    result = searched(
+        0.1, 1, lambda rate: 0.4 if rate is not None and rate > 20 else 0.02, timeout_s=0.3
+    ).reported
 
-    assert told[-1][0] == pytest.approx(19.6, abs=0.9)
+    assert result[-1][0] == pytest.approx(19.6, abs=0.9)
 
 
 def test_a_layout_that_answers_few_at_once_and_the_others_not_at_all_does_not_look_fast() -> None:
@@ -179,9 +181,9 @@ def test_a_layout_that_answers_few_at_once_and_the_others_not_at_all_does_not_lo
     def service_s(rate: float | None) -> float:
         return 0.01 if rate is None or rate <= 20 or next(numbers) % 10 == 0 else 40.0
 
-    told = searched(0.1, 500, service_s).told
+    result = searched(0.1, 500, service_s).reported
 
-    assert told[-1][0] < 20
+    assert result[-1][0] < 20
 
 
 def test_a_layout_that_stops_answering_for_good_is_said_to() -> None:

@@ -18,7 +18,7 @@ from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import recalled
+from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
 
 from ..wording import wording
@@ -38,39 +38,39 @@ class Script:
     """Asks for the blocks it is given, whatever comes; a layout that failed is left out."""
 
     def __init__(self, *asked: Sequence[Proposal], reached: bool = True) -> None:
-        self.told: list[tuple[list[Observed], list[Layout]]] = []
+        self.reported: list[tuple[list[Observed], list[Layout]]] = []
         self._asked, self._reached = asked, reached
         self._failed: set[Layout] = set()
 
     def propose(self) -> Sequence[Proposal]:
-        if len(self.told) >= len(self._asked):
+        if len(self.reported) >= len(self._asked):
             return []
-        return [one for one in self._asked[len(self.told)] if one.layout not in self._failed]
+        return [one for one in self._asked[len(self.reported)] if one.layout not in self._failed]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        self.told.append((list(windows), list(failed)))
+        self.reported.append((list(windows), list(failed)))
         self._failed.update(failed)
 
     def answer(self) -> Answer:
-        seen = [window for windows, _ in self.told for window in windows]
+        seen = [window for windows, _ in self.reported for window in windows]
         best = max(seen, key=lambda window: window.value).layout if seen else None
-        return Answer(best, self._reached and len(self.told) >= len(self._asked), "strict")
+        return Answer(best, self._reached and len(self.reported) >= len(self._asked), "strict")
 
     def estimates(self) -> Mapping[Layout, Estimate]:
-        return {window.layout: Estimate(window.value) for windows, _ in self.told for window in windows}
+        return {window.layout: Estimate(window.value) for windows, _ in self.reported for window in windows}
 
 
 class Foretelling(Script):
     """Knows what it will ask for."""
 
-    n_begun = 0
+    n_started = 0
 
     def propose(self) -> Sequence[Proposal]:
-        self.n_begun = len(self.told) + 1
+        self.n_started = len(self.reported) + 1
         return super().propose()
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        return [one for asked in self._asked[self.n_begun :] for one in asked]
+        return [one for asked in self._asked[self.n_started :] for one in asked]
 
 
 class Ran:
@@ -116,11 +116,11 @@ def test_launches_are_made_as_asked_each_with_its_own_windows() -> None:
     assert ran.outcome.exit_code == 0
 
 
-def test_a_strategy_is_told_each_block_with_its_times_and_usage() -> None:
+def test_a_strategy_is_reported_each_block_with_its_times_and_usage() -> None:
     strategy = Script(each(A), [Proposal(B, 5.0, 2)])
     ran = Ran(strategy, limits={"load": 100.0})
 
-    ((first,), _), ((second, third), _) = strategy.told
+    ((first,), _), ((second, third), _) = strategy.reported
     assert (first.layout, second.layout, third.layout) == (A, B, B)
     assert second.launch == third.launch != first.launch
     warming = 0.5 + 5.0 + 0.25  # starts, warms up, stops: the launch that warms the page cache is the first
@@ -134,12 +134,12 @@ def test_a_strategy_is_told_each_block_with_its_times_and_usage() -> None:
     assert first.box == "virtual-box"
 
 
-def test_a_strategy_is_told_no_usage_where_nothing_is_limited() -> None:
+def test_a_strategy_is_reported_no_usage_where_nothing_is_limited() -> None:
     """A study may have 100 000 windows."""
     strategy = Script(each(A))
     Ran(strategy)
 
-    (((first,), _),) = strategy.told
+    (((first,), _),) = strategy.reported
     assert first.usage == {}
 
 
@@ -148,7 +148,7 @@ def test_a_layout_may_be_launched_twice_in_one_block() -> None:
     ran = Ran(strategy)
 
     assert ran.made == [(0, 0, A, 1), (0, 1, B, 1), (0, 2, A, 1)]
-    values = [seen.value for seen in strategy.told[0][0]]
+    values = [seen.value for seen in strategy.reported[0][0]]
     assert values[0] != values[2]  # two launches, each with noise of its own
 
 
@@ -161,18 +161,18 @@ def test_void_windows_are_taken_again_and_not_told() -> None:
     )
 
     assert ran.outcome.n_void == 2
-    assert [seen.layout for seen in strategy.told[1][0]] == [B, B, B, C, C, C]
-    by_launch = Counter(seen.launch for seen in strategy.told[1][0])
+    assert [seen.layout for seen in strategy.reported[1][0]] == [B, B, B, C, C, C]
+    by_launch = Counter(seen.launch for seen in strategy.reported[1][0])
     assert list(by_launch.values()) == [3, 2, 1]  # C had to be launched again for its last window
-    assert strategy.told[1][1] == []
+    assert strategy.reported[1][1] == []
 
 
-def test_a_layout_that_cannot_be_run_is_told_as_failed_and_tried_no_more() -> None:
+def test_a_layout_that_cannot_be_run_is_reported_as_failed_and_tried_no_more() -> None:
     strategy = Script(each(A, B, C, B), each(B, C))
     ran = Ran(strategy, Trouble("dies-at-start", B))
 
     assert [made for made in ran.made if made[2] == B] == [(0, 1, B, 1), (0, 1, B, 2), (0, 1, B, 3)]
-    assert [failed for _, failed in strategy.told] == [[B], []]
+    assert [failed for _, failed in strategy.reported] == [[B], []]
     assert ran.outcome.left_out == (B,)
     assert ran.outcome.exit_code == 5
     assert ran.slugs.count("left-out") == 1
@@ -182,7 +182,7 @@ def test_a_layout_that_only_gives_void_windows_while_others_do_not_is_given_up()
     strategy = Script(*[each(B, A)] * 5)
     ran = Ran(strategy, Trouble("foreign-cpu", B))
 
-    assert [failed for _, failed in strategy.told] == [[], [], [B], [], []]
+    assert [failed for _, failed in strategy.reported] == [[], [], [B], [], []]
     assert len(ran.store.windows()) == 3 * 3 + 5
     assert ran.outcome.left_out == (B,)
 
@@ -193,14 +193,14 @@ def test_a_box_that_is_never_quiet_ends_the_session_and_condemns_no_layout() -> 
     again = Ran(quiet, store=ran.store)
 
     assert ran.slugs.count("box-not-quiet") == 1
-    told = dict(ran.progress.warnings)["box-not-quiet"]
-    assert "tuner doctor" in told
-    assert "--foreign-limit" in told
+    result = dict(ran.progress.warnings)["box-not-quiet"]
+    assert "tuner doctor" in result
+    assert "--foreign-limit" in result
     assert len(ran.store.windows()) == 10 * 3 + 2
     assert ran.outcome.exit_code == 3
     assert again.outcome.left_out == ()
     assert again.outcome.exit_code == 0
-    assert [len(windows) for windows, _ in quiet.told] == [0] * 10 + [1, 1]
+    assert [len(windows) for windows, _ in quiet.reported] == [0] * 10 + [1, 1]
 
 
 def test_a_box_that_is_quiet_now_and_then_ends_no_session() -> None:
@@ -224,7 +224,7 @@ def test_time_never_goes_back_whatever_the_clocks_do() -> None:
     store = MemoryStore(virtual_study(SERVICE, **SHORT))
     Ran(strategy, store=store, clock=Nervous.resumed(store))
 
-    seen = [window for windows, _ in strategy.told for window in windows]
+    seen = [window for windows, _ in strategy.reported for window in windows]
     assert len(seen) == 12
     assert any(later.started_wall_s < earlier.started_wall_s for earlier, later in pairwise(store.windows()))
     assert all(window.launch_began_s <= window.began_s for window in seen)
@@ -243,7 +243,7 @@ def test_breaks_between_sessions_are_part_of_the_time() -> None:
     again = Script(each(A), each(B))
     Ran(again, store=ran.store, clock=clock)
 
-    ((first,), _), ((second,), _) = again.told
+    ((first,), _), ((second,), _) = again.reported
     assert ran.outcome.exit_code == 130
     assert second.launch_began_s - first.began_s >= 7200.0
 
@@ -285,9 +285,9 @@ def test_what_a_file_holds_makes_the_strategy_know_what_it_knew() -> None:
     asked = [each(A, B), each(C, n_windows=2), each(A)]
     live, shown = Script(*asked), Script(*asked)
     ran = Ran(live, Trouble("dies-at-start", B), Trouble("foreign-cpu", A, window_attempt=1))
-    known = recalled(ran.store, shown)
+    known = replay_study(ran.store, shown)
 
-    assert shown.told == live.told
+    assert shown.reported == live.reported
     assert known.failed == (B,)
     assert known.otherwise == ()
     assert known.n_windows == ran.outcome.n_windows
@@ -299,17 +299,17 @@ def test_what_a_file_holds_makes_the_strategy_know_what_it_knew() -> None:
 def test_a_block_in_hand_is_known_as_far_as_it_got() -> None:
     ran = Ran(Script(each(A, B, C)), stop_after=2)
     shown = Script(each(A, B, C))
-    known = recalled(ran.store, shown)
+    known = replay_study(ran.store, shown)
 
     assert ran.outcome.exit_code == 130
-    assert [seen.layout for seen in shown.told[0][0]] == [A, B]
+    assert [seen.layout for seen in shown.reported[0][0]] == [A, B]
     assert known.claim().unseen == (C,)
 
 
 def test_the_rest_is_what_is_missing_of_the_block_in_hand_and_what_is_foreseen() -> None:
     asked = [each(A, B), each(C, window_s=5.0, n_windows=4)]
     ran = Ran(Foretelling(*asked), stop_after=1)
-    rest = recalled(ran.store, Foretelling(*asked)).rest
+    rest = replay_study(ran.store, Foretelling(*asked)).rest
 
     assert rest is not None
     assert rest.n_windows == 1 + 4
@@ -347,4 +347,4 @@ def test_a_whole_race_ends_with_an_answer_that_is_right(seed: int) -> None:
     best = max(service.items_per_s.values())
     assert service.items_per_s[outcome.answer.layout] >= 0.98 * best
     assert all(59.9 < window.length_s < 600.1 for window in store.windows())
-    assert recalled(store, strategy_of(store.study())).claim().answer == outcome.answer
+    assert replay_study(store, strategy_of(store.study())).claim().answer == outcome.answer

@@ -18,7 +18,7 @@ from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import recalled
+from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
 
 from ..wording import wording
@@ -49,13 +49,13 @@ class Greedy:
 
     def __init__(self, *, contrary: bool = False, n_blocks: int = 8) -> None:
         self._contrary, self._n_blocks = contrary, n_blocks
-        self.n_told = 0
+        self.n_reported = 0
         self._values: dict[Layout, list[float]] = {}
         self._failed: set[Layout] = set()
 
     def propose(self) -> Sequence[Proposal]:
         left = [layout for layout in LAYOUTS if layout not in self._failed]
-        if self.n_told >= self._n_blocks or not left:
+        if self.n_reported >= self._n_blocks or not left:
             return []
         if not self._values:
             return [Proposal(layout, 4.0) for layout in left]
@@ -63,16 +63,16 @@ class Greedy:
             (x for x in left if x in self._values), key=lambda x: sum(self._values[x]) / len(self._values[x])
         )
         best = (seen or left)[0 if self._contrary else -1]
-        return [Proposal(best, 3.0, 2), Proposal(left[self.n_told % len(left)], 2.0), Proposal(best, 2.0)]
+        return [Proposal(best, 3.0, 2), Proposal(left[self.n_reported % len(left)], 2.0), Proposal(best, 2.0)]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
-        self.n_told += 1
+        self.n_reported += 1
         self._failed.update(failed)
         for window in windows:
             self._values.setdefault(window.layout, []).append(window.value)
 
     def answer(self) -> Answer:
-        return Answer(max(self._values, default=None), self.n_told >= self._n_blocks, "strict")
+        return Answer(max(self._values, default=None), self.n_reported >= self._n_blocks, "strict")
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         return {layout: Estimate(fmean(values)) for layout, values in self._values.items()}
@@ -136,7 +136,7 @@ def test_a_cut_at_any_second_changes_no_window_and_no_decision(
     assert n_cuts >= 100
 
 
-def test_the_race_itself_goes_on_as_it_began_after_a_cut_at_any_second() -> None:
+def test_the_race_itself_continues_as_it_began_after_a_cut_at_any_second() -> None:
     n_cuts = n_windows = 0
     while True:
         n_cuts += 5
@@ -151,7 +151,7 @@ def test_the_race_itself_goes_on_as_it_began_after_a_cut_at_any_second() -> None
         assert outcome.exit_code == 0
         assert store.windows()[: len(before)] == before
         assert "chosen-otherwise" not in dict(progress.warnings), f"cut at sleep {n_cuts}"
-        assert recalled(store, strategy_of(store.study())).claim().answer == outcome.answer
+        assert replay_study(store, strategy_of(store.study())).claim().answer == outcome.answer
         n_windows = max(n_windows, len(store.windows()))
 
     assert n_cuts >= 5 * 4
@@ -168,7 +168,7 @@ def test_a_finished_race_has_nothing_left_to_resume() -> None:
     assert again == first
 
 
-def test_a_file_of_another_version_loses_nothing_and_goes_on_from_what_was_measured() -> None:
+def test_a_file_of_another_version_loses_nothing_and_continues_from_what_was_measured() -> None:
     store = new_study()
     session(store, Greedy(), n_cut=60)
     before = store.windows()
@@ -180,25 +180,25 @@ def test_a_file_of_another_version_loses_nothing_and_goes_on_from_what_was_measu
     assert outcome.exit_code == 0
     assert n_blocks >= 3
     assert store.windows()[: len(before)] == before
-    (told,) = [text for slug, text in progress.warnings if slug == "chosen-otherwise"]
-    assert wording("grid.blocks-are-not-what-was-asked", value=n_blocks - 1) in told
+    (result,) = [text for slug, text in progress.warnings if slug == "chosen-otherwise"]
+    assert wording("grid.blocks-are-not-what-was-asked", value=n_blocks - 1) in result
     assert {window.block for window in store.windows()[len(before) :]} == {n_blocks, n_blocks + 1}
-    known = recalled(store, Greedy(contrary=True, n_blocks=n_blocks + 2))
+    known = replay_study(store, Greedy(contrary=True, n_blocks=n_blocks + 2))
     assert known.otherwise == tuple(range(1, n_blocks))
     assert known.claim().n_otherwise == n_blocks - 1
     assert known.n_windows == sum(not window.void for window in store.windows())
 
 
 def test_a_file_of_another_version_is_resumed_as_often_as_one_of_its_own() -> None:
-    begun = new_study()
-    session(begun, Greedy(), n_cut=60)
+    started = new_study()
+    session(started, Greedy(), n_cut=60)
 
     def copied() -> MemoryStore:
         store = new_study()
-        for launch_id, launch in begun.launches():
+        for launch_id, launch in started.launches():
             store.add_launch(launch)
-            for window in [window for window in begun.windows() if window.launch_id == launch_id]:
-                store.add_window(launch_id, begun.window(launch_id, window.index, window.attempt))
+            for window in [window for window in started.windows() if window.launch_id == launch_id]:
+                store.add_window(launch_id, started.window(launch_id, window.index, window.attempt))
         return store
 
     whole = copied()
@@ -244,14 +244,14 @@ def test_a_block_after_which_others_were_begun_is_left_as_it_is() -> None:
     assert min(blocks) > max(launch.block for _, launch in before)
 
 
-def test_a_strategy_that_asks_for_less_than_the_file_holds_is_told_all_of_it() -> None:
+def test_a_strategy_that_asks_for_less_than_the_file_holds_is_reported_all_of_it() -> None:
     store = new_study()
     session(store, Greedy())
     shorter = Greedy(n_blocks=3)
     outcome, progress = session(store, shorter)
 
     assert outcome is not None
-    assert shorter.n_told == 8
+    assert shorter.n_reported == 8
     assert outcome.n_windows == sum(not window.void for window in store.windows())
     assert "chosen-otherwise" in dict(progress.warnings)
 

@@ -237,7 +237,7 @@ def test_time_spent_before_the_cut_counts_against_the_budget() -> None:
     assert outcome.exit_code == 5
 
 
-def test_a_block_that_was_begun_is_finished_by_who_goes_on_with_the_same_budget_again() -> None:
+def test_a_block_that_was_begun_is_finished_by_who_continues_with_the_same_budget_again() -> None:
     cell_s = 0.5 + 2.0 + 4.0 + 0.25
     disturbed = (Trouble("foreign-cpu", A, block=1, window_attempt=1), Trouble("foreign-cpu", B, block=1))
     store = MemoryStore(virtual_study(SERVICE, **{**SHORT, "n_blocks": 4, "budget_s": cell_s * 5.5}))

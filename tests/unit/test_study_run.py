@@ -254,7 +254,7 @@ def test_seconds_that_were_slept_through_are_left_out_and_void_the_window() -> N
     assert first.length_s == 10.0
 
 
-def test_a_window_that_stays_void_is_given_up_and_the_study_goes_on() -> None:
+def test_a_window_that_stays_void_is_given_up_and_the_study_continues() -> None:
     ran = Ran((Trouble("foreign-cpu", B, block=0),))
 
     tries = [window for window in ran.store.windows() if (window.block, window.layout) == (0, B)]
@@ -410,7 +410,7 @@ def test_a_service_that_starts_in_its_smallest_layout_is_tried_in_all_others() -
     assert "never-started" not in ran.slugs
 
 
-def test_a_study_that_was_given_up_goes_on_once_its_service_starts() -> None:
+def test_a_study_that_was_given_up_continues_once_its_service_starts() -> None:
     store = MemoryStore(virtual_study(SERVICE, **SHORT))
     for troubles in ([Trouble("dies-at-start")], []):
         box = VirtualBox(SERVICE, clock=VirtualClock.resumed(store), troubles=troubles).box()
@@ -420,7 +420,7 @@ def test_a_study_that_was_given_up_goes_on_once_its_service_starts() -> None:
     assert len(store.windows()) == 6
 
 
-def test_a_layout_that_finishes_nothing_is_told_while_it_warms_up_and_gives_no_window() -> None:
+def test_a_layout_that_finishes_nothing_is_reported_while_it_warms_up_and_gives_no_window() -> None:
     service = VirtualService({A: 0.0, B: 20.0})
     store, progress = MemoryStore(virtual_study(service, **SHORT, max_attempts=2)), MemoryProgress()
 

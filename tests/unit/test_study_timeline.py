@@ -11,7 +11,7 @@ def test_time_begins_with_the_first_moment_and_breaks_are_part_of_it() -> None:
     assert timeline.at(90_000.0) == 89_000.0
 
 
-def test_a_clock_that_was_set_back_goes_on_from_the_latest_moment() -> None:
+def test_a_clock_that_was_set_back_continues_from_the_latest_moment() -> None:
     timeline = Timeline()
     timeline.at(1000.0)
     timeline.at(1005.0, 10.0)
@@ -29,7 +29,7 @@ def test_nothing_begins_before_what_it_came_after_had_ended() -> None:
     assert timeline.at(1600.0) == 600.001
 
 
-def test_each_box_goes_on_by_its_own_clock_from_a_common_beginning() -> None:
+def test_each_box_continues_by_its_own_clock_from_a_common_beginning() -> None:
     timeline = Timeline()
 
     assert timeline.at(1000.0, 600.0, box="one") == 0.0
@@ -46,7 +46,7 @@ def test_a_clock_that_goes_back_on_one_box_holds_up_no_other() -> None:
     assert timeline.at(1301.0, box="other") == 301.0
 
 
-def test_a_box_whose_clock_is_behind_begins_with_the_study_and_goes_on_at_its_pace() -> None:
+def test_a_box_whose_clock_is_behind_begins_with_the_study_and_continues_at_its_pace() -> None:
     timeline = Timeline()
     timeline.at(1000.0, box="one")
 

@@ -168,7 +168,7 @@ def test_rounding_does_not_push_a_layout_off_the_margin() -> None:
     assert SimulatedBox(suite, 0, "").is_right(TWO)
 
 
-def test_a_strategy_is_told_lengths_and_margins_and_nothing_of_the_noise() -> None:
+def test_a_strategy_is_reported_lengths_and_margins_and_nothing_of_the_noise() -> None:
     fixed, free = SUITE.goal("strict"), replace(SUITE, window_s=None, cores=24).goal("calibrated")
 
     assert (fixed.min_window_s, fixed.max_window_s, fixed.kind) == (600.0, 600.0, "strict")

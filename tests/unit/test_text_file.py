@@ -68,9 +68,9 @@ def test_a_folder_in_place_of_the_file_is_refused_in_one_line(tmp_path: Path) ->
 
 
 def test_a_missing_folder_is_refused_in_one_line(tmp_path: Path) -> None:
-    with raises(ConfigError, wording("export.page-cannot-be-written")) as told:
+    with raises(ConfigError, wording("export.page-cannot-be-written")) as result:
         replace_text(tmp_path / "none of them" / "a.md", "x")
-    assert told.value.hint == wording("export.make-folder-first", tmp_path=tmp_path)
+    assert result.value.hint == wording("export.make-folder-first", tmp_path=tmp_path)
 
 
 @pytest.mark.parametrize("what", ["a pipe", "a socket", "a device"])

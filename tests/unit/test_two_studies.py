@@ -42,7 +42,7 @@ def ends(estimate: Estimate | None) -> tuple[float, float]:
     return estimate.low, estimate.high
 
 
-def test_what_all_layouts_share_is_told_from_what_one_has_alone() -> None:
+def test_what_all_layouts_share_is_reported_from_what_one_has_alone() -> None:
     slower = dict.fromkeys(LAYOUTS, log(0.7))
     slower[LAYOUTS[3]] += log(1.5)
     found = changes(side(1, 6, {}), side(2, 6, slower), 0.95)

@@ -10,7 +10,7 @@ import pytest
 from tuner.adapters.command_files import mentions
 from tuner.app.doctor.examined import _spec
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.parts.commands import check_told_threads, counter_seen
+from tuner.bootstrap.parts.commands import check_thread_options, counter_seen
 from tuner.config.load import Given
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.errors import ConfigError
@@ -26,7 +26,7 @@ def check(folder: Path, command: str, layouts: Sequence[Layout] = GRID, more: st
         f"service:\n  kind: script\n  name: w\n  directory: .\n  command: {command}\n{more}"
     )
     settings = settings_of(folder / "s.yaml", {})
-    check_told_threads(settings, _spec(settings, layouts), layouts)
+    check_thread_options(settings, _spec(settings, layouts), layouts)
 
 
 def test_a_command_that_is_not_told_its_threads_is_refused_with_what_to_type(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_command_that_is_not_told_its_threads_is_refused_with_what_to_type(tmp
         ("python3 imports.py", ""),
     ],
 )
-def test_a_command_that_is_told_or_whose_files_read_the_variable_is_run(
+def test_a_command_that_is_reported_or_whose_files_read_the_variable_is_run(
     command: str, more: str, tmp_path: Path
 ) -> None:
     (tmp_path / "package").mkdir()
@@ -72,10 +72,10 @@ def test_one_number_of_threads_may_be_the_command_s_own(tmp_path: Path) -> None:
     check(tmp_path, "worker --threads 4", (Layout(1, 4), Layout(2, 4)))
 
 
-def test_a_known_service_is_told_by_its_record() -> None:
+def test_a_known_service_is_reported_by_its_record() -> None:
     settings = settings_of(None, {("service", "command"): Given("--", "arq app.WorkerSettings")})
 
-    check_told_threads(settings, _spec(settings, GRID), GRID)  # it reads TUNER_THREADS
+    check_thread_options(settings, _spec(settings, GRID), GRID)  # it reads TUNER_THREADS
 
 
 def test_whether_a_script_seems_to_count_its_items(tmp_path: Path) -> None:

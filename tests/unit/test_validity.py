@@ -178,7 +178,7 @@ def test_counts_that_fall_void_with_both_figures(field: str, name: str) -> None:
     assert f"count of {name} items fell from {getattr(moments[6], field)} to 0" in reason.detail
 
 
-def test_every_reason_is_told() -> None:
+def test_every_reason_is_reported() -> None:
     end = {"box_cpu_s_total": 69.0, "steal_s_total": 9.0, "memory_pressure_s_total": 5.0}
     found = void_reasons(samples()[::5], window_of(**end), [DIED], cores=CORES, source_dry=True)
 

@@ -50,12 +50,12 @@ def windows(
 
 def test_without_noise_a_window_gives_what_the_model_predicts() -> None:
     for window in windows(MIXED):
-        told = predict(MIXED.demands, MIXED.machine, [window.layout])
+        result = predict(MIXED.demands, MIXED.machine, [window.layout])
         cpu_s = MIXED.demands.cpu_s
 
-        assert window.n_done / 600 == pytest.approx(float(told.throughput_per_s[0]), rel=0.005)
+        assert window.n_done / 600 == pytest.approx(float(result.throughput_per_s[0]), rel=0.005)
         assert window.service_cpu_s / window.n_done == pytest.approx(cpu_s, rel=0.005)
-        assert window.n_active_mean == pytest.approx(float(told.load[0]), rel=0.02, abs=0.05)
+        assert window.n_active_mean == pytest.approx(float(result.load[0]), rel=0.02, abs=0.05)
 
 
 def test_tasks_of_others_are_active_on_a_virtual_box() -> None:
@@ -71,15 +71,15 @@ def test_tasks_of_others_are_active_on_a_virtual_box() -> None:
 
 def test_load1_follows_the_load_as_a_kernel_would() -> None:
     (window,) = windows(MIXED, (Layout(8, 1),), warmup_s=900.0)
-    told = float(predict(MIXED.demands, MIXED.machine, [Layout(8, 1)]).load[0])
+    result = float(predict(MIXED.demands, MIXED.machine, [Layout(8, 1)]).load[0])
 
-    assert window.load1_mean == pytest.approx(told, rel=0.03)
-    assert window.load1_max < 1.2 * told
+    assert window.load1_mean == pytest.approx(result, rel=0.03)
+    assert window.load1_max < 1.2 * result
 
 
 def test_the_clocks_of_workers_and_children_add_up() -> None:
     for window in windows(MIXED):
-        told = predict(MIXED.demands, MIXED.machine, [window.layout])
+        result = predict(MIXED.demands, MIXED.machine, [window.layout])
         worker_s, child_s = window.worker_cpu_s, window.child_cpu_s
         delay_s, children_s = window.run_delay_s, window.child_running_s
         assert worker_s is not None
@@ -91,8 +91,8 @@ def test_the_clocks_of_workers_and_children_add_up() -> None:
         assert child_s / window.n_done == pytest.approx(MIXED.demands.child_s, rel=0.005)
         assert window.running_s == pytest.approx(worker_s + delay_s)
         waiting = delay_s + children_s - child_s
-        assert waiting / 600 == pytest.approx(float(told.n_core_waiting[0]), rel=0.005, abs=1e-6)
-        assert window.blocked_s == pytest.approx(600 * float(told.n_blocked[0]))
+        assert waiting / 600 == pytest.approx(float(result.n_core_waiting[0]), rel=0.005, abs=1e-6)
+        assert window.blocked_s == pytest.approx(600 * float(result.n_blocked[0]))
         assert window.spawning_s == pytest.approx(window.blocked_s / 4)
         assert window.probe_python_cpu_s == pytest.approx(worker_s)
 
@@ -227,7 +227,7 @@ def throughputs(name: str, layouts: str, change: Callable[[Profile], Profile] = 
 def test_the_socorro_profile_gives_the_published_layouts_as_the_base_model_does() -> None:
     found = [600 * one for one in throughputs("socorro-2014", "24x1,12x2,4x6,2x12,1x24,1x12")]
     published = [2200, 2000, 2600, 1800, 1000, 1000]
-    errors = [abs(one / told - 1) for one, told in zip(found, published, strict=True)]
+    errors = [abs(one / result - 1) for one, result in zip(found, published, strict=True)]
 
     assert fmean(errors) < 0.063  # what MODEL.md and the profile's comment say: 6 % on average, 18 % at 4x6
     assert max(errors) == errors[2] == pytest.approx(0.176, abs=0.005)

@@ -15,7 +15,7 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.ranking.ranking import rank
 from tuner.core.stats.binomial import most_by_chance
 from tuner.core.warmup.by_chance import ALARM_LEVEL, FALSE_ALARM_RATIO, SettlingCount, alarm_of
-from tuner.core.warmup.report import settling_told
+from tuner.core.warmup.report import summarize_settling
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
 
@@ -59,15 +59,15 @@ def test_the_most_by_chance_is_where_the_binomial_tail_falls_to_the_level(
 
 
 def test_one_launch_of_79_that_did_not_settle_is_a_fact_and_no_alarm() -> None:
-    found = settling_told(launches(1), 60.0)
+    found = summarize_settling(launches(1), 60.0)
 
     assert found.alarms == ()
     assert found.facts == (wording("rank.one-of-79-did-not-settle"),)
 
 
 def test_as_many_as_chance_gives_are_no_alarm_and_one_more_is() -> None:
-    as_many = settling_told(launches(CHANCE_OF_79), 60.0)
-    one_more = settling_told(launches(CHANCE_OF_79 + 1), 60.0)
+    as_many = summarize_settling(launches(CHANCE_OF_79), 60.0)
+    one_more = summarize_settling(launches(CHANCE_OF_79 + 1), 60.0)
 
     assert (as_many.alarms, len(as_many.facts)) == ((), 1)
     assert one_more.facts == ()
@@ -77,7 +77,7 @@ def test_as_many_as_chance_gives_are_no_alarm_and_one_more_is() -> None:
 
 def test_a_layout_that_never_settles_is_an_alarm_though_the_study_as_a_whole_is_not() -> None:
     of_one = [launch(LAYOUTS[0], settled=False, unsettled="levels: two") for _ in range(4)]
-    found = settling_told([*launches(1), *of_one], 60.0)
+    found = summarize_settling([*launches(1), *of_one], 60.0)
 
     assert not found.count.is_alarm
     assert found.alarms == (wording("rank.each-launch-never-settled"),)
@@ -85,14 +85,14 @@ def test_a_layout_that_never_settles_is_an_alarm_though_the_study_as_a_whole_is_
 
 @pytest.mark.parametrize("why", ["idle: no item was finished", "short: only 12 s were seen of it"])
 def test_what_noise_cannot_give_is_always_an_alarm(why: str) -> None:
-    found = settling_told(launches(1, why=why), 60.0)
+    found = summarize_settling(launches(1, why=why), 60.0)
 
     assert found.count.n_never == 0
     assert found.alarms == (wording("rank.only-launch-never-settled", layout="1x1", why=why),)
 
 
 def test_launches_that_all_settled_are_not_worth_a_word() -> None:
-    found = settling_told(launches(0), 60.0)
+    found = summarize_settling(launches(0), 60.0)
 
     assert (found.alarms, found.facts) == ((), ())
 

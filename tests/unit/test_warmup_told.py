@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.ranking.ranking import rank
-from tuner.core.warmup.report import settling_told
+from tuner.core.warmup.report import summarize_settling
 from tuner.reports.ranking.ranking_words import notes
 
 from ..wording import start_of, wording
@@ -33,13 +33,13 @@ def launch(layout: Layout, settled: bool | None = True, **known: Any) -> LaunchR
 
 
 def test_launches_that_settled_or_were_not_judged_are_not_worth_a_word() -> None:
-    told = settling_told([launch(A), launch(B, None), launch(A, trend_ratio_per_h=0.01)], 60.0)
+    result = summarize_settling([launch(A), launch(B, None), launch(A, trend_ratio_per_h=0.01)], 60.0)
 
-    assert (told.alarms, told.facts) == ((), ())
+    assert (result.alarms, result.facts) == ((), ())
 
 
 def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
-    told = settling_told(
+    result = summarize_settling(
         [
             launch(B, False, unsettled="trend: loses 3 % an hour"),
             launch(A),
@@ -49,37 +49,37 @@ def test_what_never_settled_is_counted_by_layout_with_the_last_reason() -> None:
         60.0,
     )
 
-    assert told.facts == ()
-    assert told.alarms == (
+    assert result.facts == ()
+    assert result.alarms == (
         wording("rank.two-of-3-did-not-settle"),
         wording("rank.launches-never-settled"),
         wording("rank.only-launch-never-settled", layout="4x1", why="trend: loses 3 % an hour"),
     )
 
 
-def test_a_leak_that_no_launch_shows_alone_is_told_of_all_together() -> None:
+def test_a_leak_that_no_launch_shows_alone_is_reported_of_all_together() -> None:
     leaking = [launch(A, trend_ratio_per_h=-0.05 + 0.01 * (-1) ** n) for n in range(12)]
     wandering = [launch(A, trend_ratio_per_h=0.05 * (-1) ** n) for n in range(12)]
 
-    (told,) = settling_told(leaking, 3600.0).alarms
-    assert wording("rank.launches-lose-their-throughput") in start_of(told)
-    assert settling_told(wandering, 3600.0).alarms == ()
+    (result,) = summarize_settling(leaking, 3600.0).alarms
+    assert wording("rank.launches-lose-their-throughput") in start_of(result)
+    assert summarize_settling(wandering, 3600.0).alarms == ()
 
 
 def test_a_steep_leak_of_short_launches_is_stated_over_their_window_and_not_over_an_hour() -> None:
     """A slope of 7.2 means an hour would be a loss of 720 %."""
     steep = [launch(A, trend_ratio_per_h=-7.2 + 0.1 * (-1) ** n, window_s=60.0) for n in range(12)]
 
-    (told,) = settling_told(steep, 600.0).alarms
-    assert wording("rank.steep-launches-lose") in start_of(told)
+    (result,) = summarize_settling(steep, 600.0).alarms
+    assert wording("rank.steep-launches-lose") in start_of(result)
 
 
 @given(st.floats(-1e5, -1e-3), st.floats(1, 3600))
 def test_launches_never_lose_more_than_all_of_their_throughput(slope_per_h: float, window_s: float) -> None:
     steep = [launch(A, trend_ratio_per_h=slope_per_h * (1 + 0.01 * (-1) ** n)) for n in range(12)]
 
-    (told,) = settling_told(steep, window_s).alarms
-    assert 0 <= percent_in(told) <= 100
+    (result,) = summarize_settling(steep, window_s).alarms
+    assert 0 <= percent_in(result) <= 100
 
 
 def test_the_ranking_carries_it_into_every_report() -> None:

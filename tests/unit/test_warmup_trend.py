@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.warmup import Trend, detectable_slope, estimate_trend, pooled_trend
+from tuner.core.warmup import Trend, detectable_slope, estimate_trend, pool_trends
 
 from ..raising import raises
 from ..wording import wording
@@ -77,7 +77,7 @@ def test_a_trend_that_no_launch_shows_is_found_in_many() -> None:
         trend = estimate_trend([value + slope * i for i, value in enumerate(noise(120, seed))])
         assert trend is not None
         trends.append(trend)
-    pooled = pooled_trend(trends)
+    pooled = pool_trends(trends)
 
     assert pooled is not None
     assert pooled.p_value < 0.001
@@ -89,7 +89,7 @@ def test_launches_without_a_trend_have_none_together() -> None:
     found = 0
     for study in range(200):
         trends = [estimate_trend(noise(60, 1000 * study + launch)) for launch in range(6)]
-        pooled = pooled_trend([trend for trend in trends if trend is not None])
+        pooled = pool_trends([trend for trend in trends if trend is not None])
         assert pooled is not None
         found += pooled.p_value < 0.05
 
@@ -99,7 +99,7 @@ def test_launches_without_a_trend_have_none_together() -> None:
 def test_too_little_says_nothing() -> None:
     assert estimate_trend([1.0] * 11) is None
     assert estimate_trend([0.0] * 60) is None
-    assert pooled_trend([Trend(0.1, 0.01, 16)] * 2) is None
+    assert pool_trends([Trend(0.1, 0.01, 16)] * 2) is None
     with raises(ValueError, wording("rank.need-more", least=12, what="values", got=11)):
         detectable_slope(0.1, 11, alpha=0.05)
 

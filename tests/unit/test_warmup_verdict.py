@@ -88,7 +88,7 @@ def test_a_leak_of_half_a_percent_an_hour_is_let_pass_however_clear_it_is() -> N
     assert verdicts(drifting(-0.08), 3600, 0.001)["steady"] == N_RUNS
 
 
-def test_the_trend_is_told_with_its_direction_and_size() -> None:
+def test_the_trend_is_reported_with_its_direction_and_size() -> None:
     verdict = judge(launch(drifting(-6), 1200, 0.02, 1))
 
     assert isinstance(verdict, NotSettled)
@@ -142,7 +142,7 @@ def test_a_launch_that_moves_between_levels_never_settles(course: Course) -> Non
     assert found["steady"] == 0
 
 
-def test_levels_are_told_with_their_figures() -> None:
+def test_levels_are_reported_with_their_figures() -> None:
     verdict = judge([80.0 if second // 100 % 2 else 100.0 for second in range(700)])
 
     assert str(verdict) == wording("rank.levels-throughput-moved-times")

@@ -126,7 +126,7 @@ def test_headers_without_end_are_refused(address: Address) -> None:
     assert b" 431 " in sent(address, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n")
 
 
-def test_an_error_of_ours_is_told_here_and_not_to_the_reader(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_ours_is_reported_here_and_not_to_the_reader(capsys: pytest.CaptureFixture[str]) -> None:
     def broken(_: PageRequest) -> Response:
         raise RuntimeError("a secret")
 
@@ -138,7 +138,7 @@ def test_an_error_of_ours_is_told_here_and_not_to_the_reader(capsys: pytest.Capt
     assert "RuntimeError: a secret" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told_in_a_line(address: Address) -> None:
+def test_a_port_that_is_taken_is_reported_in_a_line(address: Address) -> None:
     with (
         pytest.raises(ConfigError, match=f"--port: port {address.port} of 127.0.0.1 is taken"),
         serving(address, echo, option="--port"),
@@ -147,7 +147,7 @@ def test_a_port_that_is_taken_is_told_in_a_line(address: Address) -> None:
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid", "x" * 70])
-def test_an_address_that_is_not_this_box_s_is_told_in_a_line(host: str) -> None:
+def test_an_address_that_is_not_this_box_s_is_reported_in_a_line(host: str) -> None:
     with (
         raises(ConfigError, wording("watch.no-address-of-this-box", host=host)),
         serving(Address(host, 0), echo, option="--port", of_host="--host"),
@@ -155,7 +155,7 @@ def test_an_address_that_is_not_this_box_s_is_told_in_a_line(host: str) -> None:
         pass
 
 
-def test_more_readers_than_there_is_room_for_are_told_to_come_again(address: Address) -> None:
+def test_more_readers_than_there_is_room_for_are_reported_to_come_again(address: Address) -> None:
     silent: list[socket.socket] = []
     try:
         deadline_s = time.monotonic() + LONG_S

@@ -79,12 +79,12 @@ def test_static_programs_make_a_wheel_for_every_linux_of_their_processor(
     with zipfile.ZipFile(tagged) as archive:
         facts = archive.read("proctuner-1.dist-info/WHEEL").decode()
         record = archive.read("proctuner-1.dist-info/RECORD").decode().splitlines()
-        told = {row.split(",")[0]: row.split(",")[1:] for row in record}
+        data = {row.split(",")[0]: row.split(",")[1:] for row in record}
         for name in archive.namelist():
-            if name in told and told[name] != ["", ""]:
+            if name in data and data[name] != ["", ""]:
                 content = archive.read(name)
-                assert told[name] == [f"sha256={digest(content)}", str(len(content))]
-        assert set(told) == set(archive.namelist())
+                assert data[name] == [f"sha256={digest(content)}", str(len(content))]
+        assert set(data) == set(archive.namelist())
         assert archive.getinfo("proctuner-1.data/scripts/p0").external_attr == 0o755 << 16
     assert facts.splitlines()[:3] == ["Wheel-Version: 1.0", "Generator: meson", "Root-Is-Purelib: false"]
     assert facts.splitlines()[3:] == [f"Tag: py3-none-{platform}" for platform in expected]

@@ -13,10 +13,10 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, What
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider, wider_than
-from tuner.core.search.growth import GREW, Ended, Growth, Way, kept_growth
+from tuner.core.search.growth import GREW, Ended, Growth, Way, growth_to_json
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.noise import Noise
-from tuner.reports.ranking.wider import wider_told
+from tuner.reports.ranking.wider import describe_wider
 
 from ..wording import wording
 
@@ -107,7 +107,7 @@ def test_nothing_is_said_where_scouts_saw_that_twice_as_many_give_no_more(
     ended: Ended, is_told: bool
 ) -> None:
     edge = parse_layout("4x2")
-    growth = kept_growth(Growth(2, (Way(edge, edge, ended),)))
+    growth = growth_to_json(Growth(2, (Way(edge, edge, ended),)))
 
     wider = wider_than(study("4x2,2x2", provenance={GREW: growth}), ranking("4x2,2x2"), [diagnosis("4x2")])
 
@@ -126,7 +126,7 @@ def test_other_objectives_and_commands_ask_another_question() -> None:
 def told(of: str, layouts: str, **asked: Any) -> str:
     record = study(layouts, **asked)
     wider = wider_than(record, ranking(layouts), [diagnosis(of)])
-    (sentence,) = wider_told(replace(ranking(layouts), wider=wider))
+    (sentence,) = describe_wider(replace(ranking(layouts), wider=wider))
     return sentence
 
 
@@ -146,7 +146,7 @@ def test_threads_that_wait_for_what_they_share_only_may_give_more() -> None:
 
     assert wider is not None
     assert not wider.is_sure
-    (sentence,) = wider_told(replace(ranking("4x2,2x2"), wider=wider))
+    (sentence,) = describe_wider(replace(ranking("4x2,2x2"), wider=wider))
     assert sentence.startswith("More threads may give more: ")
 
 

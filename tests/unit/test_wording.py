@@ -68,11 +68,11 @@ def test_with_reword_the_words_of_now_are_written(monkeypatch: pytest.MonkeyPatc
     texts_of.cache_clear()
     try:
         kept = wording("launch.disk-full", n=3)
-        told = explain_failure("in", kept, "Error: the disk has no room for 3 files", reword=True)
+        lines = explain_failure("in", kept, "Error: the disk has no room for 3 files", reword=True)
         untold = explain_failure("in", kept, "Error: the disk is full of files", reword=True)
 
-        assert told is not None
-        assert "written anew, since --reword was given" in told
+        assert lines is not None
+        assert "written anew, since --reword was given" in lines
         assert untold is not None
         assert "nothing in the text is like it" in untold
         assert texts_of("launch") == {"other": "as it was", "disk-full": "the disk has no room for «n» files"}

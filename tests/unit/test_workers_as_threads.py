@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tuner.bootstrap.configs.configs import described_service
+from tuner.bootstrap.configs.configs import describe_service
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.pooled import one_process_variants
 from tuner.core.search.growth import Scout, walk
 from tuner.reports.services import render_service
 from tuner.services.derived.rollouts import rollout_of
-from tuner.services.expansion import expanded
+from tuner.services.expansion import expand_service
 from tuner.services.granian import SERVICE
 
 from ..wording import wording
@@ -31,7 +31,7 @@ def is_off(command: Sequence[str], _environment: Mapping[str, str]) -> bool:
 
 
 def section(command: str, **more: Any) -> dict[str, Any]:
-    return expanded(SERVICE, {"kind": "granian", "command": command, **more}, {}, None, is_off)
+    return expand_service(SERVICE, {"kind": "granian", "command": command, **more}, {}, None, is_off)
 
 
 def settings(asked: Mapping[str, Any], *layouts: str) -> Settings:
@@ -41,37 +41,37 @@ def settings(asked: Mapping[str, Any], *layouts: str) -> Settings:
 
 @pytest.mark.parametrize("interface", ["wsgi", "asgi"])
 def test_without_a_gil_the_threads_of_a_layout_are_the_workers_of_granian(interface: str) -> None:
-    told = section(f"python3.13t -m granian --interface {interface} app:app")
+    result = section(f"python3.13t -m granian --interface {interface} app:app")
 
-    assert (told["programs"], told["workers"], told["os_threads"]) == ("one", "threads", "at-start")
-    assert told["environment"] == {
+    assert (result["programs"], result["workers"], result["os_threads"]) == ("one", "threads", "at-start")
+    assert result["environment"] == {
         "GRANIAN_WORKERS": "{threads}",
         "GRANIAN_BLOCKING_THREADS": "1",
         "GRANIAN_RUNTIME_THREADS": "1",
     }
-    assert told["ready"]["count"] == "threads"
-    assert told["cautions"] == {"workers-are-threads": wording("services.workers-are-threads")}
+    assert result["ready"]["count"] == "threads"
+    assert result["cautions"] == {"workers-are-threads": wording("services.workers-are-threads")}
 
 
 def test_where_the_command_has_numbers_of_its_own_flags_say_how_many_workers_there_are() -> None:
-    told = section("python3.13t -m granian --workers 8 app:app")
+    result = section("python3.13t -m granian --workers 8 app:app")
 
-    assert told["command"][-3:] == ["--workers={threads}", "--blocking-threads=1", "--runtime-threads=1"]
-    assert told["environment"] == {}
+    assert result["command"][-3:] == ["--workers={threads}", "--blocking-threads=1", "--runtime-threads=1"]
+    assert result["environment"] == {}
 
 
 def test_with_a_gil_workers_are_processes_as_before() -> None:
-    told = section("python3.13 -m granian app:app")
+    result = section("python3.13 -m granian app:app")
 
-    assert "workers" not in told
-    assert told["environment"] == {"GRANIAN_WORKERS": "{processes}", "GRANIAN_RUNTIME_THREADS": "{threads}"}
-    assert told["cautions"] == {}
+    assert "workers" not in result
+    assert result["environment"] == {"GRANIAN_WORKERS": "{processes}", "GRANIAN_RUNTIME_THREADS": "{threads}"}
+    assert result["cautions"] == {}
 
 
 def test_each_interpreter_of_an_axis_has_layouts_of_its_own_kind() -> None:
-    told = section("granian app:app", variants=VARIANTS)
+    result = section("granian app:app", variants=VARIANTS)
 
-    asked = settings(told, "1x1", "2x2", "1x4")
+    asked = settings(result, "1x1", "2x2", "1x4")
 
     assert [str(one) for one in asked.layouts_for(2)] == [
         "1x1@3.13",
@@ -80,7 +80,7 @@ def test_each_interpreter_of_an_axis_has_layouts_of_its_own_kind() -> None:
         "1x4@3.13",
         "1x4@3.13t",
     ]
-    assert told["cautions"] == {"workers-are-threads": "3.13t: " + wording("services.workers-are-threads")}
+    assert result["cautions"] == {"workers-are-threads": "3.13t: " + wording("services.workers-are-threads")}
 
 
 def test_the_grid_has_one_process_and_as_many_threads_as_others_have_workers() -> None:
@@ -94,11 +94,11 @@ def test_the_grid_has_one_process_and_as_many_threads_as_others_have_workers() -
 
 @pytest.mark.parametrize("variants", [{}, {"variants": VARIANTS}], ids=["plain", "of-an-axis"])
 def test_several_processes_are_refused_with_the_layout_to_write_instead(variants: dict[str, Any]) -> None:
-    told = section("python3.13t -m granian app:app", **variants)
+    result = section("python3.13t -m granian app:app", **variants)
     at = "@3.13t" if variants else ""
 
     with pytest.raises(ValidationError) as raised:
-        settings(told, f"2x2{at}")
+        settings(result, f"2x2{at}")
 
     assert wording("services.one-process-only", at=at) in str(raised.value)
 
@@ -144,6 +144,6 @@ def test_production_starts_as_many_workers_as_the_layout_has_threads() -> None:
 
 
 def test_the_record_says_so() -> None:
-    page = render_service(described_service("granian"))
+    page = render_service(describe_service("granian"))
 
     assert wording("services.granian-without-gil") in page

@@ -43,7 +43,7 @@ def provenance() -> dict[str, str]:
     facts = {
         **describe_host(),
         "tuner": __version__,
-        "launch_cgroup": launch_cgroups().told,
+        "launch_cgroup": launch_cgroups().sentence,
         "os": _os_name(),
         **_hardware(),
         "machine": platform.machine(),

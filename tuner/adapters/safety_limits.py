@@ -68,14 +68,14 @@ class LimitsBrake:
     def still_over(self, facts: Mapping[str, str], stopped: Callable[[], bool]) -> str | None:
         """See whether the box recovers while nothing runs."""
         with self.watching(facts) as watched:
-            began_s, told = self._clock.monotonic_s(), False
+            began_s, reported = self._clock.monotonic_s(), False
             while (over := watched.over()) and not stopped():
                 waited_s = self._clock.monotonic_s() - began_s
                 if waited_s >= RECOVERS_WITHIN_S and watched.is_answered:
                     over = watched.over()  # it may have answered since it was asked
                     break
-                if waited_s >= WORTH_A_WORD_S and not told:
-                    told = True
+                if waited_s >= WORTH_A_WORD_S and not reported:
+                    reported = True
                     self._warn(*still_over(over, RECOVERS_WITHIN_S))
                 self._clock.sleep_until(self._clock.monotonic_s() + LOOKS_EVERY_S)
         return over

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 
 from tuner.adapters.worker_interpreter import interpreter_of
-from tuner.core.text.command_words import taken_apart
+from tuner.core.text.command_words import parse_command
 
 _WAIT_S = 20.0
 # Of a module its package; of a script what it imports at its top level, up to the first module that may
@@ -54,7 +54,7 @@ def missing_import(
         directory: where it runs; None: tuner's current folder.
     """
     everything = {**os.environ, **environment}
-    taken = taken_apart(command)
+    taken = parse_command(command)
     interpreter, assigned = interpreter_of(command, everything.get("PATH"), directory)
     everything |= assigned
     if not interpreter or taken.is_run or not taken.words:
@@ -77,7 +77,7 @@ def missing_import(
             timeout=_WAIT_S,
             check=False,
         )
-        told = json.loads(done.stdout)
+        data = json.loads(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError):
         return None  # whatever is wrong, the worker's launch will tell it
-    return told if isinstance(told, str) else None
+    return data if isinstance(data, str) else None

@@ -13,7 +13,7 @@ from typing import Any
 
 from tuner.core.doctor.service import InterpreterSeen
 from tuner.core.domain.computing import VARIABLES
-from tuner.core.text.command_words import is_python, taken_apart
+from tuner.core.text.command_words import is_python, parse_command
 
 _WAIT_S = 20.0
 _LONGEST_SHEBANG = 256  #: as the kernel has it
@@ -110,7 +110,7 @@ def interpreter_seen(
         is_debug=is_debug,
         spawn_path="posix_spawn" if spawns else "vfork+exec" if vforks else "fork+exec",
         numeric_packages=tuple(packages),
-        set_variables=_numbers_of_threads({**os.environ, **environment, **taken_apart(command).assigned}),
+        set_variables=_numbers_of_threads({**os.environ, **environment, **parse_command(command).assigned}),
     )
 
 
@@ -140,8 +140,8 @@ def _answer(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ValueError("no answer") from error
-    told: Sequence[Any] = json.loads(done.stdout)
-    return told
+    reported: Sequence[Any] = json.loads(done.stdout)
+    return reported
 
 
 def interpreter_of(
@@ -154,13 +154,13 @@ def interpreter_of(
         path: the PATH that the command is looked for in; None: tuner's own.
         directory: as for ``interpreter_facts``.
     """
-    taken = taken_apart(command)
+    taken = parse_command(command)
     assigned = dict(taken.assigned)
     path = assigned.get("PATH", path)
     if not taken.is_run:
         named = (*taken.interpreter, *taken.words)
         return _interpreter(named, path, directory), assigned
-    runner = _found(taken.before[0], path, directory)
+    runner = _find(taken.before[0], path, directory)
     if runner is None:
         return [], assigned
     before = [str(runner), *taken.before[1:]]
@@ -172,7 +172,7 @@ def interpreter_of(
 def _interpreter(words: Sequence[str], path: str | None, directory: str | None) -> list[str]:
     if not words:
         return []
-    program = _found(words[0], path, directory)
+    program = _find(words[0], path, directory)
     if program is None:
         return []
     if is_python(program.name):
@@ -180,7 +180,7 @@ def _interpreter(words: Sequence[str], path: str | None, directory: str | None) 
     return _shebang(program, path)
 
 
-def _found(word: str, path: str | None, directory: str | None) -> Path | None:
+def _find(word: str, path: str | None, directory: str | None) -> Path | None:
     if "/" in word:
         named = Path(directory or ".", word)
         return named if named.is_file() else None

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
     """What is measured, for how long and what is started, in lines."""
-    from tuner.reports.beginning import beginning_told
+    from tuner.reports.beginning import describe_start
     from tuner.study.first_estimate import before
 
     times = before(record, n_hosts)
-    return beginning_told(
+    return describe_start(
         record,
         n_first=times.n_first,
         look_s=times.look_s,
@@ -34,26 +34,26 @@ def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts:
 
 def beginning_grown(record: StudyRecord) -> str:
     """How long the study takes whose grid has grown."""
-    from tuner.reports.beginning import times_told
+    from tuner.reports.beginning import describe_times
     from tuner.study.first_estimate import before
 
     times = before(record)
-    return times_told(record, times.n_first, times.first_s, (times.quickest_s, times.longest_s))
+    return describe_times(record, times.n_first, times.first_s, (times.quickest_s, times.longest_s))
 
 
 def _starts(settings: Settings, record: StudyRecord) -> str:
-    from tuner.core.text.redaction import redacted
+    from tuner.core.text.redaction import redact
 
     layout = record.layouts[0]
     service = settings.service_in(layout.variant)
     if service.kind == "crash-processor":
         return f"tuner's built-in crash processor, as {layout}"
-    told = {name: text for name, text in redacted(dict(service.environment)).items() if "{" in text}
-    words = [shlex.join(_filled(redacted([str(word) for word in service.command]), layout))]
+    data = {name: text for name, text in redact(dict(service.environment)).items() if "{" in text}
+    words = [shlex.join(_fill(redact([str(word) for word in service.command]), layout))]
     words = [
         *(
             f"{name}={shlex.quote(text)}"
-            for name, text in zip(told, _filled(told.values(), layout), strict=True)
+            for name, text in zip(data, _fill(data.values(), layout), strict=True)
         ),
         *words,
     ]
@@ -61,7 +61,7 @@ def _starts(settings: Settings, record: StudyRecord) -> str:
     return f"{' '.join(words)} (this is {layout}{often})"
 
 
-def _filled(texts: Iterable[str], layout: Layout) -> Sequence[str]:
+def _fill(texts: Iterable[str], layout: Layout) -> Sequence[str]:
     fields = {"{processes}": layout.processes, "{threads}": layout.threads}
     for field, number in fields.items():
         texts = [text.replace(field, str(number)) for text in texts]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tuner.app.plan_builder import build_plan
 from tuner.app.session import new_session
-from tuner.app.settings import asked_for
+from tuner.app.settings import load_request
 from tuner.bootstrap import stores
 from tuner.config.load import Given
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
@@ -44,7 +44,7 @@ def begin_calibration(
         ("study", "layouts"): Given(MADE_BY, "1x1"),
         **options,
     }
-    settings, profile = asked_for(config, options, simulate)
+    settings, profile = load_request(config, options, simulate)
     usual = build_plan(settings, profile, options, say)
     record = calibration_study(
         usual,

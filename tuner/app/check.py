@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app import plan_builder, study_queries
-from tuner.app.session import begun_by, check_same_kind, new_session, resumed_session
-from tuner.app.settings import asked_for
+from tuner.app.session import check_same_kind, new_session, original_options, resume_session
+from tuner.app.settings import load_request
 from tuner.bootstrap import stores
 from tuner.config.load import Given
 from tuner.config.profile import profile_kept
@@ -16,7 +16,7 @@ from tuner.core.domain.simulated import is_simulated
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.reports.text.visible import visible
-from tuner.study.recheck_plan import asked_of, check_study, read_check, read_past, recheck_of
+from tuner.study.recheck_plan import check_study, read_check, read_past, recheck_of, recheck_options
 from tuner.study.timetable import check_budget
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def begin_check(
     Raises:
         ConfigError: the study ranks no layout, this is another host, or the file exists.
     """
-    parent, ranking = study_queries.ranked(study)
+    parent, ranking = study_queries.rank_file(study)
     check_same_kind(parent, study, simulate)
     own_profile = profile_kept(parent, study) if is_simulated(parent) else None
     ranked = [row.layout for row in ranking.rows if row.rank is not None]
@@ -72,12 +72,12 @@ def begin_check(
         say(f"{study} has no final result yet; tuner checks {ranked[0]}, the fastest so far.")
     cores: Options = {("study", "cores"): Given(str(study), f"{parent.box_cores:g}")}
     options = cores if own_profile is not None else {}
-    settings, profile = asked_for(config, options, simulate, profile=own_profile)
+    settings, profile = load_request(config, options, simulate, profile=own_profile)
     if profile is None:
         plan_builder.check_same_box(parent, study, say)
     if config is None:
-        settings = plan_builder.settings_kept(parent, study, f"tuner check {study} CONFIG")
-    typed = options if config is not None else begun_by(parent)
+        settings = plan_builder.stored_settings(parent, study, f"tuner check {study} CONFIG")
+    typed = options if config is not None else original_options(parent)
     now = plan_builder.build_plan(settings, profile, typed, say)
     if foreign_limit is not None:
         now = replace(now, foreign_limit_cores=foreign_limit)
@@ -109,7 +109,7 @@ def resumed_check(study: Path, config: Path | None, file: Path, say: Say, simula
     Raises:
         ConfigError: it is a check of another study, or cannot go on here.
     """
-    session = resumed_session(file, config, {}, made_by="tuner check", say=say, simulate=simulate)
+    session = resume_session(file, config, {}, made_by="tuner check", say=say, simulate=simulate)
     with stores.open_store(study, read_only=True) as store:
         created = repr(store.study().created_wall_s)
     provenance = session.record.provenance
@@ -124,7 +124,7 @@ def resumed_check(study: Path, config: Path | None, file: Path, say: Say, simula
 def check_strategy(study: Path, record: StudyRecord) -> Strategy:
     """Make the strategy of the check *record*, which has the windows of *study*."""
     with stores.open_store(study, read_only=True) as parent:
-        return recheck_of(record, read_past(parent, asked_of(record)))
+        return recheck_of(record, read_past(parent, recheck_options(record)))
 
 
 def read_check_of(study: Path, file: Path) -> tuple[StudyRecord, Checked]:

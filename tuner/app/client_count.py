@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.records import StudyRecord
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 from tuner.ports import Warn
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def with_clients_found(
     """
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.feeders import clients_not_found
-    from tuner.core.settings.clients import FOUND, first_clients, found_text
-    from tuner.study.launch.client_search import find_clients, told
+    from tuner.core.settings.clients import FOUND, first_clients, render_found
+    from tuner.study.launch.client_search import describe_search, find_clients
 
     if not feeder.lacks_clients:
         return record
@@ -44,13 +44,13 @@ def with_clients_found(
         return _with(record, n_clients, {})
     if found is None:
         return record
-    say(f"{told(found)}.")
+    say(f"{describe_search(found)}.")
     feeder.use_found(found)
-    return _with(record, found.clients, {FOUND: found_text(found)})
+    return _with(record, found.clients, {FOUND: render_found(found)})
 
 
 def _with(record: StudyRecord, n_clients: int, provenance: dict[str, str]) -> StudyRecord:
-    config = stored_config(record.config)
+    config = parse_stored_config(record.config)
     config["service"]["feeder"]["clients"] = n_clients
     return replace(
         record,

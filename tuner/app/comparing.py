@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.study_queries import ranked
+from tuner.app.study_queries import rank_file
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from tuner.core.planning.compared import Known, StudyComparison
 
 
-def compared(before: Path, after: Path, confidence: float | None = None) -> StudyComparison:
+def compare_studies(before: Path, after: Path, confidence: float | None = None) -> StudyComparison:
     """The studies in two files compared at *confidence*; None: the lower of what both were asked for.
 
     Raises:
         ConfigError: they are one file, or no layout was measured in both.
     """
-    from tuner.core.planning.compared import compared as compare
+    from tuner.core.planning.compared import compare_studies as compare
 
     if before.exists() and after.exists() and before.samefile(after):
         raise ConfigError(f"{after} is the same study twice", hint="Name two: tuner compare BEFORE AFTER")
-    first, second = _known(before), _known(after)
+    first, second = _read_known(before), _read_known(after)
     level = confidence or min(first.study.confidence, second.study.confidence)
     return compare(first, second, level)
 
 
-def _known(file: Path) -> Known:
-    from tuner.config.legacy_defaults import filled
+def _read_known(file: Path) -> Known:
+    from tuner.config.legacy_defaults import fill_defaults
     from tuner.core.planning.compared import Known
     from tuner.reports.text.visible import visible
 
-    record, ranking = ranked(file)
-    record = replace(record, config=filled(record.config))
+    record, ranking = rank_file(file)
+    record = replace(record, config=fill_defaults(record.config))
     with open_store(file, read_only=True) as store:
         windows = store.windows()
     return Known(visible(file.name), record, ranking, windows)

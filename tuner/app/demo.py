@@ -29,7 +29,7 @@ def demo_session(file: Path, say: Say) -> Session:
     """Build the study of the built-in service in five layouts, kept in *file*."""
     from tuner.app.plan_builder import build_plan
     from tuner.app.session import new_session
-    from tuner.app.settings import asked_for
+    from tuner.app.settings import load_request
     from tuner.config.load import Given
 
     n_cpus = os.cpu_count() or 1
@@ -39,7 +39,7 @@ def demo_session(file: Path, say: Say) -> Session:
         ("study", "foreign_limit"): str(n_cpus),  # others may use them all: said below the ranking
     }
     options: Options = {place: Given("tuner demo", text) for place, text in texts.items()}
-    settings, _ = asked_for(None, options, None)
+    settings, _ = load_request(None, options, None)
     return new_session(settings, build_plan(settings, None, options, say, quick=True), file)
 
 

@@ -27,7 +27,13 @@ def write_section(study: Path, runbook: Path, fmt: str | None, options: MadeWith
     """
     from tuner.adapters.text_file import read_text, replace_text
     from tuner.bootstrap import stores
-    from tuner.reports.runbook.runbook import MadeWith, check_format, format_of, made_with, updated
+    from tuner.reports.runbook.runbook import (
+        MadeWith,
+        check_format,
+        format_of,
+        parse_made_with,
+        update_runbook,
+    )
 
     named, fmt = fmt, fmt or format_of(runbook)
     before = read_text(runbook)
@@ -35,9 +41,11 @@ def write_section(study: Path, runbook: Path, fmt: str | None, options: MadeWith
         service = store.study().service
     check_format(before or "", service=service, fmt=fmt, name=str(runbook))
     if check and options == MadeWith():
-        options = made_with(before or "", service=service, fmt=fmt)
+        options = parse_made_with(before or "", service=service, fmt=fmt)
     section, pictures = _section(study, fmt, options, runbook)
-    after = updated(before or "", section, service=service, fmt=fmt, name=str(runbook), options=options)
+    after = update_runbook(
+        before or "", section, service=service, fmt=fmt, name=str(runbook), options=options
+    )
     stale = {path: svg for path, svg in pictures.items() if read_text(path) != svg}
     if before == after and not stale:
         return f"{runbook} is up to date."
@@ -124,7 +132,7 @@ def ranked_as(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
     """Rank the study as *options* ask."""
     from tuner.app import study_queries
 
-    return study_queries.ranked(
+    return study_queries.rank_file(
         study, current=options.current, confidence=options.confidence, question=question_of(options)
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.bootstrap.wire import FleetAddress
 from tuner.core.domain.fleet import is_fleet
 from tuner.core.errors import ConfigError
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.bootstrap.wire import Say, Session
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
 
 
-def fleet_asked(address: str | None, certs: Path | None, *, force: bool) -> FleetAddress | None:
+def parse_fleet_options(address: str | None, certs: Path | None, *, force: bool) -> FleetAddress | None:
     """What was typed; None: this box alone.
 
     Raises:
@@ -60,21 +60,21 @@ def box_of(on: FleetAddress, settings: Settings | None, say: Say) -> tuple[BoxFa
     from tuner.bootstrap.fleet import first_box
 
     one, n = first_box(on.address, on.certs, settings, is_forced=on.is_forced)
-    others = "" if n == 1 else f" and {counted(n - 1, 'similar host')}"
-    say(f"On {one.name} ({counted(one.cores, 'core')}){others}, at {on.address}.")
+    others = "" if n == 1 else f" and {pluralize(n - 1, 'similar host')}"
+    say(f"On {one.name} ({pluralize(one.cores, 'core')}){others}, at {on.address}.")
     return one, n
 
 
 def say_who_is_idle(record: StudyRecord, n_boxes: int, say: Say) -> None:
     """Where boxes are to stand idle at the end of a grid."""
-    from tuner.core.search.strategies.fleet_grid import idle_told
+    from tuner.core.search.strategies.fleet_grid import describe_idle_hosts
 
-    told = idle_told(record.n_blocks, n_boxes) if record.strategy == "all" else None
-    if told is not None:
-        say(f"With --repeats {record.n_blocks}: {told}.")
+    lines = describe_idle_hosts(record.n_blocks, n_boxes) if record.strategy == "all" else None
+    if lines is not None:
+        say(f"With --repeats {record.n_blocks}: {lines}.")
 
 
-def measured_on(session: Session, on: FleetAddress, say: Say) -> tuple[int, bool]:
+def measure_on_fleet(session: Session, on: FleetAddress, say: Say) -> tuple[int, bool]:
     """Have the boxes measure; gives the study's exit code, and whether nothing is left to do.
 
     Raises:
@@ -108,7 +108,7 @@ def _ended_wall_s(session: Session) -> float | None:
         return max((one.ended_wall_s or one.started_wall_s for _, one in store.launches()), default=None)
 
 
-def told_of(on: FleetAddress) -> list[str]:
+def resume_options(on: FleetAddress) -> list[str]:
     """What is typed to go on there."""
     certs = [] if on.certs is None else ["--certs", str(on.certs)]
     return ["--fleet", on.address, *certs, *(["--force"] * on.is_forced)]

@@ -55,15 +55,15 @@ def begin_pilot(
     """
     from tuner.app.plan_builder import build_plan
     from tuner.app.session import new_session
-    from tuner.app.settings import asked_for, told_of
+    from tuner.app.settings import load_request, naming_option
     from tuner.config.load import Given
     from tuner.core.text.durations import parse_duration
     from tuner.study.pilot_run import pilot_study
 
-    with told_of("--pilot"):
+    with naming_option("--pilot"):
         lasts_s = _PILOT if pilot is None else parse_duration(pilot)
     options = {("study", "strategy"): Given("tuner plan", "race"), **options}
-    settings, profile = asked_for(config, options, simulate)
+    settings, profile = load_request(config, options, simulate)
     record = pilot_study(build_plan(settings, profile, options, say), lasts_s)
     file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
     return new_session(settings, record, file)
@@ -114,7 +114,7 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
 
     if record.provenance.get(GROWS) != "yes" or GREW in record.provenance:
         return None
-    _, found, _ = study_queries.explained(file)
+    _, found, _ = study_queries.explain_file(file)
     if isinstance(found, str):
         return growth_sentence(layouts, None, ())
     most = corner_of([one.layout for one in found.diagnoses])
@@ -124,19 +124,19 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
 def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
     from tuner.config.study import StudySettings
-    from tuner.core.text.stored_config import stored_config
+    from tuner.core.text.stored_config import parse_stored_config
 
-    return StudySettings.model_validate(stored_config(record.config).get("study", {}))
+    return StudySettings.model_validate(parse_stored_config(record.config).get("study", {}))
 
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     """Those of the study that is foretold: a pilot launches some of them."""
     from tuner.core.domain.pooled import one_process_variants, pooled_variants
-    from tuner.core.text.stored_config import stored_service
+    from tuner.core.text.stored_config import parse_stored_service
 
     if record.provenance.get("made_by") != "tuner plan":
         return record.layouts
-    connections = stored_service(record.config).get("connections", "threads")
+    connections = parse_stored_service(record.config).get("connections", "threads")
     threads_of = {one.variant: one.has_threads for one in record.layouts}
     kept = record.config
     return asked.layouts_for(
@@ -147,13 +147,13 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     from tuner.config.study import SHORTEST_WINDOW_S
     from tuner.core.planning.forecast import Basis
-    from tuner.core.planning.surfaces import drawn_surfaces
+    from tuner.core.planning.surfaces import draw_surfaces
 
     layouts = _layouts(record, asked)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)
     return Basis(
         layouts=layouts,
-        surfaces=tuple(drawn_surfaces(layouts, pilot.levels, N_SURFACES, asked.seed)),
+        surfaces=tuple(draw_surfaces(layouts, pilot.levels, N_SURFACES, asked.seed)),
         noise=pilot.noise,
         launch_s=pilot.launch_s,
         min_window_s=shortest_s,

@@ -10,7 +10,7 @@ from tuner.app.beginning import beginning
 from tuner.app.fleet_run import box_of, say_who_is_idle
 from tuner.app.plan_builder import build_plan
 from tuner.app.session import new_session
-from tuner.app.settings import asked_for
+from tuner.app.settings import load_request
 from tuner.config.load import Given, names_service
 from tuner.core.domain.fleet import FLEET
 from tuner.core.domain.resuming import CONFIG_FILE
@@ -70,7 +70,7 @@ def begin_study(
         from tuner.app.like import settings_like
 
         before, kept = settings_like(like, is_alone=is_alone, of_first_looks=of_first_looks)
-    settings, profile = asked_for(config, options, simulate, kept=before, profile=kept)
+    settings, profile = load_request(config, options, simulate, kept=before, profile=kept)
     one = None
     if on is not None:
         one = box_of(on, None if profile is not None else settings, say)

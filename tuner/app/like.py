@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import ConfigError
 from tuner.core.text.secret_names import HIDDEN
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -45,7 +45,7 @@ def settings_like(
             f"--like {file}: the study does not keep its secrets",
             hint=f"Name its config, or its command, again: tuner grid CONFIG --like {file}",
         )
-    kept = stored_config(record.config)
+    kept = parse_stored_config(record.config)
     if record.provenance.get("quick") == "true":
         for name in of_first_looks:
             kept["study"].pop(name, None)

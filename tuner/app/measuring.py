@@ -12,7 +12,7 @@ from tuner.bootstrap import wire
 from tuner.core.domain.simulated import SIMULATED, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.followed import Followed
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.study.launch.outcome import INTERRUPTED
 from tuner.study.run import run_study
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuner.ports import Box, Stop, Warn
 
 
-def measured(
+def measure(
     session: Session,
     strategy: Strategy,
     say: Say,
@@ -49,7 +49,7 @@ def measured(
     if simulates:
         strategy = _simulated(record, strategy, say, metrics)
     if record.cores > record.box_cores:
-        say(f"Layouts for {counted(record.cores, 'core')} measured on {record.box_cores:g}.")
+        say(f"Layouts for {pluralize(record.cores, 'core')} measured on {record.box_cores:g}.")
     followed = Followed(strategy)
     with stopping_by_signal() as stop:
         began_s = None if simulates else time.monotonic()
@@ -96,7 +96,7 @@ def _simulated(record: StudyRecord, strategy: Strategy, say: Say, metrics: Metri
             "--metrics cannot be combined with --simulate",
             hint="Leave --metrics and --metrics-file out.",
         )
-    name, on = record.provenance[SIMULATED], counted(record.box_cores, "core")
+    name, on = record.provenance[SIMULATED], pluralize(record.box_cores, "core")
     say(f"Simulated: no service is started. Every figure comes from a model of {name} on {on}.")
     return Unforeseen(strategy)
 

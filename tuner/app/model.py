@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @collection_paused()
-def foretold(
+def predict(
     file: Path,
     *,
     current: str | None = None,
@@ -54,7 +54,7 @@ def _prediction_of(store: Store, seen: Overview, sums: Sums) -> Calibrated | str
         return f"{error.problem}."
 
 
-def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
+def calibrate_file(file: Path, *, variant: str | None = None) -> Calibrated:
     """The service in *file*: a study, of which every window of one variant is used, or a profile in YAML.
 
     *variant* is which of them; None: the service as it is, or the only one that the study has.
@@ -79,14 +79,14 @@ def calibrated(file: Path, *, variant: str | None = None) -> Calibrated:
         return read_calibration(store, str(file), variant=variant)
 
 
-def calibrated_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
+def calibrate_variants(file: Path) -> tuple[list[Calibrated], dict[str, str]]:
     """The service in *file*, each variant of it by itself, and why others cannot be told.
 
     Raises:
         ConfigError: there is nothing to calibrate on.
     """
     if file.suffix.lower() in (".yaml", ".yml"):
-        return [calibrated(file)], {}
+        return [calibrate_file(file)], {}
     from tuner.study.calibration_run import read_calibration
 
     found, missing = [], {}
@@ -112,7 +112,7 @@ def write_profile(file: Path, calibrated: Calibrated) -> None:
     replace_text(file, render_profile(calibrated.calibration.profile))
 
 
-def simulated_layouts(
+def simulate_layouts(
     profile: Profile, machine: Machine, layouts: Sequence[Layout], what_if: WhatIf
 ) -> SimulatedLayouts:
     """What *layouts* give on *machine*, event by event, with the changes of *what_if* made.
@@ -121,7 +121,7 @@ def simulated_layouts(
         ConfigError: there is no program that simulates, or one of *layouts* cannot be simulated.
     """
     from tuner.adapters.virtual.simulator import simulate_all
-    from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
+    from tuner.core.model.simulation.layouts import scenarios, simulate_layouts
 
     asked = scenarios(profile, machine, layouts, what_if)
-    return simulated_layouts(asked, simulate_all(asked))
+    return simulate_layouts(asked, simulate_all(asked))

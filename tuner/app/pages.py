@@ -22,12 +22,12 @@ def write_study_page(
     small: bool,
 ) -> str:
     """Make the page of a study and write it to *target*, if one is given; the arguments are `ranked`'s."""
-    from tuner.app.model import foretold
+    from tuner.app.model import predict
     from tuner.app.production import starts_of
     from tuner.reports.page import render_page
 
     with collection_paused():
-        seen, prediction = foretold(study, current=current, confidence=confidence, question=question)
+        seen, prediction = predict(study, current=current, confidence=confidence, question=question)
         page = render_page(seen, prediction, starts=starts_of(seen), small=small)
     return _written(page, target)
 

@@ -18,8 +18,8 @@ from tuner.core.domain.resuming import STUDY_TYPED, TYPED
 from tuner.core.domain.simulated import SIMULATED, SIMULATED_HOST, STREAM, is_simulated, simulated_name
 from tuner.core.errors import ConfigError
 from tuner.core.search.growth import GROWS, LOOKS
-from tuner.core.text.figures import counted
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.figures import pluralize
+from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from tuner.app.settings import Options
@@ -35,7 +35,7 @@ _NAMED = 12  #: layouts that a line names
 MOST_MODELLED_THREADS = 32_768
 
 
-def planned(
+def plan_record(
     settings: Settings,
     *,
     quick: bool = False,
@@ -54,7 +54,7 @@ def planned(
     from tuner.adapters.proc.cores import usable_cores
     from tuner.bootstrap.parts.provenance import provenance_here
     from tuner.config.load import canonical_json
-    from tuner.core.search.spread import well_spread
+    from tuner.core.search.spread import spread_subset
 
     asked = settings.study
     if profile is not None:
@@ -62,12 +62,12 @@ def planned(
     else:
         box_cores = usable_cores().count if on is None else on[0].cores
     n_boxes = 1 if on is None else on[1]
-    cores, layouts = layouts_asked(settings, box_cores, is_simulated=profile is not None)
+    cores, layouts = requested_layouts(settings, box_cores, is_simulated=profile is not None)
     is_plain = profile is None and on is None and not quick
     return StudyRecord(
         service=settings.service.name if profile is None else simulated_name(profile.name),
         strategy=asked.strategy,
-        layouts=tuple(well_spread(layouts, QUICK_LAYOUTS)) if quick else layouts,
+        layouts=tuple(spread_subset(layouts, QUICK_LAYOUTS)) if quick else layouts,
         cores=cores,
         box_cores=box_cores,
         window_s=asked.window,
@@ -125,7 +125,7 @@ def build_plan(
     Raises:
         ConfigError: see `planned`.
     """
-    record = planned(settings, quick=quick, profile=profile, on=on)
+    record = plan_record(settings, quick=quick, profile=profile, on=on)
     if ("service", "command") in (options or {}):
         record = replace(record, provenance={**record.provenance, TYPED: "yes"})
     if options is not None:
@@ -134,11 +134,12 @@ def build_plan(
         record = replace(record, provenance={**record.provenance, STUDY_TYPED: kept})
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
-        told = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
-        say(f"Not measured because they open more than {most} connections: {told}.")
+        text = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
+        say(f"Not measured because they open more than {most} connections: {text}.")
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
-            f"The profile's host has {counted(profile.machine.cores, 'core')}, but a simulated host has whole"
+            f"The profile's host has {pluralize(profile.machine.cores, 'core')}, but a simulated host has "
+            "whole"
             f" cores only: {record.box_cores:g}. Use --cores N for another number."
         )
     return record
@@ -168,7 +169,7 @@ def _may_grow(settings: Settings) -> bool:
     return settings.study.layouts is None and settings.study.objective == "throughput" and not is_at_a_rate
 
 
-def layouts_asked(
+def requested_layouts(
     settings: Settings, box_cores: float, *, is_simulated: bool = False
 ) -> tuple[int, tuple[Layout, ...]]:
     """The cores that the layouts are for, and the layouts, on a box that offers *box_cores*; all checked.
@@ -197,7 +198,7 @@ def _simulated_cores(profile: Profile) -> int:
     cores = profile.machine.cores
     if cores > MOST_CORES:
         raise ConfigError(
-            f"the profile's host has {counted(cores, 'core')}; tuner simulates at most {MOST_CORES}",
+            f"the profile's host has {pluralize(cores, 'core')}; tuner simulates at most {MOST_CORES}",
             hint="Set the number to simulate with --cores.",
         )
     return whole_cores(cores)
@@ -223,8 +224,8 @@ def _check_variants(service: CrashProcessorSettings | ScriptSettings, layouts: S
     Its command or environment may have the name of one filled in all the same.
     """
     of_variants = [str(layout) for layout in layouts if layout.variant]
-    told = [*service.command, *service.environment.values()] if service.kind == "script" else []
-    if of_variants and not service.variants and not any("{variant}" in text for text in told):
+    reported = [*service.command, *service.environment.values()] if service.kind == "script" else []
+    if of_variants and not service.variants and not any("{variant}" in text for text in reported):
         raise ConfigError(
             f"{', '.join(of_variants)}: {service.name} has no variants",
             hint="Name a config whose service has some (service.variants), or leave out the @ and its name.",
@@ -253,7 +254,7 @@ def another_stream(record: StudyRecord, name: str) -> StudyRecord:
     return replace(record, provenance={**record.provenance, STREAM: name})
 
 
-def settings_kept(record: StudyRecord, file: Path, command: str) -> Settings:
+def stored_settings(record: StudyRecord, file: Path, command: str) -> Settings:
     """What the study in *file* was asked for; of a simulated one its study section, it has no other.
 
     A simulated one was for its box's cores, whether they were asked for or its profile's. *command* is what
@@ -264,7 +265,7 @@ def settings_kept(record: StudyRecord, file: Path, command: str) -> Settings:
     """
     from tuner.config.load import settings_of_study
 
-    kept = stored_config(record.config)
+    kept = parse_stored_config(record.config)
     if kept.pop("simulate", None) is not None:
         kept["study"]["cores"] = record.cores
     try:
@@ -304,10 +305,10 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
         ConfigError: the profile has changed since.
     """
     from tuner.config.profile import profile_texts
-    from tuner.core.text.setting_changes import changed_settings
+    from tuner.core.text.setting_changes import list_changed_settings
 
-    kept, given = stored_config(record.config)["simulate"], profile_texts(profile)
-    if changes := changed_settings(json.dumps(kept), json.dumps(given)):
+    kept, given = parse_stored_config(record.config)["simulate"], profile_texts(profile)
+    if changes := list_changed_settings(json.dumps(kept), json.dumps(given)):
         raise ConfigError(
             f"{file} was begun with another profile: {'; '.join(changes)}",
             hint="Continue that one, or start anew without --resume.",
@@ -319,7 +320,7 @@ def _simulated_config(settings: Settings, profile: Profile) -> str:
     from tuner.config.load import canonical_json
     from tuner.config.profile import profile_texts
 
-    asked = stored_config(canonical_json(settings))
+    asked = parse_stored_config(canonical_json(settings))
     kept = {"study": asked["study"], "simulate": profile_texts(profile)}
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 

@@ -8,7 +8,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.stored_config import parse_stored_service
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Overview
@@ -20,7 +20,7 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
     from tuner.services.catalogue import known_services
     from tuner.services.derived.rollouts import rollout_of
 
-    section = stored_service(record.config)
+    section = parse_stored_service(record.config)
     if not section:
         return "No service ran: measure this layout on a real host before you apply it."
     try:

@@ -37,11 +37,11 @@ def suite_of(text: str) -> Suite | RecordedStudy:
 
 def _recorded(file: Path) -> RecordedStudy:
     from tuner.bootstrap import stores
-    from tuner.core.search.recorded import recorded_study
+    from tuner.core.search.recorded import record_study
 
     with stores.open_store(file, read_only=True) as store:
         launches = dict(store.launches())
-        return recorded_study(file.name.split(".")[0], store.study(), launches, store.windows())
+        return record_study(file.name.split(".")[0], store.study(), launches, store.windows())
 
 
 def replayed(

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.study_queries import measured_layout, ranked
+from tuner.app.study_queries import parse_measured_layout, rank_file
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.stored_config import parse_stored_service
 
 if TYPE_CHECKING:
     from tuner.core.domain.rollout import Rollout
@@ -39,8 +39,8 @@ def rollout(
     from tuner.services.catalogue import known_services
     from tuner.services.derived.rollouts import rollout_of
 
-    record, ranking = ranked(file, confidence=confidence, question=question)
-    section = stored_service(record.config)
+    record, ranking = rank_file(file, confidence=confidence, question=question)
+    section = parse_stored_service(record.config)
     if is_simulated(record) or not section:
         raise ConfigError(
             f"{file} ran no service, so there is none to write settings for",
@@ -65,6 +65,6 @@ def _leader(ranking: Ranking, file: Path) -> Layout:
 
 def _named(text: str, record: StudyRecord, file: Path) -> Layout:
     try:
-        return measured_layout(text, record, file)
+        return parse_measured_layout(text, record, file)
     except ConfigError as error:
         raise ConfigError(f"--layout: {error.problem}", hint=error.hint) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tuner.app.plan_builder import build_plan
 from tuner.app.session import new_session
-from tuner.app.settings import asked_for, told_of
+from tuner.app.settings import load_request, naming_option
 from tuner.config.load import Given
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.strategy import Proposal
@@ -50,14 +50,14 @@ def begin_self_test(
     """
     if layout is None:
         raise ConfigError("no layout is named", hint="Name the one in use, as --layout 4x6.")
-    with told_of("--layout"):
+    with naming_option("--layout"):
         parse_layout(layout)
     options = {
         ("study", "strategy"): Given("tuner aa", "all"),
         ("study", "layouts"): Given("--layout", layout),
         **options,
     }
-    settings, profile = asked_for(config, options, simulate)
+    settings, profile = load_request(config, options, simulate)
     record = build_plan(settings, profile, options, say)
     window_s = record.window_s if ("study", "window") in options else min(_WINDOW_S, record.window_s)
     n_pairs, per_launch = repeats or _REPEATS, windows or _WINDOWS

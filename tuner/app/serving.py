@@ -107,7 +107,7 @@ def _without_folder(make: Callable[[Path], T], file: Path) -> T:
 
 
 def _page(file: Path) -> bytes:
-    from tuner.app.model import foretold
+    from tuner.app.model import predict
     from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.page import render_page
 
@@ -116,16 +116,16 @@ def _page(file: Path) -> bytes:
     if live_now(file)[1]:
         seen = overview(file, question=question)
     else:
-        seen, prediction = foretold(file, question=question)
+        seen, prediction = predict(file, question=question)
     return render_page(seen, prediction, starts=starts_of(seen), live=True).encode()
 
 
 def _facts(file: Path) -> dict[str, Any]:
     """Those of `tuner rank --json`."""
-    from tuner.app.study_queries import ranked
+    from tuner.app.study_queries import rank_file
     from tuner.reports.ranking.ranking_data import render_ranking_json
 
-    facts: dict[str, Any] = json.loads(render_ranking_json(*ranked(file)))
+    facts: dict[str, Any] = json.loads(render_ranking_json(*rank_file(file)))
     return facts
 
 
@@ -139,12 +139,12 @@ def _now(file: Path) -> dict[str, Any]:
     live, is_held = live_now(file)
     blocks = now_section(live).blocks
     rows = [row for block in blocks if isinstance(block, Facts) for row in block.rows]
-    told = [sentence for block in blocks if isinstance(block, Text) for sentence in block.sentences]
+    reported = [sentence for block in blocks if isinstance(block, Text) for sentence in block.sentences]
     return {
         "is_measured": is_held,
         "live": None if live is None else moment_facts(live),
         "rows": [[name, visible(value)] for name, value in rows],
-        "told": [visible(sentence) for sentence in told],
+        "told": [visible(sentence) for sentence in reported],
     }
 
 

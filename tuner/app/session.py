@@ -8,10 +8,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.resuming import STUDY_TYPED, told_again
+from tuner.core.domain.resuming import STUDY_TYPED, resume_arguments
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.errors import ConfigError
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from tuner.app.settings import Options
@@ -47,7 +47,7 @@ def check_new(file: Path, *, option: str = "--study") -> None:
         )
 
 
-def resumed_session(
+def resume_session(
     file: Path,
     config: Path | None,
     options: Options,
@@ -63,14 +63,14 @@ def resumed_session(
         ConfigError: something else was begun in the file, *config*, *options* or *simulate* ask for something
             else, or this is another box.
     """
-    from tuner.app.plan_builder import check_same_box, check_same_profile, settings_kept
-    from tuner.app.settings import asked_for
+    from tuner.app.plan_builder import check_same_box, check_same_profile, stored_settings
+    from tuner.app.settings import load_request
     from tuner.bootstrap import stores
     from tuner.bootstrap.wire import Session
-    from tuner.config.legacy_defaults import filled
+    from tuner.config.legacy_defaults import fill_defaults
     from tuner.config.load import canonical_json, names_service
     from tuner.config.profile import profile_kept
-    from tuner.core.text.setting_changes import changed_settings
+    from tuner.core.text.setting_changes import list_changed_settings
 
     with stores.open_store(file, read_only=True) as store:
         record = store.study()
@@ -81,20 +81,20 @@ def resumed_session(
     is_alone = config is None and not any(names_service(place) for place in options)
     settings = None
     if own_profile is not None or is_alone:
-        settings = settings_kept(record, file, going_on(record, file, again=True))
-    begun = stored_config(record.config if settings is None else canonical_json(settings))
+        settings = stored_settings(record, file, going_on(record, file, again=True))
+    started = parse_stored_config(record.config if settings is None else canonical_json(settings))
     of_study: list[str] = []
-    asked, profile = asked_for(
+    asked, profile = load_request(
         config,
         options,
         simulate,
-        kept=begun,
+        kept=started,
         look=lambda document: of_study.extend(_changes_of_study(record, document, options, say)),
         profile=own_profile,
     )
-    if begun.get("backends") == [] and asked.backends is None:
+    if started.get("backends") == [] and asked.backends is None:
         asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
-    others = changed_settings(filled(json.dumps(begun)), canonical_json(asked))
+    others = list_changed_settings(fill_defaults(json.dumps(started)), canonical_json(asked))
     others = [change for change in others if _matters(change, options, simulated=profile is not None)]
     if changes := of_study + others:
         named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
@@ -109,7 +109,7 @@ def resumed_session(
     return Session(settings or asked, record, file, is_new=False)
 
 
-def begun_by(record: StudyRecord) -> Options | None:
+def original_options(record: StudyRecord) -> Options | None:
     """What was typed for the study section where *record* was begun; None: the file does not tell."""
     from tuner.config.load import Given
 
@@ -136,15 +136,15 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
     An option that began it stands over the config's; where the file does not tell which did, a setting that
     one may have replaced is told, and the study's holds.
     """
-    from tuner.config.legacy_defaults import filled
-    from tuner.config.resume_overrides import own_study
-    from tuner.core.text.setting_changes import changed_settings
+    from tuner.config.legacy_defaults import fill_defaults
+    from tuner.config.resume_overrides import study_overrides
+    from tuner.core.text.setting_changes import list_changed_settings
 
-    typed = begun_by(record)
-    own = own_study(document, {**(typed or {}), **options})
-    kept = stored_config(filled(record.config))["study"]
+    typed = original_options(record)
+    own = study_overrides(document, {**(typed or {}), **options})
+    kept = parse_stored_config(fill_defaults(record.config))["study"]
     was = {"study": {name: kept.get(name) for name in own}}
-    changes = changed_settings(json.dumps(was), json.dumps({"study": own}))
+    changes = list_changed_settings(json.dumps(was), json.dumps({"study": own}))
     if typed is not None:
         return changes
     refused = [change for change in changes if change.partition(":")[0] in _OF_NO_OPTION]
@@ -172,7 +172,7 @@ def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
 
     With the config or the command if *again*, or if they hold secrets, which the file does not.
     """
-    before, after = told_again(record, again=again)
+    before, after = resume_arguments(record, again=again)
     words = record.provenance.get("made_by", "tuner grid").split()
     if parent := record.provenance.get("check_of"):
         beside = file.with_name(parent)  # where a check is kept unless told otherwise

@@ -20,7 +20,7 @@ _SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by
 
 
 @contextmanager
-def told_of(option: str) -> Iterator[None]:
+def naming_option(option: str) -> Iterator[None]:
     """What is wrong with the value of *option* is told with its name before it."""
     try:
         yield
@@ -46,7 +46,7 @@ def _is_sqlite(file: Path) -> bool:
         return False  # told where a config is read
 
 
-def asked_for(
+def load_request(
     config: Path | None,
     options: Options,
     simulate: Path | None,

@@ -37,7 +37,7 @@ _OTHER_BOXES = (
 
 
 @collection_paused()
-def ranked(
+def rank_file(
     file: Path,
     *,
     current: str | None = None,
@@ -56,7 +56,7 @@ def ranked(
 
     with open_store(file, read_only=True) as store:
         asked = question or RankingOptions()
-        seen = _ranked(store, file, current=current, confidence=confidence, question=asked)
+        seen = _rank(store, file, current=current, confidence=confidence, question=asked)
         step = _next_step(store, file, seen, is_held=live_now(file)[1])
     return seen.record, replace(seen.ranking, next_step=step)
 
@@ -118,7 +118,7 @@ def overview_of(
     question = question or RankingOptions()
     live, is_held = live_now(file)
     known = _known(store)
-    seen = _ranked(
+    seen = _rank(
         store, file, current=current, confidence=confidence, question=question, known=known, sums=sums
     )
     ending = None if known is None else known.ending()
@@ -170,10 +170,10 @@ def _known(store: Store) -> Recalled | None:
 
     if (record := store.study()).strategy == "aa":
         from tuner.study.pairing import pairs_strategy
-        from tuner.study.replay_store import recalled as recalled_by
+        from tuner.study.replay_store import replay_study as recalled_by
 
         return recalled_by(store, pairs_strategy(record))
-    return recalled(store) if record.strategy in NAMES else None
+    return replay_study(store) if record.strategy in NAMES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class _Ranked:
     known: Recalled | None  #: of a race; None: its strategy was not asked
 
 
-def _ranked(
+def _rank(
     store: Store,
     file: Path,
     *,
@@ -204,7 +204,7 @@ def _ranked(
     from tuner.core.ranking.wider import wider_than
 
     record = store.study()
-    layout = measured_layout(current, record, file) if current is not None else None
+    layout = parse_measured_layout(current, record, file) if current is not None else None
     is_race = record.strategy == "race"
     if is_race and confidence not in (None, record.confidence):
         raise ConfigError(
@@ -235,7 +235,7 @@ def _ranked(
     elif is_race and not question.is_of(record):
         ranking = replace(ranking, notes=(_ANOTHER_QUESTION, *ranking.notes))
     elif is_race:
-        known = known or recalled(store)
+        known = known or replay_study(store)
         claim, strategy = known.claim(), known.strategy
         if ranking.starved:  # whatever the race found, it found under too small a load
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
@@ -259,12 +259,12 @@ class _Seen:
 
 def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
     from tuner.core.domain.fleet import is_fleet
-    from tuner.core.ranking.ranking_options import boxes_asked_for
+    from tuner.core.ranking.ranking_options import selected_boxes
 
     launches = [launch for _, launch in store.launches()]
     fleet = [box.name for box in store.boxes()]
     names = list(dict.fromkeys([*fleet, *(launch.box for launch in launches)]))
-    asked = boxes_asked_for(question, names)
+    asked = selected_boxes(question, names)
     is_part = len(asked) < len(names)
     if is_part:
         sums = sums.on(asked)
@@ -278,20 +278,20 @@ def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
     return _Seen(sums, launches, alone if len(alone) == 1 else (), is_part, is_of_boxes=len(alone) > 1)
 
 
-def recalled(store: Store) -> Recalled:
+def replay_study(store: Store) -> Recalled:
     """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
     from tuner.core.domain.fleet import is_fleet
     from tuner.core.search.strategies.of_study import spreading_strategy_of, strategy_of
-    from tuner.study.fleet.recall import recalled_fleet
-    from tuner.study.replay_store import recalled
+    from tuner.study.fleet.recall import replay_fleet
+    from tuner.study.replay_store import replay_study
 
     if is_fleet(record := store.study()):
-        return recalled_fleet(store, spreading_strategy_of(record))
-    return recalled(store, strategy_of(record))
+        return replay_fleet(store, spreading_strategy_of(record))
+    return replay_study(store, strategy_of(record))
 
 
 @collection_paused()
-def explained(
+def explain_file(
     file: Path,
     *,
     question: RankingOptions | None = None,
@@ -332,19 +332,19 @@ def _rules(found: Explanation | str, cores: float | None) -> Sequence[Rule]:
     """
     if isinstance(found, str):
         return ()
-    from tuner.core.model.diagnosis.sizing import resized, sizing_rules
+    from tuner.core.model.diagnosis.sizing import resize, sizing_rules
 
     rules: list[Rule] = []
     for variant in dict.fromkeys(one.layout.variant for one in found.diagnoses):
         if (of := found.references.get(variant)) is None:
             continue
-        wanted = of.machine if cores is None else resized(of.machine, cores)
+        wanted = of.machine if cores is None else resize(of.machine, cores)
         own = sizing_rules(of.demands, wanted, found.known_of(variant))
         rules += [replace(rule, variant=variant) for rule in own]
     return rules
 
 
-def measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
+def parse_measured_layout(text: str, record: StudyRecord, file: Path) -> Layout:
     """The layout *text* of the study *record* in *file*; ConfigError when it is none of its layouts."""
     layout = parse_layout(text)
     if layout not in record.layouts:

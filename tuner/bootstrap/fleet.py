@@ -149,7 +149,7 @@ def first_box(
     if settings is None:
         one = alike[0]
         return BoxFacts(one.name, one.cores, {"host": one.host, "tuner": one.tuner}), len(found)
-    from tuner.adapters.fleet.dask_fleet import asked_of
+    from tuner.adapters.fleet.dask_fleet import ask_host
     from tuner.adapters.fleet.quiet import security_of
 
     cores = settings.study.cores or whole_cores(usual)
@@ -157,11 +157,11 @@ def first_box(
     problem: TunerError | None = None
     for one in alike:  # one that cannot use the configuration is left out, unless none can
         try:
-            told = asked_of(where, security_of(certs), one.address, pickle.dumps((settings, cores)))
+            reported = ask_host(where, security_of(certs), one.address, pickle.dumps((settings, cores)))
         except TunerError as error:
             problem = problem or error
         else:
-            return BoxFacts(one.name, one.cores, told), len(found)
+            return BoxFacts(one.name, one.cores, reported), len(found)
     assert problem is not None
     raise problem
 
@@ -192,7 +192,7 @@ def fleet_of(
     from tuner.adapters.fleet.dask_fleet import DaskFleet, VirtualDaskFleet
     from tuner.adapters.fleet.quiet import keep_quiet, security_of
     from tuner.bootstrap.fleet_order import FleetOrder
-    from tuner.study.fleet.remote_launch import telling_interval_s
+    from tuner.study.fleet.remote_launch import report_interval_s
 
     keep_quiet()
     security, simulated = security_of(certs), is_simulated(record)
@@ -200,7 +200,7 @@ def fleet_of(
 
     def asks(order: Order, at_wall_s: float, n_boxes: int) -> bytes:
         seen = None if simulated else settings
-        return pickle.dumps(FleetOrder(order, record, seen, study, at_wall_s, telling_interval_s(n_boxes)))
+        return pickle.dumps(FleetOrder(order, record, seen, study, at_wall_s, report_interval_s(n_boxes)))
 
     def simulating(facts: BoxFacts) -> BoxFacts:
         """A box that simulates is as the study has it: its own cores and clock play no part."""

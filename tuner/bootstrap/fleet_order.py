@@ -32,7 +32,7 @@ class FleetOrder:
     settings: Settings | None  #: secrets and all; None: of a simulated study
     name: str  #: of the study, as the box's lock tells it
     at_wall_s: float  #: the coordinator's time, which is that of a simulated study
-    told_every_s: float  #: so often it is told how the launch goes
+    report_every_s: float  #: so often it is told how the launch goes
 
 
 def making_of(asked: bytes) -> Making:
@@ -78,14 +78,14 @@ def _make(asked: FleetOrder, line: Lifeline) -> None:
     order, clock = asked.order, SystemClock()
     last: list[Ended] = []
 
-    def tell(news: News) -> None:
+    def send(news: News) -> None:
         if isinstance(news, Ended):
             last.append(news)  # once the box is free
         else:
-            line.tell(clock.wall_s(), news)
+            line.send(clock.wall_s(), news)
 
     def warn(slug: str, text: str) -> None:
-        tell(Warned(order.place.box, slug, text))
+        send(Warned(order.place.box, slug, text))
 
     assert asked.settings is not None
     try:
@@ -96,15 +96,15 @@ def _make(asked: FleetOrder, line: Lifeline) -> None:
                 order,
                 asked.study,
                 replace(box, name=order.place.box),
-                tell,
+                send,
                 line,
-                told_every_s=asked.told_every_s,
+                report_every_s=asked.report_every_s,
             )
     except TunerError as error:
         is_final = error.exit_code == 2
-        tell(Refused(order.id, error.problem, error.hint) if is_final else Lost(order.id, error.problem))
+        send(Refused(order.id, error.problem, error.hint) if is_final else Lost(order.id, error.problem))
     for ended in last:
-        line.tell(clock.wall_s(), ended)
+        line.send(clock.wall_s(), ended)
 
 
 class _Simulated:
@@ -115,17 +115,17 @@ class _Simulated:
 
     def frames(self) -> Iterator[Frame]:
         """All that comes of it, with the times of the simulation."""
-        from tuner.adapters.fleet.frames import Frame, packed
+        from tuner.adapters.fleet.frames import Frame, pack_news
         from tuner.bootstrap.wire import virtual_box_of
         from tuner.study.fleet.remote_launch import make_order
 
         asked, found = self._asked, list[Frame]()
         box = virtual_box_of(asked.study, asked.order.place.box, asked.at_wall_s)
 
-        def tell(news: News) -> None:
-            found.append(Frame(box.clock.wall_s(), packed(news)))
+        def send(news: News) -> None:
+            found.append(Frame(box.clock.wall_s(), pack_news(news)))
 
-        make_order(asked.order, asked.study, box, tell, self, told_every_s=None)
+        make_order(asked.order, asked.study, box, send, self, report_every_s=None)
         yield from found
 
     def requested(self) -> bool:

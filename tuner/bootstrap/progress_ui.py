@@ -49,7 +49,7 @@ def showing(
     from tuner.adapters.terminal.live_view import LiveView
 
     def draw(board: Board, columns: int, lines: int, ends: bool) -> Sequence[tuple[str, int]]:
-        return drawn(board, sys.stderr, columns, lines, says=FINISHING if ends else None)
+        return render_board(board, sys.stderr, columns, lines, says=FINISHING if ends else None)
 
     view = LiveView(screen_on(sys.stderr), draw, study, strategy, is_ending)
     with view.shown():
@@ -70,7 +70,7 @@ def screen_on(stream: TextIO) -> Screen:
     return Screen(stream.fileno(), "utf-8" if takes_unicode(stream) else "ascii")
 
 
-def typed_keys() -> AbstractContextManager[Keys]:
+def read_keys() -> AbstractContextManager[Keys]:
     """Single keys from the terminal, which is as it was when the block ends."""
     from tuner.adapters.terminal.keys import keys
 
@@ -106,7 +106,7 @@ def live_file(file: Path, progress: Progress) -> LiveFile:
 
 
 @contextmanager
-def begun(store: Store, view: LineProgress | LiveView, file: LiveFile) -> Iterator[None]:
+def attach(store: Store, view: LineProgress | LiveView, file: LiveFile) -> Iterator[None]:
     """Both know what *store*, which is held by now, has; the file is there within the block."""
     windows = [window for window in store.windows() if window.block != WARMING_BLOCK]
     view.begins(windows, lambda: [launch for _, launch in store.launches()])
@@ -115,7 +115,7 @@ def begun(store: Store, view: LineProgress | LiveView, file: LiveFile) -> Iterat
         yield
 
 
-def drawn(
+def render_board(
     board: Board,
     stream: TextIO,
     columns: int,
@@ -127,12 +127,12 @@ def drawn(
 ) -> list[tuple[str, int]]:
     """*board* for the terminal behind *stream*, *lines* at most: each with its width in cells."""
     from tuner.reports.live.live import Look, live_lines
-    from tuner.reports.text.cells import painted
+    from tuner.reports.text.cells import paint_line
 
     unicode = takes_unicode(stream)
     colours = colours and not os.environ.get("NO_COLOR")
     return [
-        painted(line, columns, unicode=unicode, colours=colours)
+        paint_line(line, columns, unicode=unicode, colours=colours)
         for line in live_lines(
             board, Look(columns, lines, time.time(), unicode=unicode), go_on=go_on, says=says
         )
@@ -150,7 +150,7 @@ def write_picture(board: Board, go_on: str | None, svg: Path) -> None:
     from tuner.adapters.text_file import replace_text
 
     utf8 = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    lines = drawn(board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=go_on)
+    lines = render_board(board, utf8, _SVG_COLUMNS, _ALL_LINES, go_on=go_on)
     console = Console(
         record=True, width=_SVG_COLUMNS, file=io.StringIO(), force_terminal=True, color_system="standard"
     )
@@ -177,17 +177,17 @@ def showing_fleet(
     """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
     from tuner.adapters.processes.beating import beating
     from tuner.adapters.terminal.fleet_lines import FleetLines
-    from tuner.adapters.terminal.fleet_progress import FleetTold
+    from tuner.adapters.terminal.fleet_progress import FleetTee
     from tuner.adapters.terminal.live_view import LiveView
     from tuner.adapters.terminal.progress import BEATS_S
     from tuner.study.fleet.roster import PATIENCE_S
 
     with showing(study, strategy, is_ending) as view:
         live = live_file(file, view)
-        with begun(store, view, live):
+        with attach(store, view, live):
             if isinstance(view, LiveView):
-                yield FleetTold([view, live])
+                yield FleetTee([view, live])
             else:
                 lines = FleetLines(sys.stderr, is_race=study.strategy == "race", patience_s=PATIENCE_S)
                 with beating(BEATS_S, lines.beat):
-                    yield FleetTold([live], [lines])
+                    yield FleetTee([live], [lines])

@@ -14,7 +14,7 @@ from tuner.bootstrap.parts.ports import ports_seen
 from tuner.bootstrap.parts.services import owner
 from tuner.core.defaults import REPEATS
 from tuner.core.doctor.finding import blockers
-from tuner.core.doctor.room import FolderSeen, Planned, Room, needed, room_findings, study_bytes, too_large
+from tuner.core.doctor.room import FolderSeen, Planned, Room, room_findings, study_bytes, sum_needs, too_large
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.host import unfit
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _COUNTERS_BYTES_PER_PROCESS = 65_536
 
 
-def tell_what_blocks(
+def warn_blockers(
     settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None, warn: Warn
 ) -> None:
     """Before a study begins: one line for each thing that it will not fit, as far as that is quick to see."""
@@ -47,7 +47,7 @@ def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, st
     extra = max((one.max_extra_threads or 0 for one in spec.each_variant), default=0)
     user = owner(settings)
     return Room(
-        need=needed(
+        need=sum_needs(
             shapes,
             extra_threads=extra,
             has_children=service.kind == "crash-processor",
@@ -130,7 +130,7 @@ def refusing(
     def refuses(layout: Layout) -> str | None:
         own = spec.of(layout)
         clients = None if sender is None else sender.clients_of(layout)
-        need = needed(
+        need = sum_needs(
             [own.shape(layout)],
             extra_threads=extra,
             has_children=service.kind == "crash-processor",

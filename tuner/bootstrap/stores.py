@@ -17,7 +17,7 @@ def open_store(
     *,
     read_only: bool = False,
     lasting: bool = True,
-    told: Callable[[str], object] = lambda _text: None,
+    warn: Callable[[str], object] = lambda _text: None,
 ) -> SqliteStore:
     """The study kept in *file*; *lasting*: what is written withstands a power cut at once.
 
@@ -25,7 +25,7 @@ def open_store(
     """
     from tuner.adapters.sqlite.store import SqliteStore
 
-    return SqliteStore.open(file, read_only=read_only, lasting=lasting, told=told)
+    return SqliteStore.open(file, read_only=read_only, lasting=lasting, warn=warn)
 
 
 def new_store(file: Path, record: StudyRecord, *, lasting: bool = True) -> SqliteStore:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
 from tuner.bootstrap.parts.backends import backends_found
-from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, tell_of_saturation
+from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
 from tuner.bootstrap.parts.probes import cross_check_of, probe_of
 from tuner.bootstrap.parts.ready import ready_of
@@ -43,8 +43,8 @@ from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.surroundings import Surroundings
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.simulated import SIMULATED_HOST, STREAM, is_simulated
-from tuner.core.search.growth import layouts_asked_of
-from tuner.core.settings.clients import found_in
+from tuner.core.search.growth import initial_layouts
+from tuner.core.settings.clients import parse_found
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:
@@ -129,16 +129,16 @@ def study_here(
             from tuner.bootstrap.parts.metrics import metrics_shown
 
             shown = stack.enter_context(
-                metrics_shown(metrics, record, file, strategy, lambda *told: progress.warning(*told))
+                metrics_shown(metrics, record, file, strategy, lambda *reported: progress.warning(*reported))
             )
             if shown.url is not None:
                 say(f"Metrics at {shown.url}")
         view = stack.enter_context(progress_ui.showing(record, strategy, stop.requested))
         live = progress_ui.live_file(file, view)
-        progress = progress_ui.to_several([view, live, *(() if shown is None else shown.told)])
+        progress = progress_ui.to_several([view, live, *(() if shown is None else shown.observers)])
         box = stack.enter_context(this_box(session.settings, record, str(file), progress.warning))
         store = stack.enter_context(_study_file(session, settle(box, progress.warning, view.say), say))
-        stack.enter_context(progress_ui.begun(store, view, live))
+        stack.enter_context(progress_ui.attach(store, view, live))
         if shown is not None:
             shown.recall(store.windows())
         yield Parts(box, store, progress, view.say, [view] if shown is None else [view, shown])
@@ -192,7 +192,7 @@ def _study_file(session: Session, record: StudyRecord, say: Say) -> SqliteStore:
     lasting = not is_simulated(record)  # what a power cut costs is simulated again
     if session.is_new:
         return new_store(session.file, record, lasting=lasting)
-    return open_store(session.file, lasting=lasting, told=say)
+    return open_store(session.file, lasting=lasting, warn=say)
 
 
 @contextmanager
@@ -224,8 +224,8 @@ def this_box(
     from tuner.adapters.supervisord.launcher import SupervisordLauncher
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.configs.seen_through import known_service_of
-    from tuner.bootstrap.parts.commands import check_told_threads
-    from tuner.bootstrap.room import refusing, tell_what_blocks
+    from tuner.bootstrap.parts.commands import check_thread_options
+    from tuner.bootstrap.room import refusing, warn_blockers
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -259,8 +259,8 @@ def this_box(
             known=known_service_of,
         )
         launcher.check()
-        check_told_threads(settings, spec, record.layouts)
-        tell_what_blocks(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
+        check_thread_options(settings, spec, record.layouts)
+        warn_blockers(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
         for slug, text in settings.service.cautions.items():
             warn(slug, text)
         around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
@@ -272,9 +272,9 @@ def this_box(
         prepare_service(settings, scratch)
         # workers of another user find their launch's folder in it
         stack.enter_context(scratch_folder(counters, 0o711))
-        tell_of_saturation(settings, record, warn)
+        warn_saturation(settings, record, warn)
         if (sender := http_feeder_of(feeder, settings)) is not None:
-            found = found_in(record.provenance, sender.clients_of(record.layouts[0]))
+            found = parse_found(record.provenance, sender.clients_of(record.layouts[0]))
             if found is not None:
                 sender.use_found(found)
         feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
@@ -294,7 +294,7 @@ def this_box(
             hooks=hooks_of(settings, warn),
             cross_check=cross_check,
             brake=brake,
-            refuses=refusing(settings, spec, layouts_asked_of(record), feeder),
+            refuses=refusing(settings, spec, initial_layouts(record), feeder),
             free_bytes=free_memory_bytes,
             while_starting=while_starting,
         )
@@ -343,7 +343,7 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
     virtual = profile_box(
         profile,
         cores=int(record.box_cores),
-        n_layouts=len(layouts_asked_of(record)),  # streams are as they were before the grid grew
+        n_layouts=len(initial_layouts(record)),  # streams are as they were before the grid grew
         seed="/".join(stream),
         name=name,
         clock=clock,

@@ -63,7 +63,7 @@ class Command:
         if app is None:
             app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
             function: Callable[..., Any] = getattr(module, self.name.replace("-", "_"))
-            app.command(name=self.name, help=_reflowed(function.__doc__ or ""))(function)
+            app.command(name=self.name, help=_reflow(function.__doc__ or ""))(function)
         return app
 
 
@@ -158,10 +158,10 @@ def run(arguments: list[str]) -> int:
         _complain("the current folder does not exist any more", "Change to another one: cd /path/to/folder")
         return EXIT_INPUT
     except (OSError, RuntimeError, MemoryError) as error:
-        return _told_of_shortage(error)
+        return _report_shortage(error)
 
 
-def _told_of_shortage(error: BaseException) -> int:
+def _report_shortage(error: BaseException) -> int:
     """Say what the box has run out of; what is no such thing is a bug and goes on."""
     lacking = shortage(error)
     if lacking is None:
@@ -270,7 +270,7 @@ def _with_service_command(runner: Any, command: Command, arguments: list[str]) -
     return [*arguments[:at], "--command", shlex.join(arguments[at + 1 :])]
 
 
-def _reflowed(text: str) -> str:
+def _reflow(text: str) -> str:
     """*text* with each paragraph in one line, so that help fills any terminal; Typer joins only the first."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 

@@ -108,9 +108,14 @@ def aa(
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
     from tuner.app.settings import is_study
-    from tuner.cli.shared.option_parsing import check_as_it_is, check_nothing_asked, given, service_options
+    from tuner.cli.shared.option_parsing import (
+        check_as_it_is,
+        check_no_measuring_options,
+        service_options,
+        typed_options,
+    )
 
-    options = given(locals()) | service_options(service, settings, command)
+    options = typed_options(locals()) | service_options(service, settings, command)
     of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
     if config is not None and is_study(config):
         others = {
@@ -119,30 +124,30 @@ def aa(
             "metrics": metrics,
             "metrics-file": metrics_file,
         }
-        check_nothing_asked(config, options, {**of_new, **others})
-        return _shown(config, as_json=as_json)
-    from tuner.app.measuring import measured
+        check_no_measuring_options(config, options, {**of_new, **others})
+        return _show(config, as_json=as_json)
+    from tuner.app.measuring import measure
     from tuner.app.self_test import begin_self_test
-    from tuner.app.session import resumed_session
-    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.app.session import resume_session
+    from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.continuing import kept
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
     from tuner.study.pairing import pairs_strategy
 
-    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
+    metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         check_as_it_is(resume, of_new)
-        session = resumed_session(resume, config, options, made_by="tuner aa", say=say, simulate=simulate)
+        session = resume_session(resume, config, options, made_by="tuner aa", say=echo_err, simulate=simulate)
     else:
-        session = begin_self_test(config, options, say, layout, repeats, windows, study, simulate)
-    code, _ = outcome = measured(session, pairs_strategy(session.record), say, told)
+        session = begin_self_test(config, options, echo_err, layout, repeats, windows, study, simulate)
+    code, _ = outcome = measure(session, pairs_strategy(session.record), echo_err, metrics_options)
     if not kept(session, outcome, "tuner aa", simulate):
         return code
-    shown = _shown(session.file, as_json=as_json)
+    shown = _show(session.file, as_json=as_json)
     return code if code in CUT_OFF else shown
 
 
-def _shown(file: Path, *, as_json: bool) -> int:
+def _show(file: Path, *, as_json: bool) -> int:
     """Print what the pairs in *file* show."""
     from tuner.bootstrap import stores
     from tuner.cli.shared.output import echo

@@ -33,7 +33,7 @@ def box(
     Example: tuner box tls://staging-1:8786 --certs fleet-certs
     """
     from tuner.bootstrap.fleet import be_box
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
 
-    be_box(scheduler, name, certs, say, is_forced=force)
+    be_box(scheduler, name, certs, echo_err, is_forced=force)
     return 0

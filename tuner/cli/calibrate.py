@@ -93,37 +93,42 @@ def calibrate(
     Example: tuner calibrate study.yaml --into service.yaml
     """
     from tuner.app.settings import is_study
-    from tuner.cli.shared.option_parsing import check_as_it_is, check_nothing_asked, given, service_options
+    from tuner.cli.shared.option_parsing import (
+        check_as_it_is,
+        check_no_measuring_options,
+        service_options,
+        typed_options,
+    )
     from tuner.config.load import Given
 
-    options = given(locals()) | service_options(service, settings, command)
+    options = typed_options(locals()) | service_options(service, settings, command)
     if into is not None:
         _check_new(into)
     of_new = {"launches": launches, "windows": windows, "study": study}
     if config is not None and is_study(config):
-        check_nothing_asked(config, options, {**of_new, "resume": resume, "simulate": simulate})
-        return _shown(config, into, variant, as_json=as_json)
+        check_no_measuring_options(config, options, {**of_new, "resume": resume, "simulate": simulate})
+        return _show(config, into, variant, as_json=as_json)
     from tuner.app.calibration import begin_calibration, has_windows
-    from tuner.app.measuring import measured
-    from tuner.app.session import resumed_session
+    from tuner.app.measuring import measure
+    from tuner.app.session import resume_session
     from tuner.cli.shared.continuing import kept
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
     from tuner.core.search.strategies.of_study import strategy_of
     from tuner.study.calibration_run import MADE_BY
 
     if resume is not None:
         check_as_it_is(resume, {**of_new, "variant": variant})
-        session = resumed_session(resume, config, options, made_by=MADE_BY, say=say, simulate=simulate)
+        session = resume_session(resume, config, options, made_by=MADE_BY, say=echo_err, simulate=simulate)
     else:
         if variant is not None:
             options["study", "layouts"] = Given("--variant", f"1x1@{variant}")
-        session = begin_calibration(config, options, say, launches, windows, study, simulate)
-    code, _ = outcome = measured(session, strategy_of(session.record), say)
+        session = begin_calibration(config, options, echo_err, launches, windows, study, simulate)
+    code, _ = outcome = measure(session, strategy_of(session.record), echo_err)
     if not kept(session, outcome, "tuner calibrate", simulate):
         return code
     if code in CUT_OFF and not has_windows(session.file):
         return code
-    _shown(session.file, into, None, as_json=as_json)
+    _show(session.file, into, None, as_json=as_json)
     return code
 
 
@@ -139,15 +144,15 @@ def _check_new(into: Path) -> None:
         raise ConfigError(f"--into {into}: {into.parent} cannot be written", hint="Give it another folder.")
 
 
-def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool) -> int:
+def _show(file: Path, into: Path | None, variant: str | None, *, as_json: bool) -> int:
     """Print what *file* says of an item, and write the profile that was asked for."""
     import json
 
     from tuner.app import model
-    from tuner.cli.shared.output import say, show
+    from tuner.cli.shared.output import echo_err, show
     from tuner.reports.model.calibration import calibration_facts, render_calibration
 
-    calibrated = model.calibrated(file, variant=variant)
+    calibrated = model.calibrate_file(file, variant=variant)
     if as_json:
         typer.echo(json.dumps(calibration_facts(calibrated)))
     else:
@@ -155,5 +160,5 @@ def _shown(file: Path, into: Path | None, variant: str | None, *, as_json: bool)
     if into is not None:
         model.write_profile(into, calibrated)
         more = f"--cores {min(2 * calibrated.seen.machine.cores, MOST_CORES):g}"
-        say(f"The profile is in {into}; tuner predict {into} {more} predicts more cores.")
+        echo_err(f"The profile is in {into}; tuner predict {into} {more} predicts more cores.")
     return 0

@@ -102,11 +102,11 @@ def check(
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """
     from tuner.app.check import begin_check, check_strategy, read_check_of, resumed_check
-    from tuner.app.measuring import measured
-    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.app.measuring import measure
+    from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.continuing import go_on
     from tuner.cli.shared.option_parsing import check_as_it_is
-    from tuner.cli.shared.output import echo, say
+    from tuner.cli.shared.output import echo, echo_err
     from tuner.config.fields import LARGEST_FIGURE
     from tuner.reports.check import check_facts, render_check
 
@@ -117,7 +117,7 @@ def check(
             f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0, at most"
             f" {LARGEST_FIGURE:g}"
         )
-    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
+    metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         of_new = {
             "current": current,
@@ -129,12 +129,12 @@ def check(
             "to": to,
         }
         check_as_it_is(resume, of_new)
-        session = resumed_check(study, config, resume, say, simulate)
+        session = resumed_check(study, config, resume, echo_err, simulate)
     else:
         session = begin_check(
             study,
             config,
-            say,
+            echo_err,
             window_s=_seconds("--window", window),
             warmup_cap_s=_seconds("--warmup-cap", warmup_cap),
             budget_s=_seconds("--budget", budget or _BUDGET),
@@ -144,12 +144,12 @@ def check(
             to=to,
             simulate=simulate,
         )
-    code, _ = measured(session, check_strategy(study, session.record), say, told)
+    code, _ = measure(session, check_strategy(study, session.record), echo_err, metrics_options)
     if not session.file.exists() or code == EXIT_NOTHING:
         return code
     record, checked = read_check_of(study, session.file)
     echo(record, render_check(checked), check_facts(checked), as_json=as_json)
-    say(f"Kept in {session.file}")
+    echo_err(f"Kept in {session.file}")
     may_be_decided = checked.check.state == "open" and not checked.check.is_beyond_foreseeing
     if code in CUT_OFF or may_be_decided:
         go_on(session, f"tuner check {study}", simulate)
@@ -159,22 +159,22 @@ def check(
 
 
 def _layout(text: str | None) -> Layout | None:
-    from tuner.app.settings import told_of
+    from tuner.app.settings import naming_option
     from tuner.core.domain.layout import parse_layout
 
     if text is None:
         return None
-    with told_of("--current"):
+    with naming_option("--current"):
         return parse_layout(text)
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    from tuner.app.settings import told_of
+    from tuner.app.settings import naming_option
     from tuner.core.text.durations import parse_duration
 
     if text is None:
         return None
-    with told_of(option):
+    with naming_option(option):
         seconds = parse_duration(text)
     if seconds <= 0:
         raise ConfigError(f"{option} {text}: should be longer than 0")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tuner.cli import EXIT_WEAKER
-from tuner.cli.export import Format, checked_format
+from tuner.cli.export import Format, parse_format
 from tuner.cli.rank import confidence_level
 from tuner.cli.report import check_ours
 from tuner.cli.shared.options import STDOUT
@@ -66,10 +66,10 @@ def compare(
     from tuner.cli.shared.output import show
     from tuner.core.planning.compared import slower
     from tuner.reports.comparison.comparison import render_comparison
-    from tuner.reports.comparison.words import slower_told
+    from tuner.reports.comparison.words import describe_slower
     from tuner.reports.text.visible import visible
 
-    named = checked_format(format_, as_json=as_json)
+    named = parse_format(format_, as_json=as_json)
     by = None if fail_if_slower is None else _share(fail_if_slower)
     if output is not None and named is not None:
         raise ConfigError(f"-o {output} is an HTML page: --format and --json print", hint="Keep one of them.")
@@ -79,7 +79,7 @@ def compare(
         )
     if output is not None:
         check_ours(output, force=force)
-    found = comparing.compared(before, after, confidence)
+    found = comparing.compare_studies(before, after, confidence)
     if output is None:
         show(render_comparison(found, named or "simple"))
     else:
@@ -93,7 +93,7 @@ def compare(
     if by is None:
         return 0
     judged = slower(found, by)
-    typer.echo(visible(slower_told(found, judged)), err=True)
+    typer.echo(visible(describe_slower(found, judged)), err=True)
     if judged.surely:
         return StaleReport.exit_code
     return EXIT_WEAKER if judged.lost is not None else 0

@@ -79,7 +79,7 @@ def completion(asked: str, arguments: Sequence[str]) -> int:
     if asked == "--show-completion":
         sys.stdout.write(SCRIPTS[shell])
     else:
-        for line in _installed(shell):
+        for line in _install(shell):
             sys.stdout.write(f"{line}\n")
     return 0
 
@@ -166,7 +166,7 @@ def _shell(asked: str, name: str | None) -> str:
     return name
 
 
-def _installed(shell: str) -> list[str]:
+def _install(shell: str) -> list[str]:
     """Write the script, and what makes *shell* read it; gives what was done. Twice does no more than once."""
     home = Path.home()
     config = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config")

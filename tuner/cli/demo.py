@@ -37,31 +37,33 @@ def demo(
     Example: tuner demo
     """
     from tuner.app.demo import demo_session
-    from tuner.app.measuring import measured
+    from tuner.app.measuring import measure
     from tuner.app.session import check_new
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
     from tuner.core.search.strategies.of_study import strategy_of
 
     if study is not None:
         check_new(study)
     with _file(study) as file:
-        session = demo_session(file, say)
-        say(
+        session = demo_session(file, echo_err)
+        echo_err(
             f"A demonstration: the built-in crash processor in {len(session.record.layouts)} layouts on this"
             " host. It takes about a minute if the host is quiet."
         )
         try:
-            code, _ = measured(session, strategy_of(session.record), say)
+            code, _ = measure(session, strategy_of(session.record), echo_err)
         except MeasurementError as error:
             raise _without_file(error, file, is_kept=study is not None) from error
         if code == EXIT_NOTHING:
-            say("Nothing could be measured. tuner doctor shows what disturbs this host.")
+            echo_err("Nothing could be measured. tuner doctor shows what disturbs this host.")
             return code
         if code in CUT_OFF:
-            say("Stopped before the end." if study is None else f"Stopped; {study} has the windows so far.")
+            echo_err(
+                "Stopped before the end." if study is None else f"Stopped; {study} has the windows so far."
+            )
             return code
         _print_ranking(file, as_json=as_json)
-    say(_next_steps(study))
+    echo_err(_next_steps(study))
     return 0 if code == EXIT_WEAKER else code  # a demonstration asks for no certainty
 
 
@@ -87,7 +89,7 @@ def _print_ranking(file: Path, *, as_json: bool) -> None:
     from tuner.cli.shared.output import show
     from tuner.reports.ranking.ranking import render_ranking
 
-    record, ranking = study_queries.ranked(file)
+    record, ranking = study_queries.rank_file(file)
     ranking = replace(ranking, next_step=None)  # a demonstration names several, see `_next_steps`
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
 

@@ -68,19 +68,19 @@ def doctor(
     Example: tuner doctor study.yaml --seconds 2
     """
     from tuner.app.doctor.examined import box_examined
-    from tuner.app.settings import asked_for
-    from tuner.cli.shared.option_parsing import given, service_options
-    from tuner.cli.shared.output import say
+    from tuner.app.settings import load_request
+    from tuner.cli.shared.option_parsing import service_options, typed_options
+    from tuner.cli.shared.output import echo_err
     from tuner.core.doctor.finding import blockers
     from tuner.reports.doctor import render_findings, render_findings_json
 
     _check_seconds(seconds)
 
-    options = given(locals()) | service_options(service, settings, command)
-    asked, _ = asked_for(config, options, None)
+    options = typed_options(locals()) | service_options(service, settings, command)
+    asked, _ = load_request(config, options, None)
     _check_asked(asked, study)
     if seconds:
-        say(f"Watching for {seconds:g} s which other processes use this host.")
+        echo_err(f"Watching for {seconds:g} s which other processes use this host.")
     kept = study if study is not None else Path(f"{asked.service.name}.tuner.db")
     findings = box_examined(asked, kept, seconds)
     render = render_findings_json if as_json else render_findings
@@ -98,7 +98,7 @@ def _check_asked(settings: Settings, study: Path | None) -> None:
     if study is not None:
         check_new(study)
     if settings.study.budget is not None:
-        record = plan_builder.planned(settings)
+        record = plan_builder.plan_record(settings)
         check_budget(record, strategy_of(record).propose())
 
 

@@ -45,7 +45,7 @@ def explain(
     from tuner.reports.model.explain import render_explanation, render_explanation_json
 
     question = parse_question(max_memory=max_memory)
-    record, found, rules = study_queries.explained(
+    record, found, rules = study_queries.explain_file(
         study, question=question, confidence=confidence, cores=cores
     )
     render = render_explanation_json if as_json else render_explanation

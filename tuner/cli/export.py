@@ -124,7 +124,7 @@ def export(
     from tuner.reports.ranking.ranking import render_ranking
     from tuner.reports.runbook.runbook import MadeWith
 
-    fmt = checked_format(format_, as_json=as_json)
+    fmt = parse_format(format_, as_json=as_json)
     costs = costs or (DEFAULT_COSTS if pareto else None)
     options = MadeWith(
         current,
@@ -190,7 +190,7 @@ def _formats() -> list[str]:
     return sorted(["json", *table_formats()])
 
 
-def checked_format(name: str | None, *, as_json: bool) -> str | None:
+def parse_format(name: str | None, *, as_json: bool) -> str | None:
     """The name of a format as it was typed; None: none was.
 
     Raises:

@@ -93,7 +93,7 @@ def fleet(
 
 def _scheduler(hosts: list[str], port: int, certs: Path | None, *, force: bool) -> int:
     from tuner.bootstrap.fleet import be_scheduler
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
 
     if len(hosts) > 1:
         raise ConfigError(
@@ -103,7 +103,7 @@ def _scheduler(hosts: list[str], port: int, certs: Path | None, *, force: bool) 
         hosts[0],
         port,
         certs,
-        lambda at: say(f"To connect a host, run there: tuner box {at} (Ctrl-C stops this scheduler)"),
+        lambda at: echo_err(f"To connect a host, run there: tuner box {at} (Ctrl-C stops this scheduler)"),
         is_forced=force,
     )
     return 0

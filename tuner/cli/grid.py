@@ -160,38 +160,38 @@ def grid(
 
     Example: tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}
     """
-    from tuner.app.fleet_run import check_same_place, fleet_asked, measured_on
+    from tuner.app.fleet_run import check_same_place, measure_on_fleet, parse_fleet_options
     from tuner.app.grid import begin_study
-    from tuner.app.measuring import measured
-    from tuner.app.session import resumed_session
-    from tuner.bootstrap.parts.metrics import metrics_asked
-    from tuner.cli.shared.option_parsing import axis_options, check_as_it_is, given, service_options
-    from tuner.cli.shared.output import say
+    from tuner.app.measuring import measure
+    from tuner.app.session import resume_session
+    from tuner.bootstrap.parts.metrics import parse_metrics_options
+    from tuner.cli.shared.option_parsing import axis_options, check_as_it_is, service_options, typed_options
+    from tuner.cli.shared.output import echo_err
     from tuner.cli.shared.pythons import python_options
     from tuner.core.search.strategies.of_study import strategy_of
 
-    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
-    on = fleet_asked(fleet, certs, force=force)
-    if on is not None and told is not None:
+    metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
+    on = parse_fleet_options(fleet, certs, force=force)
+    if on is not None and metrics_options is not None:
         raise ConfigError(
             "--metrics and --metrics-file cannot be combined with --fleet",
             hint="Leave --metrics and --metrics-file out.",
         )
-    options = given(locals()) | service_options(service, settings, command)
+    options = typed_options(locals()) | service_options(service, settings, command)
     options |= python_options(python, simulate, fleet)
     options |= axis_options(axes)
     if resume is not None:
         check_as_it_is(resume, {"study": study, "like": like, "quick": quick or None})
-        session = resumed_session(
-            resume, config, options, made_by="tuner grid", say=say, simulate=simulate, is_here=on is None
+        session = resume_session(
+            resume, config, options, made_by="tuner grid", say=echo_err, simulate=simulate, is_here=on is None
         )
         check_same_place(session.record, resume, on)
     else:
-        session = begin_study(config, options, say, simulate, study, on, like, quick=quick)
+        session = begin_study(config, options, echo_err, simulate, study, on, like, quick=quick)
     if on is None:
-        reached = measured(session, strategy_of(session.record), say, told, looks=True)
+        reached = measure(session, strategy_of(session.record), echo_err, metrics_options, looks=True)
     else:
-        reached = measured_on(session, on, say)
+        reached = measure_on_fleet(session, on, echo_err)
     return _shown(session, reached, simulate, on, as_json=as_json)
 
 
@@ -205,13 +205,13 @@ def _shown(
 ) -> int:
     """Print the result of a study that was measured; return its exit code."""
     from tuner.app import beginning
-    from tuner.app.fleet_run import told_of
+    from tuner.app.fleet_run import resume_options
     from tuner.cli.shared.continuing import go_on
-    from tuner.cli.shared.output import say, show
+    from tuner.cli.shared.output import echo_err, show
 
     file, (code, is_over) = session.file, reached
     if code == EXIT_NOTHING:
-        say(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
+        echo_err(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # how to go on, as the next step
     if file.exists() and (code != EXIT_NOTHING or as_json):
         if not as_json and (provisional := beginning.first_look_shown(file)):
@@ -219,9 +219,9 @@ def _shown(
         else:
             goes_on = _print_ranking(file, as_json=as_json)
             is_told = on is None and not as_json and (goes_on or code not in CUT_OFF)
-        say(f"Kept in {file}; see it again with: tuner rank {file}")
+        echo_err(f"Kept in {file}; see it again with: tuner rank {file}")
     if file.exists() and not is_over and not is_told:
-        go_on(session, "tuner grid", simulate, () if on is None else told_of(on))
+        go_on(session, "tuner grid", simulate, () if on is None else resume_options(on))
     return code
 
 
@@ -231,6 +231,6 @@ def _print_ranking(file: Path, *, as_json: bool) -> bool:
     from tuner.cli.shared.output import show
     from tuner.reports.ranking.ranking import render_ranking
 
-    record, ranking = study_queries.ranked(file)
+    record, ranking = study_queries.rank_file(file)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
     return ranking.next_step is not None and ranking.next_step.slug in ("go-on", "begin")

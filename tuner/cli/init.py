@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from tuner.cli.shared.options import FILE, SERVICE, STDOUT, Service, ServiceCommand, ServiceSettings
-from tuner.cli.shared.output import say
+from tuner.cli.shared.output import echo_err
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redacted
+from tuner.core.text.redaction import redact
 
 
 def init(
@@ -56,17 +56,17 @@ def init(
         )
     options = service_options(service, settings, None)
     given = {str(place[1]): option.text for place, option in options.items() if place[1] != "kind"}
-    is_secret = redacted(given) != given
+    is_secret = redact(given) != given
     if from_file is not None:
         folder = Path.cwd() if output in (None, STDOUT) else output.absolute().parent
         written = start_files.config_from_file(from_file, service, given, folder)
-        say("\n".join([f"From {written.origin}:", *(f"- {note}" for note in written.notes)]))
+        echo_err("\n".join([f"From {written.origin}:", *(f"- {note}" for note in written.notes)]))
         text, is_secret = written.text, is_secret or written.is_secret
     else:
         words = command_words(command or "")
         text, is_secret = (
-            configs.written_config(words, service, given),
-            is_secret or redacted(words) != words,
+            configs.render_config_for(words, service, given),
+            is_secret or redact(words) != words,
         )
     if output in (None, STDOUT):
         typer.echo(text, nl=False)

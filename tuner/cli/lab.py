@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli import EXIT_INTERRUPTED, EXIT_NOTHING, EXIT_WEAKER
-from tuner.cli.export import Format, checked_format
+from tuner.cli.export import Format, parse_format
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ def lab(
     """
     from tuner.app.lab import lab
     from tuner.app.lab.page import write_page
-    from tuner.cli.shared.output import say, show
+    from tuner.cli.shared.output import echo_err, show
 
-    fmt = checked_format(format_, as_json=as_json) or "simple"
+    fmt = parse_format(format_, as_json=as_json) or "simple"
     if name is None and not every:
         typed: dict[str, object] = {"--quick": quick or None, "--repeats": repeats, "--seed": seed}
         typed |= {"--results": results, "--python": python, "--page": page}
@@ -89,7 +89,7 @@ def lab(
             raise ConfigError(
                 f"{', '.join(named)} goes with an experiment", hint="As tuner lab nornir --quick"
             )
-        return _listed(fmt)
+        return _list(fmt)
     if every and (name is not None or results is not None):
         raise ConfigError(
             "--all runs every experiment and writes one file for each", hint="Leave out NAME and --results."
@@ -109,20 +109,22 @@ def lab(
             file = results or Path(f"{one}-{stamp}.lab.json")
             asked = lab.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
             try:
-                outcome, made = lab.lab_run(one, asked, say, _measured)
+                outcome, made = lab.lab_run(one, asked, echo_err, _measure)
             except KeyboardInterrupt:
-                _say_how_to_go_on(one, asked, say)
+                _say_how_to_go_on(one, asked, echo_err)
                 return EXIT_INTERRUPTED
             except (MissingToolError, MeasurementError) as error:
                 if not every:
                     raise
                 lost[one] = f"{error.problem}. {error.hint or ''}".rstrip()
                 n_failed += isinstance(error, MeasurementError)
-                say(lost[one] if isinstance(error, MeasurementError) else f"{one} is left out: {lost[one]}")
+                echo_err(
+                    lost[one] if isinstance(error, MeasurementError) else f"{one} is left out: {lost[one]}"
+                )
                 continue
             found.append((outcome, made))
             if fmt != "json":
-                show(_shown(outcome, made, fmt))
+                show(_show(outcome, made, fmt))
             if page is not None:
                 write_page(page, outcome, made)
     finally:  # whatever ends it, what was finished is printed
@@ -143,18 +145,18 @@ def _say_how_to_go_on(name: str, asked: LabAsked, say: Callable[[str], None]) ->
     say(f"Continue with: {shlex.join(['tuner', 'lab', name, '--results', str(asked.results), *python])}")
 
 
-def _measured(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
+def _measure(settings: Settings, record: StudyRecord, file: Path, is_new: bool) -> int:
     """Make a study as `tuner grid` does; gives its exit code."""
-    from tuner.app.measuring import measured
+    from tuner.app.measuring import measure
     from tuner.bootstrap.wire import Session
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
     from tuner.core.search.strategies.of_study import strategy_of
 
-    code, _ = measured(Session(settings, record, file, is_new), strategy_of(record), say)
+    code, _ = measure(Session(settings, record, file, is_new), strategy_of(record), echo_err)
     return code
 
 
-def _listed(fmt: str) -> int:
+def _list(fmt: str) -> int:
     from tuner.app.lab import lab
     from tuner.cli.shared.output import show
     from tuner.reports.lab import render_list
@@ -175,7 +177,7 @@ def _check_page(page: Path) -> None:
         raise ConfigError(f"--page: nothing can be written in {page.parent}", hint="Name a folder of yours.")
 
 
-def _shown(outcome: Outcome, made: Results, fmt: str) -> str:
+def _show(outcome: Outcome, made: Results, fmt: str) -> str:
     from tuner.app.lab.page import described_host
     from tuner.reports.lab import render_lab
 
@@ -187,7 +189,7 @@ def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> 
     from tuner.app.lab import lab
     from tuner.reports.lab import render_lab_json
 
-    told: list[tuple[Outcome, dict[str, Any]]] = [
+    reported: list[tuple[Outcome, dict[str, Any]]] = [
         (
             outcome,
             {
@@ -210,4 +212,4 @@ def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> 
         for outcome, made in found
     ]
     gave_nothing = [(one, source, lost[one.name]) for one, source in lab.experiments() if one.name in lost]
-    return render_lab_json(told, gave_nothing)
+    return render_lab_json(reported, gave_nothing)

@@ -83,9 +83,14 @@ def plan(
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
     from tuner.app.settings import is_study
-    from tuner.cli.shared.option_parsing import check_as_it_is, check_nothing_asked, given, service_options
+    from tuner.cli.shared.option_parsing import (
+        check_as_it_is,
+        check_no_measuring_options,
+        service_options,
+        typed_options,
+    )
 
-    options = given(locals()) | service_options(service, settings, command)
+    options = typed_options(locals()) | service_options(service, settings, command)
     of_new = {"pilot": pilot, "study": study}
     if config is not None and is_study(config):
         others = {
@@ -94,23 +99,25 @@ def plan(
             "metrics": metrics,
             "metrics-file": metrics_file,
         }
-        check_nothing_asked(config, options, {**of_new, **others})
+        check_no_measuring_options(config, options, {**of_new, **others})
         return _forecast(config, as_json=as_json)
     from tuner.app.forecasting import begin_pilot
-    from tuner.app.measuring import measured
-    from tuner.app.session import resumed_session
-    from tuner.bootstrap.parts.metrics import metrics_asked
+    from tuner.app.measuring import measure
+    from tuner.app.session import resume_session
+    from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.continuing import kept
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
     from tuner.core.search.strategies.of_study import strategy_of
 
-    told = metrics_asked(metrics, metrics_file, is_open=metrics_open)
+    metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
         check_as_it_is(resume, of_new)
-        session = resumed_session(resume, config, options, made_by="tuner plan", say=say, simulate=simulate)
+        session = resume_session(
+            resume, config, options, made_by="tuner plan", say=echo_err, simulate=simulate
+        )
     else:
-        session = begin_pilot(config, options, say, pilot, study, simulate)
-    code, _ = outcome = measured(session, strategy_of(session.record), say, told)
+        session = begin_pilot(config, options, echo_err, pilot, study, simulate)
+    code, _ = outcome = measure(session, strategy_of(session.record), echo_err, metrics_options)
     if not kept(session, outcome, "tuner plan", simulate) or code in CUT_OFF:
         return code
     return _forecast(session.file, as_json=as_json)
@@ -119,14 +126,14 @@ def plan(
 def _forecast(file: Path, *, as_json: bool) -> int:
     """Print how long the study of *file* would take."""
     from tuner.app.forecasting import forecast_of
-    from tuner.cli.shared.output import echo, say
+    from tuner.cli.shared.output import echo, echo_err
     from tuner.reports.plan import Plan, plan_facts, render_plan, unknown_facts
 
     record, result = forecast_of(file)
     if isinstance(result, Plan):
         echo(record, render_plan(result), plan_facts(result), as_json=as_json)
         return 0
-    say(result.why)
+    echo_err(result.why)
     if as_json:
         echo(record, "", unknown_facts(result.order, result.why), as_json=True)
     return EXIT_WEAKER

@@ -15,7 +15,7 @@ from tuner.cli.shared.options import (
     variant_option,
 )
 from tuner.core.errors import ConfigError
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
@@ -151,12 +151,12 @@ def predict(
         },
         no_gil=no_gil,
     )
-    asked = _asked_layouts(layouts, grid_name)
+    asked = _requested_layouts(layouts, grid_name)
     missing: dict[str, str] = {}
     if variant is None and asked is None:
-        services, missing = model.calibrated_variants(file)
+        services, missing = model.calibrate_variants(file)
     else:
-        services = [model.calibrated(file, variant=variant)]
+        services = [model.calibrate_file(file, variant=variant)]
     predictions = []
     for calibrated in services:
         machine = _machine(calibrated, cores, physical_cores)
@@ -170,7 +170,7 @@ def predict(
                 raise
             missing[calibrated.seen.layouts[0].variant] = error.problem
             continue
-        predictions.append(_predicted(calibrated, machine, chosen, what_if, by))
+        predictions.append(_predict(calibrated, machine, chosen, what_if, by))
     predicted = _of_all(predictions, missing)
     if as_json:
         shapes = {"processes_or_threads": shapes_facts(predictions)}
@@ -193,12 +193,12 @@ def _of_all(predictions: list[Predicted], missing: Mapping[str, str]) -> Predict
     return max(predictions, key=most)
 
 
-def _predicted(
+def _predict(
     calibrated: Calibrated, machine: Machine, layouts: list[Layout], what_if: WhatIf, by: str
 ) -> Predicted:
     """With the changes made, and, where there are some, without them beside it."""
     from tuner.app import model
-    from tuner.core.model.prediction.trust import trusted
+    from tuner.core.model.prediction.trust import predict_with_intervals
     from tuner.core.model.prediction.whatif import WhatIf
     from tuner.reports.model.prediction import Predicted
 
@@ -207,10 +207,10 @@ def _predicted(
     for change in (WhatIf(), what_if) if what_if else (what_if,):
         middle = None
         if by == "simulation":
-            simulated = model.simulated_layouts(profile, machine, layouts, change)
+            simulated = model.simulate_layouts(profile, machine, layouts, change)
             middle, p95 = simulated.prediction, simulated.residence_p95_s
         found.append(
-            trusted(
+            predict_with_intervals(
                 profile,
                 calibration.draws,
                 calibration.misfit_sd,
@@ -233,7 +233,7 @@ def _predicted(
     )
 
 
-def _asked_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] | None:
+def _requested_layouts(layouts: str | None, grid_name: str | None) -> list[Layout] | None:
     from tuner.core.domain.layout import GRIDS, parse_layouts
 
     if layouts is not None and grid_name is not None:
@@ -296,7 +296,7 @@ def _machine(calibrated: Calibrated, cores: int | None, physical_cores: int | No
         return machine
     if physical_cores > machine.cores:
         raise ConfigError(
-            f"--physical-cores {physical_cores}: the host has {counted(machine.cores, 'core')} in all",
+            f"--physical-cores {physical_cores}: the host has {pluralize(machine.cores, 'core')} in all",
             hint="Set the number of logical cores (with SMT) with --cores.",
         )
     same = physical_cores == machine.cores

@@ -179,7 +179,9 @@ def rank(
         boxes=box or (),
         without_boxes=without_box or (),
     )
-    record, ranking = study_queries.ranked(study, current=current, confidence=confidence, question=question)
+    record, ranking = study_queries.rank_file(
+        study, current=current, confidence=confidence, question=question
+    )
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
     if any(row.rank is not None for row in ranking.rows):
         return 0

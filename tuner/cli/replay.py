@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 
 if TYPE_CHECKING:
     from tuner.core.planning.replay import ReplayedStudy, ReplayJob, ReplaySummary
@@ -104,7 +104,7 @@ def replay(
     )
     n_surfaces = chosen.n_surfaces
     if surfaces is not None and surfaces > n_surfaces:
-        have = counted(n_surfaces, "surface")
+        have = pluralize(n_surfaces, "surface")
         typer.echo(f"{chosen.name} has {have} only; --repeats replays each more often.", err=True)
     job = dataclasses.replace(job, suite=chosen)
     n_surfaces = min(surfaces or n_surfaces, n_surfaces)

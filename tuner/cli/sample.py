@@ -65,7 +65,7 @@ def sample(
     from tuner.config.feeders import check_form, check_form_at
     from tuner.config.fields import check_broker_url
     from tuner.core.errors import ConfigError
-    from tuner.core.text.figures import counted
+    from tuner.core.text.figures import pluralize
 
     try:
         check_broker_url(url)
@@ -73,10 +73,10 @@ def sample(
         raise ConfigError(f"--url: {error.problem}") from error  # the url may hold a password
     if form is not None:
         check_form_at(check_form(form), url)
-    found = samples.sampled(url, form, queue, n, output)
+    found = samples.record_sample(url, form, queue, n, output)
     for reason, n_left_out in found.left_out.items():
-        typer.echo(f"left out: {counted(n_left_out, 'message')}, each {reason}", err=True)
-    messages = counted(found.n_messages, "message")
+        typer.echo(f"left out: {pluralize(n_left_out, 'message')}, each {reason}", err=True)
+    messages = pluralize(found.n_messages, "message")
     typer.echo(f"{messages} of {found.form} from the queue {found.queue} in {output}")
     typer.echo("The file contains data of your users; only you can read it (mode 0600).")
     typer.echo(f"They wait in {found.queue} still; a study begins with an empty queue.", err=True)

@@ -52,7 +52,7 @@ def serve(
     Example: tuner serve crash-processor.tuner.db
     """
     from tuner.app import serving
-    from tuner.cli.shared.output import say
+    from tuner.cli.shared.output import echo_err
     from tuner.core.text.address import Address, listening_at
 
     ends = {one for one in _ENDS if signal.getsignal(one) is not signal.SIG_IGN}  # nohup's HUP is ignored
@@ -64,9 +64,9 @@ def serve(
             where = served.address
             shown = Address(platform.node() or "localhost", where.port) if where.host in _EVERYBODY else where
             beside = "" if served.token is None else f"?token={served.token}"
-            say(f"Serving at http://{shown}/{beside} (Ctrl-C ends it)")
+            echo_err(f"Serving at http://{shown}/{beside} (Ctrl-C ends it)")
             if served.token is not None:
-                say("Anyone with this address can read the studies. The connection is not encrypted.")
+                echo_err("Anyone with this address can read the studies. The connection is not encrypted.")
             signal.sigwait(ends)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

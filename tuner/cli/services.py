@@ -38,7 +38,7 @@ def services(
     from tuner.cli.shared.output import show
     from tuner.reports.services import render_service, render_services
 
-    known = configs.described_services()
+    known = configs.describe_services()
     names = [word for n, word in enumerate(words or []) if n > 0 or word != "show"]
     if not names and not words:
         show(_json({"services": known}) if as_json else render_services(known))
@@ -47,7 +47,7 @@ def services(
         raise ConfigError(
             f"show: expected one service, not {len(names)}", hint="Example: tuner services show gunicorn"
         )
-    found = configs.described_service(names[0])
+    found = configs.describe_service(names[0])
     typer.echo(_json(found) if as_json else render_service(found), nl=False)
     return 0
 

@@ -110,10 +110,10 @@ def _seen(live: Live) -> tuple[object, ...]:
 
 
 def _seconds(text: str) -> float:
-    from tuner.app.settings import told_of
+    from tuner.app.settings import naming_option
     from tuner.core.text.durations import parse_duration
 
-    with told_of("--every"):
+    with naming_option("--every"):
         seconds = parse_duration(text)
     low, high = _EVERY_S
     if not low <= seconds <= high:
@@ -127,10 +127,10 @@ def _watched(look: _Look, every_s: float) -> None:
     sys.stdout.flush()
     screen = progress_ui.screen_on(sys.stdout)
     try:
-        with progress_ui.typed_keys() as typed:
+        with progress_ui.read_keys() as typed:
             while look.board.stage == "running":
                 columns, lines = screen.size()
-                screen.show(progress_ui.drawn(look.board, sys.stdout, columns - 1, lines - 1))
+                screen.show(progress_ui.render_board(look.board, sys.stdout, columns - 1, lines - 1))
                 if typed.pressed(every_s) in ("q", "Q", "\x03", "\x04"):
                     break
                 look.renew()
@@ -149,7 +149,7 @@ def _print(look: _Look) -> None:
     is_terminal = sys.stdout.isatty()
     colours = progress_ui.is_terminal_screen(sys.stdout)
     columns = shutil.get_terminal_size((80, 24)).columns - is_terminal
-    for text, _ in progress_ui.drawn(
+    for text, _ in progress_ui.render_board(
         look.board, sys.stdout, max(20, columns), _ALL_LINES, go_on=look.go_on, colours=colours
     ):
         typer.echo(text)

@@ -16,7 +16,7 @@ from tuner.config.variants import Axes, CrashAxes, ValueSettings
 from tuner.core.domain.axes import CommandChange, variants_of
 from tuner.core.domain.computing import OMP, VARIABLES
 from tuner.core.errors import ConfigError
-from tuner.core.text.command_words import is_python, taken_apart
+from tuner.core.text.command_words import is_python, parse_command
 
 _Axes = Mapping[str, Mapping[str, Section]]
 
@@ -48,12 +48,12 @@ def script_with_variants(section: Any, folder: Path) -> Any:
         command = _COMMAND.validate_python(section.get("command"))
     except ValidationError:
         return section
-    if OMP in axes and (fixed := [name for name in taken_apart(command).assigned if name in VARIABLES]):
+    if OMP in axes and (fixed := [name for name in parse_command(command).assigned if name in VARIABLES]):
         raise Misplaced(f"the command sets {fixed[0]} itself: leave it out there", ("axes", OMP))
     variants = {}
     for name, values in _variants_of(axes).items():
-        told = _joined(axes, values)
-        words = told.pop("command", command)
+        reported = _join(axes, values)
+        words = reported.pop("command", command)
         for axis, value in zip(axes, values, strict=True):
             change: Any = axes[axis][value]
             try:
@@ -66,8 +66,8 @@ def script_with_variants(section: Any, folder: Path) -> Any:
             change = axes[axis][value]
             words = (*change.prepend, *words, *change.append)
         if words != command:
-            told["command"] = list(words)
-        variants[name] = told
+            reported["command"] = list(words)
+        variants[name] = reported
     return {**section, "variants": variants}
 
 
@@ -78,7 +78,7 @@ def crash_processor_with_variants(section: Any) -> Any:
         return section
     return {
         **section,
-        "variants": {name: _joined(axes, values) for name, values in _variants_of(axes).items()},
+        "variants": {name: _join(axes, values) for name, values in _variants_of(axes).items()},
     }
 
 
@@ -100,10 +100,10 @@ def with_whole_stops(section: Any) -> Any:
 def blamed(axes: _Axes, variant: str, below: Sequence[str | int]) -> tuple[str | int, ...] | None:
     """Where in *axes* stands what is at *below* of a *variant* that they make; None: in no axis."""
     for axis, value in zip(axes, variants_of(axes).get(variant, ()), strict=False):
-        told = axes[axis][value].model_fields_set
-        if below and below[0] in told:
+        reported = axes[axis][value].model_fields_set
+        if below and below[0] in reported:
             return ("axes", axis, value, *below)
-        if below and below[0] == "command" and told & {*_CHANGES}:
+        if below and below[0] == "command" and reported & {*_CHANGES}:
             return ("axes", axis, value)
     return None
 
@@ -139,13 +139,13 @@ def _are_made(section: Mapping[str, Any], axes: _Axes) -> bool:
     return True
 
 
-def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
+def _join(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
     """What one value of each axis says together, but for the changes of the command.
 
     Raises:
         Misplaced: two say it of the same.
     """
-    told: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     said_by: dict[tuple[str, str], str] = {}
     for axis, value in zip(axes, values, strict=True):
         change = axes[axis][value]
@@ -162,12 +162,12 @@ def _joined(axes: _Axes, values: Sequence[str]) -> dict[str, Any]:
                 continue
             written = change.model_dump(mode="json", include={key}, exclude_unset=key == "stop")[key]
             if key in _ADDED and isinstance(asked, Mapping):
-                told[key] = {**told.get(key, {}), **written}
+                data[key] = {**data.get(key, {}), **written}
             elif key in _ADDED:
-                told[key] = [*written, *told.get(key, [])]  # the last axis' words come first
+                data[key] = [*written, *data.get(key, [])]  # the last axis' words come first
             else:
-                told[key] = written
-    return told
+                data[key] = written
+    return data
 
 
 def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
@@ -192,8 +192,8 @@ def _script(word: str, section: Mapping[str, Any], folder: Path) -> str | None:
     except OSError:
         return None
     # pip's second line after #!/bin/sh, where the interpreter's path is long, is '''exec' PYTHON "$0" "$@"
-    told = second if first == b"#!/bin/sh\n" and second.startswith(b"'''exec'") else first
-    named = (Path(part.strip("\"'")).name for part in told[2:].decode("utf-8", "replace").split())
+    reported = second if first == b"#!/bin/sh\n" and second.startswith(b"'''exec'") else first
+    named = (Path(part.strip("\"'")).name for part in reported[2:].decode("utf-8", "replace").split())
     is_script = first.startswith(b"#!") and any(is_python(name) for name in named)
     return found.replace("{", "{{").replace("}", "}}") if is_script else None
 

@@ -15,8 +15,8 @@ from tuner.config.fields import (
     Misplaced,
     Ratio,
     Section,
+    as_value_error,
     nearest,
-    said,
 )
 from tuner.core.errors import ConfigError
 from tuner.core.text.sizes import parse_size
@@ -41,7 +41,7 @@ def memory_limit(text: str) -> tuple[float | None, float | None]:
     try:
         return None, parse_size(text)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 def _memory(text: str) -> str:

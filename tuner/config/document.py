@@ -82,7 +82,7 @@ def read_document(path: Path, kind: FileKind = CONFIG) -> Document:
         raise ConfigError(
             f"{path} is no {kind.name}: larger than {LARGEST_BYTES // 1024} KiB", hint="Name a YAML file."
         )
-    return parse_document(_decoded(raw, str(path)), str(path), kind)
+    return parse_document(_decode(raw, str(path)), str(path), kind)
 
 
 def parse_document(text: str, name: str, kind: FileKind = CONFIG) -> Document:
@@ -218,7 +218,7 @@ def _check_shape(text: str, name: str) -> None:
                 )
 
 
-def _decoded(raw: bytes, name: str) -> str:
+def _decode(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -27,7 +27,7 @@ from tuner.core.domain.objective import Objective, parse_objective
 from tuner.core.errors import ConfigError
 from tuner.core.settings.limit_text import parse_limit
 from tuner.core.text.command_words import split_command
-from tuner.core.text.durations import kept_duration, parse_duration
+from tuner.core.text.durations import parse_duration, render_exact_duration
 
 FILLED_IN = (
     "processes",
@@ -53,7 +53,7 @@ class Section(BaseModel):
         return [cls]
 
 
-def said(problem: ConfigError) -> ValueError:
+def as_value_error(problem: ConfigError) -> ValueError:
     """A problem of the core as pydantic collects them."""
     return ValueError(f"{problem.problem}. {problem.hint}" if problem.hint else problem.problem)
 
@@ -79,7 +79,7 @@ def _duration(value: Any) -> float:
     try:
         return parse_duration(value)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 def _positive(seconds: float) -> float:
@@ -90,7 +90,9 @@ def _positive(seconds: float) -> float:
 
 #: duration or 0: a duration, or `0s`
 Duration = Annotated[
-    float, BeforeValidator(_duration), PlainSerializer(kept_duration, return_type=str, when_used="always")
+    float,
+    BeforeValidator(_duration),
+    PlainSerializer(render_exact_duration, return_type=str, when_used="always"),
 ]
 #: duration: above 0; a number with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
 LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
@@ -126,7 +128,7 @@ def _limit_of(name: Quantity) -> BeforeValidator:
         try:
             return parse_limit(name, value).at_most
         except ConfigError as error:
-            raise said(error) from error
+            raise as_value_error(error) from error
 
     return BeforeValidator(limit)
 
@@ -143,7 +145,7 @@ def _objective(value: Any) -> Any:
     try:
         return parse_objective(value) if isinstance(value, str) else value
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 ObjectiveName = Annotated[Objective, BeforeValidator(_objective)]  #: `throughput` or `throughput-per-cpu`
@@ -170,7 +172,7 @@ def _layout(value: Any) -> Layout:
     try:
         return parse_layout(value)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 OneLayout = Annotated[Layout, BeforeValidator(_layout), PlainSerializer(str, return_type=str)]
@@ -183,7 +185,7 @@ def _split_layouts(value: Any) -> Any:
     try:
         return parse_layouts(value)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
@@ -376,7 +378,7 @@ def _redis_url(url: str) -> str:
     try:
         return check_redis_url(url)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 #: url of Redis: `redis://HOST:PORT/DB`, `rediss://HOST:PORT/DB` or `unix:///PATH?db=DB`
@@ -408,7 +410,7 @@ def _broker_url(url: str) -> str:
     try:
         return check_broker_url(url)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 #: url of a broker: a URL of Redis, or `amqp://USER:PASSWORD@HOST:PORT/VHOST`

@@ -12,15 +12,15 @@ from pydantic_core import to_jsonable_python
 from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Section
 from tuner.config.settings import Settings
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 
 
-def filled(canonical: str) -> str:
+def fill_defaults(canonical: str) -> str:
     """*canonical*, as a study keeps it, with what it does not name as it is by default.
 
     Nothing is checked: a file that is not here any more, or a secret that was left out, does no harm.
     """
-    kept = stored_config(canonical)
+    kept = parse_stored_config(canonical)
     return json.dumps(_filled(Settings, kept), sort_keys=True) if kept else canonical
 
 

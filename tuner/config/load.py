@@ -17,7 +17,7 @@ from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redacted
+from tuner.core.text.redaction import redact
 from tuner.core.text.secret_names import HIDDEN
 
 __all__ = [
@@ -81,7 +81,7 @@ def load_settings(
     if isinstance(values.get("service"), dict):
         if service is not None:
             asked, values["service"] = values["service"], _read(service, values, document, options)
-            moved = _moved(asked, values["service"])
+            moved = _moved_places(asked, values["service"])
         values["service"].setdefault(
             "kind", "script" if "command" in values["service"] else "crash-processor"
         )
@@ -141,7 +141,7 @@ def _read(
         raise ConfigError(f"{where}: {printable(str(error))}") from error
 
 
-def _moved(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[Place, Place]:
+def _moved_places(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[Place, Place]:
     """The places in a *section* that was made of settings that were *asked* for -> where those stand."""
     settings = {
         value: name for name, value in asked.items() if name not in section and isinstance(value, str)
@@ -175,7 +175,7 @@ def _names(asked: Any) -> list[str]:
 def canonical_json(settings: Settings) -> str:
     """The settings as a study keeps them: sorted, compact, secrets left out."""
     whole = settings.model_dump(mode="json")
-    kept = redacted(whole)
+    kept = redact(whole)
     for key in ("probe", "cross_check"):
         asked, probe = whole["service"].get(key) or {}, getattr(settings.service, key)
         for name in probe.plain_keys & asked.keys() if asked else ():

@@ -51,7 +51,7 @@ def problems(
         place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
         near = _near_key(model, values, place) if unknown else ""
-        what = printable(_any_of(alike) + near + _got(entry))
+        what = printable(_any_of(alike) + near + _describe_input(entry))
         given = next((given for at, given in options.items() if place[: len(at)] == at), None)
         if given is not None:
             found.setdefault(f"{given.option}: {what}", (0, 0))
@@ -60,9 +60,9 @@ def problems(
             place = (*place, "kind")
         position = document.where(place, key=unknown or "[key]" in loc)
         line, column = position.rsplit(":", 2)[1:]
-        told = ": ".join(filter(None, [position, path_of(place), what]))
-        found.setdefault(told, (int(line), int(column)))
-    return sorted(found, key=lambda told: found[told])
+        text = ": ".join(filter(None, [position, path_of(place), what]))
+        found.setdefault(text, (int(line), int(column)))
+    return sorted(found, key=lambda text: found[text])
 
 
 def _by_value(
@@ -126,7 +126,7 @@ def message(entry: Mapping[str, Any]) -> str:
     return said.removeprefix("Value error, ").replace("Input should be", "should be")
 
 
-def _got(entry: Mapping[str, Any]) -> str:
+def _describe_input(entry: Mapping[str, Any]) -> str:
     """What was found there, unless the message says it already or it may be secret."""
     value = entry["input"]
     if entry["type"] in (

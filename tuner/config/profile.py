@@ -22,7 +22,7 @@ from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 
 __all__ = ["parse_profile", "profile_texts", "read_profile", "render_profile"]
 
@@ -49,7 +49,7 @@ def parse_profile(texts: Mapping[str, Any], name: str) -> Profile:
 
 def profile_kept(record: StudyRecord, file: Path) -> Profile:
     """The profile that the simulated study in *file* plays."""
-    return parse_profile(stored_config(record.config)["simulate"], str(file))
+    return parse_profile(parse_stored_config(record.config)["simulate"], str(file))
 
 
 def _profile_of(document: Document) -> Profile:

@@ -9,7 +9,16 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from tuner.config.fields import Duration, Layouts, LongerThanZero, Name, Section, Word, nearest, said
+from tuner.config.fields import (
+    Duration,
+    Layouts,
+    LongerThanZero,
+    Name,
+    Section,
+    Word,
+    as_value_error,
+    nearest,
+)
 from tuner.core.errors import ConfigError
 from tuner.core.model.profile import FAILURES
 from tuner.core.text.sizes import parse_size
@@ -46,7 +55,7 @@ def _bytes(value: Any) -> Any:
     try:
         return parse_size(value)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 def _failure(name: str) -> str:

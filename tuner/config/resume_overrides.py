@@ -22,7 +22,7 @@ class _Alone(Section):
     study: StudySettings
 
 
-def own_study(document: Document, options: Mapping[Place, Given]) -> dict[str, Any]:
+def study_overrides(document: Document, options: Mapping[Place, Given]) -> dict[str, Any]:
     """The settings that the study section of *document* names, as a study keeps them.
 
     Without those that *options* take the place of: the ones the study was begun with, and those typed now.

@@ -153,7 +153,7 @@ class CrashProcessorSettings(RunSettings):
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""
         asked = self.variants[variant]
-        other = _told_by(asked)
+        other = _fields_set_by(asked)
         for name in ("environment", "options"):
             other[name] = {**getattr(self, name), **getattr(asked, name)}
         other["prepend"] = (*(asked.prepend or ()), *self.prepend)
@@ -218,7 +218,7 @@ class ScriptSettings(RunSettings):
         asked = self.variants[variant]
         environment = {**self.environment, **asked.environment}
         return self.model_copy(
-            update={**_told_by(asked), "environment": environment, "axes": {}, "variants": {}}
+            update={**_fields_set_by(asked), "environment": environment, "axes": {}, "variants": {}}
         )
 
     @model_validator(mode="before")
@@ -227,12 +227,12 @@ class ScriptSettings(RunSettings):
         return with_lines_of_masters(with_whole_stops(script_with_variants(section, context_folder(info))))
 
     @model_validator(mode="after")
-    def _is_told_what_it_has(self) -> Self:
+    def _is_complete(self) -> Self:
         if not self.variants:
-            _check_told(self)
+            _check_complete(self)
         for name, asked in self.variants.items():
             try:
-                _check_told(self.of(name))
+                _check_complete(self.of(name))
             except Misplaced as problem:
                 at = problem.below
                 own = bool(at) and at[0] in asked.model_fields_set
@@ -294,12 +294,12 @@ class ThreadsAsked(Misplaced):
     """A word has {threads} filled in where there are none."""
 
 
-def _told_by(variant: Section) -> dict[str, Any]:
+def _fields_set_by(variant: Section) -> dict[str, Any]:
     """What a variant says."""
     return {name: value for name in variant.model_fields_set if (value := getattr(variant, name)) is not None}
 
 
-def _check_told(service: ScriptSettings) -> None:
+def _check_complete(service: ScriptSettings) -> None:
     words = service.filled_in
     for place, word in words:
         if not service.threads and "threads" in fields_in(word):

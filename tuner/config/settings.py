@@ -103,13 +103,13 @@ class Settings(Section):
             return brake
         probe = service.probe
         if not probe.counts_failed(getattr(service, "feeder", None)):
-            told = "has no setting that counts" if hasattr(probe, "failed") else "cannot count"
-            raise Misplaced(f"probe {probe.kind} {told} failed items (docs/probes.md)", ("errors",))
+            text = "has no setting that counts" if hasattr(probe, "failed") else "cannot count"
+            raise Misplaced(f"probe {probe.kind} {text} failed items (docs/probes.md)", ("errors",))
         return brake
 
     @field_validator("study")
     @classmethod
-    def _latency_is_told_where_it_is_limited(
+    def _latency_is_known_where_it_is_limited(
         cls, study: StudySettings, info: ValidationInfo
     ) -> StudySettings:
         service = info.data.get("service")
@@ -154,8 +154,8 @@ def _with_workers(asked: Workers, service: CrashProcessorSettings | ScriptSettin
     """The variants whose workers are of the kind that is *asked*; "" is the service as it is."""
     if not isinstance(service, ScriptSettings):
         return frozenset()
-    told = {"": service, **{name: service.of(name) for name in service.variants}}
-    return frozenset(name for name, one in told.items() if one.workers == asked)
+    data = {"": service, **{name: service.of(name) for name in service.variants}}
+    return frozenset(name for name, one in data.items() if one.workers == asked)
 
 
 def _threads_of(service: CrashProcessorSettings | ScriptSettings, study: StudySettings) -> dict[str, bool]:

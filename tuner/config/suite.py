@@ -33,7 +33,7 @@ def read_suite(path: Path) -> Suite:
         raise ConfigError(f"cannot read the suite {path}: {reason}", hint="Name a JSON file.") from error
     if len(raw) > LARGEST_BYTES:
         raise ConfigError(f"{path} is no suite: larger than {LARGEST_BYTES // 1024**2} MiB", hint=_HINT)
-    return parse_suite(_decoded(raw, str(path)), str(path), path.stem)
+    return parse_suite(_decode(raw, str(path)), str(path), path.stem)
 
 
 def parse_suite(text: str, file: str, name: str) -> Suite:
@@ -69,10 +69,10 @@ def _suite(values: Any, name: str) -> Suite:
     layouts = _layouts(values["layouts"])
     cores = values.get("cores")
     if cores is not None and (not _is_number(cores) or cores != int(cores) or cores < 1):
-        raise _Refused(f"cores: should be a whole number of 1 or more, got {_shown(cores)}")
+        raise _Refused(f"cores: should be a whole number of 1 or more, got {_show(cores)}")
     given_name = values.get("name") or name
     if not isinstance(given_name, str):
-        raise _Refused(f"name: should be a text, got {_shown(given_name)}")
+        raise _Refused(f"name: should be a text, got {_show(given_name)}")
     return Suite(
         name=given_name,
         layouts=layouts,
@@ -94,11 +94,11 @@ def _suite(values: Any, name: str) -> Suite:
 
 def _layouts(values: Any) -> tuple[Layout, ...]:
     if not isinstance(values, list) or len(values) < 2:
-        raise _Refused(f"layouts: should be a list of two or more, got {_shown(values)}")
+        raise _Refused(f"layouts: should be a list of two or more, got {_show(values)}")
     layouts: dict[Layout, int] = {}
     for index, text in enumerate(values):
         if not isinstance(text, str):
-            raise _Refused(f'layouts[{index}]: should be a text as "4x6", got {_shown(text)}')
+            raise _Refused(f'layouts[{index}]: should be a text as "4x6", got {_show(text)}')
         try:
             layout = parse_layout(text)
         except ConfigError as error:
@@ -132,10 +132,10 @@ def _rows(
     key: str, values: Any, layouts: tuple[Layout, ...], **limits: float
 ) -> tuple[tuple[float, ...], ...]:
     if not isinstance(values, list) or not values:
-        raise _Refused(f"{key}: should be a list of one row or more, got {_shown(values)}")
+        raise _Refused(f"{key}: should be a list of one row or more, got {_show(values)}")
     for index, row in enumerate(values):
         if not isinstance(row, list):
-            raise _Refused(f"{key}[{index}]: should be a list of numbers, got {_shown(row)}")
+            raise _Refused(f"{key}[{index}]: should be a list of numbers, got {_show(row)}")
         if len(row) != len(layouts):
             raise _Refused(f"{key}[{index}]: has {len(row)} values for {len(layouts)} layouts")
     return tuple(
@@ -146,7 +146,7 @@ def _rows(
 
 def _noise(values: Any) -> SuiteNoise:
     if not isinstance(values, Mapping):
-        raise _Refused(f"noise: should be an object, got {_shown(values)}")
+        raise _Refused(f"noise: should be an object, got {_show(values)}")
     known = [field.name for field in fields(SuiteNoise)]
     for key in values:
         if key not in known:
@@ -192,7 +192,7 @@ def _number(
     at_most: float | None = None,
 ) -> float:
     if not _is_number(value):
-        raise _Refused(f"{place}: should be a number, got {_shown(value)}")
+        raise _Refused(f"{place}: should be a number, got {_show(value)}")
     for limit, fails, words in (
         (above, above is not None and value <= above, "above"),
         (at_least, at_least is not None and value < at_least, "at least"),
@@ -200,7 +200,7 @@ def _number(
         (at_most, at_most is not None and value > at_most, "at most"),
     ):
         if fails:
-            raise _Refused(f"{place}: should be {words} {limit:g}, got {_shown(value)}")
+            raise _Refused(f"{place}: should be {words} {limit:g}, got {_show(value)}")
     return float(value)
 
 
@@ -226,7 +226,7 @@ def _no_constant(text: str) -> Any:
     raise _Refused(f"{text} is no number that a suite could have")
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 40 else _kind(value)
 
@@ -242,7 +242,7 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _decoded(raw: bytes, name: str) -> str:
+def _decode(raw: bytes, name: str) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from tuner.core.domain.records import StudyRecord
 from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.text.visible import visible
 
 _NAMED = 6  #: layouts; of more the first and the last
 
 
-def beginning_told(
+def describe_start(
     study: StudyRecord,
     *,
     n_first: int,
@@ -37,17 +37,19 @@ def beginning_told(
     """
     layouts = [str(layout) for layout in study.layouts]
     named = ", ".join(layouts) if len(layouts) <= _NAMED else f"{layouts[0]} ... {layouts[-1]}"
-    lines = [f"To measure: {counted(len(layouts), 'layout')} for {counted(study.cores, 'core')} ({named})."]
+    lines = [
+        f"To measure: {pluralize(len(layouts), 'layout')} for {pluralize(study.cores, 'core')} ({named})."
+    ]
     lines += [f"Each is started as: {visible(starts)}", f"Its work: {visible(feeds)}."]
     if is_new:
         if look_s is not None:
             lines.append(f"A provisional ranking comes after about {render_rest(look_s)}.")
-        lines.append(times_told(study, n_first, first_s, answer_s))
+        lines.append(describe_times(study, n_first, first_s, answer_s))
     return lines
 
 
-def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple[float, float]) -> str:
-    """How long it takes, in a sentence; the arguments as for `beginning_told`."""
+def describe_times(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple[float, float]) -> str:
+    """How long it takes, in a sentence; the arguments as for `describe_start`."""
     quickest_s, longest_s = answer_s
     budget_s = study.budget_s
     each = "each" if n_first == len(study.layouts) else f"{n_first} of them"
@@ -55,7 +57,7 @@ def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple
     if budget_s is not None and quickest_s >= budget_s:
         return f"It takes {first}; the budget ends it after {render_duration(budget_s)}."
     if study.strategy == "race":
-        how_long = _range_told(quickest_s, longest_s if budget_s is None else min(longest_s, budget_s))
+        how_long = _format_range(quickest_s, longest_s if budget_s is None else min(longest_s, budget_s))
         margin = percent(study.within_ratio)
         is_cut = budget_s is not None and longest_s >= budget_s
         longer = "" if is_cut else "; longer where items are few or uneven"
@@ -66,6 +68,6 @@ def times_told(study: StudyRecord, n_first: int, first_s: float, answer_s: tuple
     return f"It takes {first}{latest}."
 
 
-def _range_told(low_s: float, high_s: float) -> str:
+def _format_range(low_s: float, high_s: float) -> str:
     low, high = render_rest(low_s), render_rest(high_s)
     return low if low == high else f"{low} to {high}"

@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.domain.layout import Layout
 from tuner.core.search.recheck import LEAST_BLOCKS, MOST_FORESEEN, Against, Checked
 from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.text.formats import Table, render_table
 
 _A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word
@@ -18,7 +18,7 @@ def check_sentence(checked: Checked) -> str:
     """What is claimed, with its kind and confidence, and what it took."""
     check, asked = checked.check, checked.asked
     names = ", ".join(str(one.other) for one in check.against)
-    cost = f"{counted(check.n_blocks, 'block')}, {render_rest(checked.spent_s)}"
+    cost = f"{pluralize(check.n_blocks, 'block')}, {render_rest(checked.spent_s)}"
     claim = f"{percent(asked.confidence)}, {asked.kind}, {cost}"
     if check.state == "right":
         return f"{asked.winner} is still right: within {percent(asked.within)} of {names}, {claim}."
@@ -38,7 +38,7 @@ def check_notes(checked: Checked) -> list[str]:
     check, asked, found = checked.check, checked.asked, []
     if check.state == "open" and asked.winner not in checked.failed:
         if checked.rest_s is not None and check.rest_blocks is not None:
-            more = counted(check.rest_blocks, "more block")
+            more = pluralize(check.rest_blocks, "more block")
             found.append(f"About {more}, {render_rest(checked.rest_s)}, can be expected to decide it.")
         elif check.n_blocks < LEAST_BLOCKS:
             found.append(f"A check needs at least {LEAST_BLOCKS} blocks.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from tuner.core.doctor.finding import Finding
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.reports.text.cells import printable
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -28,16 +28,16 @@ def render_findings(findings: Sequence[Finding], *, width: int = 100) -> str:
 
 def render_findings_json(findings: Sequence[Finding]) -> str:
     """Every finding with its five fields, in the order of the table."""
-    told = [asdict(finding) for finding in findings]
-    return json.dumps({"schema_version": SCHEMA_VERSION, "findings": told}, indent=2) + "\n"
+    reported = [asdict(finding) for finding in findings]
+    return json.dumps({"schema_version": SCHEMA_VERSION, "findings": reported}, indent=2) + "\n"
 
 
 def _summary(findings: Sequence[Finding]) -> str:
     n_blockers = sum(finding.level == "blocker" for finding in findings)
     n_warnings = sum(finding.level == "warn" for finding in findings)
-    found = f"{counted(n_warnings, 'warning')}, {len(findings) - n_blockers - n_warnings} in order"
+    found = f"{pluralize(n_warnings, 'warning')}, {len(findings) - n_blockers - n_warnings} in order"
     if n_blockers:
-        return f"{counted(n_blockers, 'blocker')}: a study should not begin here. {found}."
+        return f"{pluralize(n_blockers, 'blocker')}: a study should not begin here. {found}."
     return f"Nothing blocks a study here. {found}."
 
 
@@ -45,11 +45,11 @@ def _at_length(finding: Finding, column: int, width: int) -> Iterator[str]:
     level = "BLOCKER" if finding.level == "blocker" else finding.level
     before = f"{level:<9}{finding.check:<{column}}"
     for label, text in (("", finding.found), ("effect: ", finding.effect), ("cure: ", finding.cure)):
-        for line in _wrapped(label + printable(text), width - len(before)):
+        for line in _wrap(label + printable(text), width - len(before)):
             yield before + line
             before = " " * len(before)
 
 
-def _wrapped(text: str, cells: int) -> list[str]:
+def _wrap(text: str, cells: int) -> list[str]:
     """Broken at blanks alone, so that paths and commands can be copied; nothing is cut off."""
     return textwrap.wrap(text, cells, break_long_words=False, break_on_hyphens=False)

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from tuner.core.lab.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
@@ -44,7 +44,7 @@ def render_lab(outcome: Outcome, box: str, fmt: str) -> str:
         *_beginning(outcome, box),
         *_tables(outcome),
     ]
-    parts += [*_model_told(outcome), *map(finding_told, outcome.findings), outcome.follows]
+    parts += [*_describe_model(outcome), *map(describe_finding, outcome.findings), outcome.follows]
     return "\n".join(
         render_paragraph(part, fmt) if isinstance(part, str) else render_table(part, fmt) for part in parts
     )
@@ -73,24 +73,24 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
             "With --json tuner prints all figures behind a claim."
         ),
         Heading("Published claims", 2),
-        Bullets(tuple(finding_told(_short(one)) for one in outcome.findings)),
+        Bullets(tuple(describe_finding(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
-        *map(Paragraph, _model_told(outcome)),
+        *map(Paragraph, _describe_model(outcome)),
     ]
 
 
 def _beginning(outcome: Outcome, box: str) -> list[str]:
     not_run = sum(1 for row in outcome.rows if not row.measured)
     n_disturbed = sum(row.n_disturbed for row in outcome.rows)
-    told = [box]
+    lines = [box]
     if not_run:
-        told.append(f"{counted(not_run, 'published row')} not run, not shown.")
+        lines.append(f"{pluralize(not_run, 'published row')} not run, not shown.")
     if n_disturbed:
-        told.append(
-            f"Other processes disturbed {counted(n_disturbed, 'run')}: no claim uses these; ! marks a row "
+        lines.append(
+            f"Other processes disturbed {pluralize(n_disturbed, 'run')}: no claim uses these; ! marks a row "
             "without other runs."
         )
-    return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(told)]
+    return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(lines)]
 
 
 def _tables(outcome: Outcome) -> list[Table]:
@@ -98,8 +98,8 @@ def _tables(outcome: Outcome) -> list[Table]:
     return [main_table(outcome), *([figures_table(outcome, beside)] if beside else [])]
 
 
-def _model_told(outcome: Outcome) -> list[str]:
-    return [text for text in (errors_told(outcome), outcome.model) if text]
+def _describe_model(outcome: Outcome) -> list[str]:
+    return [text for text in (describe_errors(outcome), outcome.model) if text]
 
 
 def render_lab_json(
@@ -111,18 +111,18 @@ def render_lab_json(
     Args:
         lost: experiments that gave nothing, each with who published it and why.
     """
-    told = [
+    reported = [
         *(_facts(*one) for one in outcomes),
         *(
             {"name": one.name, "title": one.title, "source": source, "left_out": [why]}
             for one, source, why in lost
         ),
     ]
-    facts = {"schema_version": SCHEMA_VERSION, "experiments": told}
+    facts = {"schema_version": SCHEMA_VERSION, "experiments": reported}
     return json.dumps(facts, indent=2, ensure_ascii=False) + "\n"
 
 
-def box_told(
+def describe_host(
     experiment: Experiment,
     box: Mapping[str, str],
     cores: int,
@@ -140,11 +140,11 @@ def box_told(
         left_out: why some points were not run, in sentences.
     """
     packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]
-    where = ", ".join([box.get("worker_python", ""), *packages, counted(cores, "core"), box.get("cpu", "")])
+    where = ", ".join([box.get("worker_python", ""), *packages, pluralize(cores, "core"), box.get("cpu", "")])
     kind = " A quick run of some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times in random order"
     return " ".join(
-        [f"Measured here: {counted(n_runs, 'run')}, each point {times}; {where}.{kind}", *left_out]
+        [f"Measured here: {pluralize(n_runs, 'run')}, each point {times}; {where}.{kind}", *left_out]
     )
 
 
@@ -214,7 +214,7 @@ def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
     return [(f"{figure.label} least", least), (f"{figure.label} most", most)]
 
 
-def finding_told(finding: LabClaim) -> str:
+def describe_finding(finding: LabClaim) -> str:
     """What was claimed, and what became of it here."""
     verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
     verdict, claim = verdicts[finding.holds], finding.claim
@@ -239,7 +239,7 @@ def _short(finding: LabClaim) -> LabClaim:
     return replace(finding, why=" ".join(kept))
 
 
-def errors_told(outcome: Outcome) -> str:
+def describe_errors(outcome: Outcome) -> str:
     """How far the model is off where it was not fitted, in a sentence; empty: there is no such row."""
     figure = outcome.experiment.figures[0]
     errors = outcome.errors(figure.key)
@@ -248,7 +248,7 @@ def errors_told(outcome: Outcome) -> str:
     worst = max(errors, key=lambda at: abs(errors[at]))
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model is fitted to {counted(n_fitted, 'measured row')} (*). Its error on the other "
+        f"The model is fitted to {pluralize(n_fitted, 'measured row')} (*). Its error on the other "
         f"{len(errors)} is {100 * fmean(map(abs, errors.values())):.1f} % on average and "
         f"{100 * errors[worst]:+.1f} % at worst ({', '.join(map(_value, worst))})."
     )
@@ -295,8 +295,8 @@ def _range(spread: Spread | None, figure: LabFigure) -> str:
 def _off(row: Row, figure: LabFigure) -> str:
     if figure.key not in row.modelled or figure.key not in row.measured:
         return ""
-    told = f"{100 * (row.modelled[figure.key] / row.of(figure.key) - 1):+.1f} %"
-    return f"{told} *" if row.is_fitted else told
+    text = f"{100 * (row.modelled[figure.key] / row.of(figure.key) - 1):+.1f} %"
+    return f"{text} *" if row.is_fitted else text
 
 
 def _facts(outcome: Outcome, made: Mapping[str, Any]) -> dict[str, Any]:

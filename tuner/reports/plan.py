@@ -14,7 +14,7 @@ from tuner.core.planning.pilot import DRIFT_TAU_S, Pilot
 from tuner.core.search.growth import MAY_HELP, corner_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.text.formats import Table, render_table
 
 if TYPE_CHECKING:
@@ -61,10 +61,10 @@ def render_plan(plan: Plan) -> str:
     pilot, order = plan.pilot, plan.order
     asked = plan.costs[ForecastOptions(order.kind, order.within)]
     head = (
-        f"{order.service}, {counted(len(order.layouts), 'layout')}, {percent(order.confidence)};"
+        f"{order.service}, {pluralize(len(order.layouts), 'layout')}, {percent(order.confidence)};"
         f" windows of {_seconds(plan.min_window_s)} to {_seconds(plan.max_window_s)}."
-        f" Pilot: {counted(pilot.n_launches, 'launch')} of {counted(len(pilot.levels), 'layout')},"
-        f" {counted(pilot.n_windows, 'window')} of"
+        f" Pilot: {pluralize(pilot.n_launches, 'launch')} of {pluralize(len(pilot.levels), 'layout')},"
+        f" {pluralize(pilot.n_windows, 'window')} of"
         f" {_seconds(pilot.window_s)}; a launch needs {_seconds(pilot.launch_s)} in addition to its"
         " windows.\n\n"
     )
@@ -211,7 +211,7 @@ def growth_sentence(layouts: Sequence[Layout], most: Layout | None, bottleneck: 
         f"The grid may grow: before its first block the study measures {edge}, and doubles the {what} as"
         " long as that gives more"
     )
-    costs = f"this estimate is for these {counted(len(layouts), 'layout')}"
+    costs = f"this estimate is for these {pluralize(len(layouts), 'layout')}"
     if most is None or not bottleneck:
         return f"{how}; {costs}."
     if bottleneck[0] not in MAY_HELP:
@@ -233,7 +233,7 @@ def _cautions(plan: Plan, asked: Cost) -> list[str]:
     high = pilot.launch.high
     if high is not None and pilot.launch.mean is not None and high > 2 * max(pilot.launch.mean, 1e-9):
         found.append(
-            f"Launch noise is estimated from {counted(pilot.n_launches, 'launch')} only, and may be"
+            f"Launch noise is estimated from {pluralize(pilot.n_launches, 'launch')} only, and may be"
             f" {percent(high)}: hours grow about as its square. A longer pilot is more precise."
         )
     found.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.planning.replay import ReplaySummary
 from tuner.core.search.recorded import RecordedStudy
 from tuner.core.search.suite import Suite
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.text.formats import Table, render_table
 from tuner.reports.text.visible import visible
 
@@ -15,7 +15,7 @@ def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:
     known = _floor(suite) if isinstance(suite, Suite) else _recorded(suite)
     kind = "" if result.kind == "none" else f", {result.kind}"
     headline = (
-        f"{result.strategy}{kind} on {visible(suite.name)}: {counted(len(suite.layouts), 'layout')},"
+        f"{result.strategy}{kind} on {visible(suite.name)}: {pluralize(len(suite.layouts), 'layout')},"
         f" within {percent(suite.within)} of the best, {percent(suite.confidence)}, {result.n} studies"
         f"{f'; {known}' if known else ''}.\n\n"
     )

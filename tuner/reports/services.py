@@ -58,11 +58,11 @@ def _form(form: Mapping[str, Any], choice: str) -> list[str]:
     counted = f"{processes} and {form['threads']}" if form["threads"] else "processes alone"
     started = "one program, which starts them" if form["programs"] == "one" else "a program each"
     lines += _pair("layouts", f"{counted}: {form['layout']}; {started}")
-    told = (form["told"], form["always"])
-    for name in dict.fromkeys(name for one in told for name in one["environment"]):
-        words = " ".join(one["environment"][name] for one in told if name in one["environment"])
+    reported = (form["told"], form["always"])
+    for name in dict.fromkeys(name for one in reported for name in one["environment"]):
+        words = " ".join(one["environment"][name] for one in reported if name in one["environment"])
         lines += _pair("environment", f"{name}={shlex.quote(words)}")
-    if flags := [flag for one in told for flag in one["flags"]]:
+    if flags := [flag for one in reported for flag in one["flags"]]:
         lines += _pair("or flags" if form["told"]["environment"] else "flags", shlex.join(flags))
         if form["told"]["environment"]:
             lines += _pair("", f"where the command has {', '.join(form['told']['set_by'])}")

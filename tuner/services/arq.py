@@ -39,14 +39,14 @@ def _words(command: Command) -> tuple[str, ...] | None:
         return None
     before = command.environment.get("PYTHONPATH", "")
     path = f"{_FOLDER}{os.pathsep}{before}" if before else str(_FOLDER)
-    told = ("env", f"PYTHONPATH={path}", f"TUNER_ARQ_SETTINGS={command.words[place]}")
-    return (*told, *command.words[:place], _OURS, *command.words[place + 1 :])
+    lines = ("env", f"PYTHONPATH={path}", f"TUNER_ARQ_SETTINGS={command.words[place]}")
+    return (*lines, *command.words[:place], _OURS, *command.words[place + 1 :])
 
 
 def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """The command as it was, without tuner's settings in place of its own."""
-    told = dict(word.partition("=")[::2] for word in words[1:3])
-    own = told.get("TUNER_ARQ_SETTINGS")
+    data = dict(word.partition("=")[::2] for word in words[1:3])
+    own = data.get("TUNER_ARQ_SETTINGS")
     return words if own is None else tuple(own if word == _OURS else word for word in words[3:])
 
 

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.command_words import taken_apart
+from tuner.core.text.command_words import parse_command
 
 if TYPE_CHECKING:
     from tuner.services.record import Service
@@ -101,6 +101,6 @@ def known_services() -> Services:
     return services
 
 
-def recognised(words: Sequence[str]) -> Service | None:
+def recognise(words: Sequence[str]) -> Service | None:
     """The service that a command starts, by its program's name, or by its module (``python -m celery``)."""
-    return known_services().started_by(taken_apart(words).program)
+    return known_services().started_by(parse_command(words).program)

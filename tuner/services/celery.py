@@ -103,7 +103,7 @@ def _feeder(_command: Command, settings: Mapping[str, str]) -> Section | None:
     return queue_feeder("celery", _with_url(settings, "sample")) if "sample" in settings else None
 
 
-def _asked(via: str, command: Command) -> Section:
+def _probe_section(via: str, command: Command) -> Section:
     """The nodes are found as the app has it, unless the user says where."""
     given = command.given.get("broker")
     return {"kind": "celery", "via": via, **({} if given is None else {"broker": given})}
@@ -200,7 +200,7 @@ SERVICE = Service(
             "inspect",
             "tasks started, as the nodes report on request",
             "no measurable cost per task; 1 to 2 ms a second in each node",
-            lambda command, _settings: _asked("inspect", command),
+            lambda command, _settings: _probe_section("inspect", command),
             counts_too=_BEGUN,
         ),
         Counted(
@@ -214,7 +214,7 @@ SERVICE = Service(
             "events",
             "tasks that succeeded, and those that failed",
             "0.3 to 0.7 ms of CPU per task",
-            lambda command, _settings: _asked("events", command),
+            lambda command, _settings: _probe_section("events", command),
             cost_warning="events cost Celery 0.3 to 0.7 ms of CPU per task: this may change the order of"
             " layouts if tasks take less than 50 ms; finished costs next to nothing",
         ),

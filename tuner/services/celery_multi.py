@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.core.text.command_words import taken_apart
+from tuner.core.text.command_words import parse_command
 
 #: of daemons: a node in the foreground needs none, and tuner reads what it prints
 _OF_DAEMONS = ("--pidfile", "--logfile", "--logdir", "--rundir", "-f")
@@ -25,7 +25,7 @@ def node_of_multi(words: Sequence[str]) -> Node | None:
 
     Options for single nodes (``-c:w1 3``) are left out. As in Celery a long option has its value after ``=``.
     """
-    taken = taken_apart(words)
+    taken = parse_command(words)
     if taken.program != "celery" or "multi" not in taken.words:
         return None
     at = len(words) - len(taken.words) + taken.words.index("multi")

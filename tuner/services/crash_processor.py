@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.services.running import escaped
+from tuner.services.running import escape_fields
 
 PROGRAM = "crash-processor"
 QUEUE_SIZE = 8  #: maximum_queue_size, as the processor has it when nobody says otherwise
@@ -59,7 +59,7 @@ def program() -> str:
     return found
 
 
-def found_stackwalker(options: Mapping[str, str]) -> Path | None:
+def find_stackwalker(options: Mapping[str, str]) -> Path | None:
     """The stackwalker that the processor would start; None when it is not there or may not be run."""
     named = options.get(_PATHNAME_OPTION)
     beside = Path(program()).with_name(STACKWALKER)
@@ -124,11 +124,11 @@ def started_by(interpreter: Sequence[str], folder: Path) -> Started:
         ConfigError: it is not installed.
     """
     if not interpreter:
-        return Started((escaped(program()),), {}, {})
+        return Started((escape_fields(program()),), {}, {})
     path = os.pathsep.join(filter(None, [str(folder / _LINKS), os.environ.get("PYTHONPATH")]))
     beside = Path(program()).with_name(STACKWALKER)
     options = {_PATHNAME_OPTION: str(beside)} if beside.is_file() else {}
-    return Started((*interpreter, "-m", MODULE), {"PYTHONPATH": escaped(path)}, options)
+    return Started((*interpreter, "-m", MODULE), {"PYTHONPATH": escape_fields(path)}, options)
 
 
 def link_packages(folder: Path) -> None:
@@ -157,18 +157,18 @@ def run_command(started: Started, spool: Path, options: Mapping[str, str]) -> tu
         *started.command,
         "run",
         "--fs-root",
-        escaped(str(spool)),
+        escape_fields(str(spool)),
         "--number-of-threads",
         "{threads}",
         "--endless",
     ]
     for name, value in {**started.options, **options}.items():
-        command += [f"--{name.replace('_', '-')}", escaped(value)]
+        command += [f"--{name.replace('_', '-')}", escape_fields(value)]
     return tuple(command)
 
 
 def spawn_path_command(started: Started, options: Mapping[str, str]) -> tuple[str, ...]:
     """Prints as JSON how it starts its children."""
     asked = options.get(_SPAWN_OPTION)
-    own = () if asked is None else ("--spawn-path", escaped(asked))
+    own = () if asked is None else ("--spawn-path", escape_fields(asked))
     return (*started.command, "spawn-path", "--json", *own)

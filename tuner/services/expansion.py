@@ -10,16 +10,16 @@ from typing import Any
 
 from tuner.core.errors import ConfigError
 from tuner.core.messages.service import (
+    describe_queue,
     failures_counted,
     loses_at_stop,
     nothing_feeds,
     probe_costs,
-    queue_told,
     workers_are_threads,
 )
-from tuner.core.text.command_words import CommandWords, split_command, taken_apart
+from tuner.core.text.command_words import CommandWords, parse_command, split_command
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
-from tuner.services.running import escaped
+from tuner.services.running import escape_fields
 
 #: whether the Python that a command runs has its GIL off, by its words and its environment
 GilIsOff = Callable[[Sequence[str], Mapping[str, str]], bool]
@@ -33,7 +33,7 @@ class Unclear(ConfigError):
         self.key = key
 
 
-def expanded(
+def expand_service(
     service: Service,
     asked: Mapping[str, Any],
     environment: Mapping[str, str],
@@ -68,9 +68,9 @@ def expanded(
     names = [form.name for form in forms]
     cautions: dict[str, str] = {}
     warn = cautions.__setitem__
-    of_queue = _told_queue(service, user.command, asked)
+    of_queue = _queue_additions(service, user.command, asked)
     if of_queue != Told():
-        warn(*queue_told(service.name, _added_by(of_queue)))
+        warn(*describe_queue(service.name, _added_by(of_queue)))
     if any(form.without_gil for form in forms) and gil_is_off(started, {**environment, **user.variables}):
         forms = [form.without_gil or form for form in forms]
         if any(form.workers == "threads" for form in forms):
@@ -95,25 +95,28 @@ def expanded(
             warn(*nothing_feeds(service.unfed))
     if not service.logs(user.command):
         forms = [replace(form, ready=None) for form in forms]
-    told = {
-        name: {**_own_first(form.section(), asked), **_told(service, form, counted, user, of_queue)}
+    data = {
+        name: {
+            **_own_first(form.section(), asked),
+            **_command_of_form(service, form, counted, user, of_queue),
+        }
         for name, form in zip(names, forms, strict=True)
     }
     kept = {name: value for name, value in asked.items() if name not in {*user.settings, *_EXPANDED}}
     if isinstance(asked.get("probe"), Mapping):
         section["probe"] = asked["probe"]
     if variants is None:
-        section |= {**kept, **told[names[0]]}
+        section |= {**kept, **data[names[0]]}
     else:
-        section |= {**kept, "command": [*user.before, *user.command.words], "variants": told}
-    carried = {name for of_form in told.values() for name in of_form["environment"]}
+        section |= {**kept, "command": [*user.before, *user.command.words], "variants": data}
+    carried = {name for of_form in data.values() for name in of_form["environment"]}
     own = {name: value for name, value in user.environment.items() if name not in carried}
     section["environment"] = {**section.get("environment", {}), **own}
     section["cautions"] = {**cautions, **_texts(asked.get("cautions"))}
     return section
 
 
-QUEUE_TOLD = "queue-told"  #: the caution of a study whose workers are told which queue to read
+QUEUE_SET = "queue-told"  #: the caution of a study whose workers are told which queue to read
 _EXPANDED = ("kind", "command", "environment", "probe", "record", "cautions")  #: keys that are worked in
 #: what a variant of a script has, beside its command and environment
 _OF_VARIANT = (
@@ -150,7 +153,7 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
         raise Unclear("environment", "should be a mapping, as NAME: value")
     if "command" not in asked and (near := get_close_matches("command", map(str, asked), n=1)):
         raise Unclear("command", f"is missing; did you mean it by {near[0]}?")
-    taken = taken_apart(_words(asked.get("command")))
+    taken = parse_command(_words(asked.get("command")))
     environment = {**taken.assigned, **(own or {})}
     names = frozenset(setting.name for setting in service.settings)
     given = {name: str(value) for name, value in asked.items() if name in names and value is not None}
@@ -186,7 +189,9 @@ def _with_own_variants(
     if not isinstance(own, Mapping):
         raise Unclear("variants", "should be a mapping; name forms to compare under study: variants")
     plain = {name: value for name, value in asked.items() if name != "variants"}
-    section = expanded(service, plain, environment, None)  # nothing is started by the service's own Python
+    section = expand_service(
+        service, plain, environment, None
+    )  # nothing is started by the service's own Python
     section["variants"] = {}
     for name, variant in own.items():
         other = variant if isinstance(variant, Mapping) else {}
@@ -195,13 +200,13 @@ def _with_own_variants(
             other = {**other, "stop": {**asked["stop"], **other["stop"]}}
         try:
             asked_of_it = {**plain, **other, "environment": merged}
-            one = expanded(service, asked_of_it, environment, None, gil_is_off)
+            one = expand_service(service, asked_of_it, environment, None, gil_is_off)
         except Unclear as error:
             raise Unclear(error.key, f"of variant {name}: {error.problem}") from error
         keys = ("command", "environment", *_OF_VARIANT)
         section["variants"][name] = {key: one[key] for key in keys if key in one}
-        if (told := one["cautions"].get("workers-are-threads")) is not None:
-            section["cautions"].setdefault("workers-are-threads", f"{name}: {told}")
+        if (reported := one["cautions"].get("workers-are-threads")) is not None:
+            section["cautions"].setdefault("workers-are-threads", f"{name}: {reported}")
     return section
 
 
@@ -234,13 +239,13 @@ def check_queue_is_read(service: Service, asked: Mapping[str, Any], environment:
     Raises:
         Unclear: it names other queues.
     """
-    taken = taken_apart(_words(asked.get("command")))
+    taken = parse_command(_words(asked.get("command")))
     everything = {**environment, **taken.assigned, **_texts(asked.get("environment"))}
     command = Command(taken.words, everything, is_module=taken.is_module, grammar=service.grammar)
-    _told_queue(service, command, asked)
+    _queue_additions(service, command, asked)
 
 
-def _told_queue(service: Service, command: Command, asked: Mapping[str, Any]) -> Told:
+def _queue_additions(service: Service, command: Command, asked: Mapping[str, Any]) -> Told:
     """What makes *command* read the queue that the user names; nothing where it does, or where its
     application says which queues it reads.
 
@@ -262,12 +267,14 @@ def _told_queue(service: Service, command: Command, asked: Mapping[str, Any]) ->
         )
     if reads is not None or service.told_queue is None:
         return Told()
-    return service.told_queue(escaped(str(queue)))
+    return service.told_queue(escape_fields(str(queue)))
 
 
-def _added_by(told: Told) -> str:
+def _added_by(additions: Told) -> str:
     """Return the variables and options that name the queue, as they are typed."""
-    return ", ".join([f"{name}={value}" for name, value in told.environment.items()] + [*told.flags])
+    return ", ".join(
+        [f"{name}={value}" for name, value in additions.environment.items()] + [*additions.flags]
+    )
 
 
 def _words(command: Any) -> tuple[str, ...]:
@@ -322,7 +329,7 @@ def _near(word: str, known: Sequence[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _told(
+def _command_of_form(
     service: Service, form: Form, counted: Counted | None, user: _User, of_queue: Told
 ) -> dict[str, Any]:
     """The command and the environment of a form."""
@@ -330,7 +337,7 @@ def _told(
     started = form.words(command)
     if started is None:
         raise Unclear("command", f"cannot be started as {form.name}: {form.summary}")
-    taken = taken_apart(started)  # a record may put env before it, whose place is before all
+    taken = parse_command(started)  # a record may put env before it, whose place is before all
     assigned = [f"{name}={value}" for name, value in taken.assigned.items()]
     words = list(taken.whole)
     environment: dict[str, str] = {}
@@ -338,7 +345,7 @@ def _told(
         is_by_flags = one.by_flags(command) or (user.hides_environment and bool(one.flags))
         if is_by_flags:
             at = words.index("--") if "--" in words else len(words)  # what follows is no option
-            given = escaped(command.option(*one.set_by) or "")
+            given = escape_fields(command.option(*one.set_by) or "")
             words[at:at] = [flag.replace(GIVEN, given) for flag in one.flags]
         for name, value in (one.besides if is_by_flags else {**one.environment, **one.besides}).items():
             if name not in service.joined:
@@ -346,11 +353,13 @@ def _told(
                     raise Unclear("environment", f"tuner sets {name} for {service.name}; leave it out")
                 environment[name] = value
                 continue
-            before = environment.get(name, variables.get(name, escaped(command.environment.get(name, ""))))
+            before = environment.get(
+                name, variables.get(name, escape_fields(command.environment.get(name, "")))
+            )
             environment[name] = f"{before}{service.separator(name)}{value}" if before else value
     hidden = {**variables, **environment} if user.hides_environment else {}
-    told = ["env", *(f"{name}={value}" for name, value in hidden.items())] if hidden else []
+    lines = ["env", *(f"{name}={value}" for name, value in hidden.items())] if hidden else []
     return {
-        "command": [*(["env", *assigned] if assigned else []), *user.before, *told, *words],
+        "command": [*(["env", *assigned] if assigned else []), *user.before, *lines, *words],
         "environment": environment,
     }

@@ -51,6 +51,6 @@ class Running:
         )
 
 
-def escaped(text: str) -> str:
+def escape_fields(text: str) -> str:
     """*text* so that filling in a command's fields leaves it as it is."""
     return text.replace("{", "{{").replace("}", "}}")

@@ -44,15 +44,15 @@ def _words(command: Command) -> tuple[str, ...] | None:
     before = command.environment.get("PYTHONPATH", "")
     path = f"{_FOLDER}{os.pathsep}{before}" if before else str(_FOLDER)
     words = (*command.words[:place], _OURS, *command.words[place + 1 :])
-    told = ("env", f"PYTHONPATH={path}", f"TUNER_SAQ_SETTINGS={command.words[place]}")
+    lines = ("env", f"PYTHONPATH={path}", f"TUNER_SAQ_SETTINGS={command.words[place]}")
     # tuner starts a program for each process
-    return (*told, *Command(words, grammar=_GRAMMAR).without(_WORKERS))
+    return (*lines, *Command(words, grammar=_GRAMMAR).without(_WORKERS))
 
 
 def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """The command as it was, without tuner's settings in place of its own."""
-    told = dict(word.partition("=")[::2] for word in words[1:3])
-    own = told.get("TUNER_SAQ_SETTINGS")
+    data = dict(word.partition("=")[::2] for word in words[1:3])
+    own = data.get("TUNER_SAQ_SETTINGS")
     return words if own is None else tuple(own if word == _OURS else word for word in words[3:])
 
 

@@ -34,15 +34,15 @@ def _is_numbered(command: Command) -> bool:
 def _words(command: Command) -> tuple[str, ...]:
     """With an address for each process. waitress takes no option behind its application, the last word."""
     words = command.words
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     if not _is_numbered(command):
-        kept, own = _apart(words[:-1])
+        kept, own = _split_addresses(words[:-1])
         words = (*kept, f"--listen={_OURS}", words[-1])
-        told = ("env", f"{_OWN}={shlex.join(own)}") if own else ()
-    return (*told, *(words if "--" in words else (*words[:-1], "--", words[-1])))
+        lines = ("env", f"{_OWN}={shlex.join(own)}") if own else ()
+    return (*lines, *(words if "--" in words else (*words[:-1], "--", words[-1])))
 
 
-def _apart(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _split_addresses(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """*words* without those that say an address, and these."""
     kept, own = [], []
     rest = iter(words)

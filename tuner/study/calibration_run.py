@@ -11,11 +11,11 @@ from tuner.core.domain.connection_spread import uneven_ratio
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.pooled import pooled_variants
 from tuner.core.domain.records import StudyRecord, WindowRecord
-from tuner.core.domain.simulated import SIMULATED, is_simulated, simulated_told
+from tuner.core.domain.simulated import SIMULATED, is_simulated, simulation_notes
 from tuner.core.domain.window import Sample
 from tuner.core.domain.worker_facts import has_gil
 from tuner.core.errors import ConfigError
-from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, held_out
+from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, predict_held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
 from tuner.core.model.calibration.clocks import Clocks, clocks_of_layouts, spare_cores_of
 from tuner.core.model.calibration.per_item import by_layout
@@ -26,7 +26,7 @@ from tuner.core.model.prediction.memory import MemorySeen, fit_memory
 from tuner.core.model.profile import ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
 from tuner.core.windows.launch_sums import Sums
-from tuner.core.windows.load_facts import load_facts, spread_of_launches
+from tuner.core.windows.load_facts import load_facts, sum_spreads
 from tuner.ports import Store
 from tuner.study.pilot_run import read_noise
 
@@ -81,7 +81,7 @@ def read_calibration(
             f"{name} was measured at a rate, so waiting for items cannot be separated from other waiting",
             hint="Measure it in a closed loop: leave the feeder's rate out.",
         )
-    clocks = _loaded(study, sums, _used(all_clocks, name, variant), name)
+    clocks = _loaded(study, sums, _used_clocks(all_clocks, name, variant), name)
     layouts = sorted({one.layout for one in clocks})
     machine = machine_of(study, layouts[0].variant)
     try:
@@ -106,7 +106,7 @@ def read_calibration(
         busy_cores=busy_cores,
     )
     notes = [
-        *_left_aside(all_clocks, clocks),
+        *_describe_unused(all_clocks, clocks),
         *([GIL_ASSUMED] if has_gil(study.provenance, layouts[0].variant) is None else []),
         *([POOLS_TOLD] if layouts[0].variant in pooled else []),
     ]
@@ -124,7 +124,7 @@ def read_calibration(
         measured=measured,
         left_out=_left_out(calibration, clocks, layouts, machine),
         foreign_cores=foreign_cores,
-        simulated=tuple(simulated_told(study)),
+        simulated=tuple(simulation_notes(study)),
     )
 
 
@@ -139,7 +139,7 @@ def _samples_of_anchor(store: Store) -> Callable[[WindowRecord], Sequence[Sample
     return samples
 
 
-def _used(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Clocks]:
+def _used_clocks(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Clocks]:
     """Those of *variant*; of None, of the service as it is, else of the one variant that there is.
 
     Raises:
@@ -160,15 +160,15 @@ def _used(clocks: Sequence[Clocks], name: str, variant: str | None) -> list[Cloc
         )
     wanted = variants[0] if variant is None else variant
     if wanted not in variants:
-        told = ", ".join(one or "the service without a variant" for one in variants)
+        text = ", ".join(one or "the service without a variant" for one in variants)
         raise ConfigError(
-            f"--variant {variant}: {name} has no valid window of it, only of {told}",
+            f"--variant {variant}: {name} has no valid window of it, only of {text}",
             hint="The variant is the part of a layout after the @, as gevent in 4x6@gevent.",
         )
     return [one for one in clocks if one.layout.variant == wanted]
 
 
-def _left_aside(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
+def _describe_unused(clocks: Sequence[Clocks], used: Sequence[Clocks]) -> list[str]:
     """The layouts whose windows are not *used*, in a sentence, and how to take them."""
     aside = sorted({one.layout for one in clocks} - {one.layout for one in used})
     if not aside:
@@ -207,7 +207,7 @@ def _left_out(
             measured_load=one.measured_active,
             predicted_load=one.predicted_active,
         )
-        for one in calibration.held_out or held_out(clocks, machine)
+        for one in calibration.held_out or predict_held_out(clocks, machine)
     )
     return LeftOutErrors(rows) if rows else None
 
@@ -255,7 +255,7 @@ def _loaded(study: StudyRecord, sums: Sums, clocks: Sequence[Clocks], name: str)
         return list(clocks)
     found = []
     for one in clocks:
-        spread = spread_of_launches(launch for launch in sums.launches if launch.layout == one.layout)
+        spread = sum_spreads(launch for launch in sums.launches if launch.layout == one.layout)
         if facts.takes_many(one.layout, spread):
             raise ConfigError(
                 f"{name}: each process works on many requests at once, but the model has one per thread",

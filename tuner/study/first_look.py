@@ -13,7 +13,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.growth import LOOKS
-from tuner.core.search.spread import well_spread
+from tuner.core.search.spread import spread_subset
 from tuner.study.launch.deadline import Deadline
 from tuner.study.timetable import guess_s
 
@@ -33,7 +33,7 @@ def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> 
 def layouts_of(study: StudyRecord) -> Sequence[Layout]:
     """The layouts that it looks at, in run order."""
     each_s = min(guess_s(study), WARMUP_S + 2.0) + WINDOW_S
-    chosen = well_spread(study.layouts, max(2, int(LASTS_S / each_s)))
+    chosen = spread_subset(study.layouts, max(2, int(LASTS_S / each_s)))
     Random(study.seed).shuffle(chosen)
     return chosen
 

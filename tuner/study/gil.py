@@ -21,9 +21,9 @@ def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None
     before, now = fact_of(facts, GIL_SEEN, variant), "on" if launch.has_gil else "off"
     if before in ("on", now):
         return
-    told = {key_of(GIL_SEEN, variant): now}
+    data = {key_of(GIL_SEEN, variant): now}
     if launch.gil_module is not None:
-        told[key_of(GIL_MODULE, variant)] = launch.gil_module
-    store.add_to_study((), told)
+        data[key_of(GIL_MODULE, variant)] = launch.gil_module
+    store.add_to_study((), data)
     if launch.has_gil and fact_of(facts, GIL, variant) == "off":
         warn(*gil_came_back(launch.gil_module, variant))

@@ -12,7 +12,7 @@ from tuner.core.domain.limits import usage_of
 from tuner.core.domain.objective import value_of
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Observed, Proposal
-from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, braked_by
+from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
 from tuner.study.launch.source_away import AWAY
 from tuner.study.timeline import Timeline
@@ -37,7 +37,7 @@ class Launched:
         layout.
         """
         if (error := self.launch.error) is not None:
-            return all(braked_by(error, slug) is None for slug in (BRAKED, LOST, AWAY))
+            return all(parse_brake_error(error, slug) is None for slug in (BRAKED, LOST, AWAY))
         return any(spoils_launch(window) for window, _ in self.windows if window.void)
 
     @property
@@ -180,7 +180,7 @@ class History:
 
     def end_warming(self, launched: Launched) -> None:
         """Take note of how a launch went that is discarded: one that passes a limit leaves its layout out."""
-        if braked_by(launched.launch.error, OVER_LIMIT) is None:
+        if parse_brake_error(launched.launch.error, OVER_LIMIT) is None:
             return
         self._over_limit.add(launched.launch.layout)
         for cell in (*self.scouts, *self.looks, *(cell for block in self.blocks for cell in block.cells)):
@@ -204,7 +204,7 @@ class History:
 
     def _forgive(self, cell: Cell, launched: Launched) -> None:
         """Let void windows be no tries of *cell* where their launch lost its source."""
-        if braked_by(launched.launch.error, AWAY) is None:
+        if parse_brake_error(launched.launch.error, AWAY) is None:
             return
         for window, observed in launched.windows:
             if observed is None:
@@ -212,7 +212,7 @@ class History:
 
     def _take_note(self, cell: Cell, launched: Launched) -> None:
         cell.n_spoilt += launched.is_spoilt
-        cell.is_over_limit |= braked_by(launched.launch.error, OVER_LIMIT) is not None
+        cell.is_over_limit |= parse_brake_error(launched.launch.error, OVER_LIMIT) is not None
 
     def _add(self, cell: Cell, window: WindowRecord, observed: Observed | None) -> None:
         is_tried = not window.void or all(reason.slug != BRAKED for reason in window.void)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tuner.core.domain.window import Window
 from tuner.core.messages.launch import inner_threads
-from tuner.core.windows.inner_threads import fact_of_inner, inner_of, kept_inner
+from tuner.core.windows.inner_threads import fact_of_inner, inner_of, inner_to_facts
 from tuner.ports import Store
 
 
@@ -16,5 +16,5 @@ def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -
     if window.void or fact_of_inner(window.layout) in study.provenance:
         return
     if (found := inner_of(window)) is not None:
-        store.add_to_study((), kept_inner(found))
+        store.add_to_study((), inner_to_facts(found))
         warn(*inner_threads(found.layout, found.n_threads, study.box_cores, found.cause))

@@ -11,7 +11,7 @@ from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.planning.pilot import Pilot, batch_square, noise_of, pilot_of
-from tuner.core.search.spread import well_spread
+from tuner.core.search.spread import spread_subset
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import MeanSquare
 from tuner.core.text.durations import render_duration
@@ -56,7 +56,7 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
         study,
         strategy="all",
         kind="none",
-        layouts=tuple(well_spread(study.layouts, n_layouts)),
+        layouts=tuple(spread_subset(study.layouts, n_layouts)),
         n_blocks=N_BLOCKS,
         windows_per_launch=N_WINDOWS,
         window_s=round(min(window_s, study.window_s), 1),

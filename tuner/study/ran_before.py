@@ -9,7 +9,7 @@ from tuner.core.windows.layout_check import RanLayouts
 from tuner.ports import Store
 
 
-def seen_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts:
+def read_ran_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts:
     """What was there of each layout that has a window in *store*: in its last one that counts."""
     ran = RanLayouts(store.study().config)
     last = {window.layout: window for window in windows if not window.void}

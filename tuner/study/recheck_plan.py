@@ -18,7 +18,7 @@ from tuner.core.settings.clients import FOUND
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.stats.variance import MeanSquare
 from tuner.ports import Store
-from tuner.study.replay_store import recalled
+from tuner.study.replay_store import replay_study
 from tuner.study.timetable import Timetable
 
 
@@ -84,7 +84,7 @@ def check_study(
     )
 
 
-def asked_of(study: StudyRecord) -> Asked:
+def recheck_options(study: StudyRecord) -> Asked:
     """What the check that *study* records asks."""
     winner, *others = study.layouts
     return Asked(winner, tuple(others), study.within_ratio, study.confidence, study.kind)
@@ -92,7 +92,7 @@ def asked_of(study: StudyRecord) -> Asked:
 
 def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:
     """What measures it."""
-    return Recheck(asked_of(study), past, study.seed, study.window_s)
+    return Recheck(recheck_options(study), past, study.seed, study.window_s)
 
 
 def read_past(store: Store, asked: Asked) -> Past | None:
@@ -130,9 +130,9 @@ def read_past(store: Store, asked: Asked) -> Past | None:
 def read_check(parent: Store, store: Store) -> Checked:
     """What the check in *store*, of the study in *parent*, has found so far."""
     study, launches, windows = store.study(), store.launches(), store.windows()
-    asked = asked_of(study)
+    asked = recheck_options(study)
     strategy = recheck_of(study, read_past(parent, asked))
-    known = recalled(store, strategy)
+    known = replay_study(store, strategy)
     check = strategy.check()
     rest_s = None
     if check.rest_blocks is not None:

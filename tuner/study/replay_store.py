@@ -58,7 +58,7 @@ class Recalled:
         )
 
 
-def recalled(store: Store, strategy: Strategy) -> Recalled:
+def replay_study(store: Store, strategy: Strategy) -> Recalled:
     """Show *strategy*, which has seen nothing yet, every window of *store*, block by block.
 
     A block that is not finished is shown as far as it got; the strategy is not to be resumed after that.

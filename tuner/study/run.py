@@ -11,8 +11,8 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, 
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
-from tuner.core.search.growth import GREW, Growth, growth_warning, kept_growth
-from tuner.core.settings.safety_limits import BRAKED, braked_by, stopped_by_brake
+from tuner.core.search.growth import GREW, Growth, growth_to_json, growth_warning
+from tuner.core.settings.safety_limits import BRAKED, parse_brake_error, was_stopped_by_brake
 from tuner.core.text.durations import render_rest
 from tuner.core.warmup.by_chance import SettlingCount, alarm_of
 from tuner.core.windows.summary import record_of
@@ -23,12 +23,12 @@ from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched
 from tuner.study.inner_threads import note_inner
 from tuner.study.launch.deadline import Deadline
-from tuner.study.launch.hooks import between, finishing
+from tuner.study.launch.hooks import around_hooks, finishing
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Block, Cell
-from tuner.study.launch.source_away import SourceWatch, lost_source
-from tuner.study.ran_before import seen_before
+from tuner.study.launch.source_away import SourceWatch, lost_source_reason
+from tuner.study.ran_before import read_ran_before
 from tuner.study.scouting import Scouting, is_due
 from tuner.study.strategy_driver import Course
 from tuner.study.timetable import Timetable, check_budget
@@ -83,7 +83,7 @@ def run_study(
     study.prepare()
     facts = {"service": study.asked.service, "box": box.name}
     with finishing(box.hooks, facts, study.n_windows) as ending:
-        with between(box.hooks, progress.warning, "study", facts):
+        with around_hooks(box.hooks, progress.warning, "study", facts):
             if not study.is_stopped_by_limit(facts):
                 study.look()
                 study.scout()
@@ -132,7 +132,7 @@ class _Study:
         """Begin with what the store holds; gives its launches."""
         self.asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
-        ran = seen_before(self._store, windows)
+        ran = read_ran_before(self._store, windows)
         self._bench = Workbench(
             self.asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop, self._said
         )
@@ -159,8 +159,8 @@ class _Study:
     def _begin(self) -> None:
         """Go to the first block with something left to measure."""
         self._forward()
-        self._tell_otherwise()
-        if self._block is not None and self._block.number == 0 and not self._block.is_begun:
+        self._report_otherwise()
+        if self._block is not None and self._block.number == 0 and not self._block.is_started:
             check_budget(self.asked, [cell.asked for cell in self._block.cells])
 
     def look(self) -> None:
@@ -198,7 +198,7 @@ class _Study:
 
     def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
         assert self._grew is not None
-        self._store.add_to_study(more, {GREW: kept_growth(growth)})
+        self._store.add_to_study(more, {GREW: growth_to_json(growth)})
         self._recall()
         if more:
             self._grew(self.asked)
@@ -232,9 +232,9 @@ class _Study:
                     after = [one.rest for one in cells[n:] if self._course.is_open(one)]
                     self._measure_cell(cell, partial(self._deadline, after=after))
             if self._course.open_cells(self._block):
-                self._tell_out_of_budget()
+                self._report_budget_over()
                 return
-            self._tell_left_out(self._course.end_block(self._block))
+            self._warn_left_out(self._course.end_block(self._block))
             self._forward()
 
     def _forward(self) -> None:
@@ -264,20 +264,20 @@ class _Study:
         rest, left_s = self._rest_in_hand(), self._timetable.left_s
         if left_s is None or self._timetable.fits(rest):
             return True
-        if (self._course.n_blocks_done == 0 or block.is_begun) and self._timetable.has_room(rest[0]):
+        if (self._course.n_blocks_done == 0 or block.is_started) and self._timetable.has_room(rest[0]):
             needs, left = render_rest(self._timetable.expected_s(rest)), render_rest(left_s)
             self._progress.warning(*messages.warmups_cut(block.number, needs, left))
             return True
-        self._tell_out_of_budget()
+        self._report_budget_over()
         return False
 
-    def _tell_out_of_budget(self) -> None:
+    def _report_budget_over(self) -> None:
         """Say that the budget is over, unless something else ended the study."""
         if self._must_end():
             return
         self._out_of_budget = True
         block = self._block
-        partial = block.number if block is not None and block.is_begun else None
+        partial = block.number if block is not None and block.is_started else None
         self._progress.warning(*messages.budget_over(self._course.n_blocks_done, partial))
 
     def _deadline(self, launch: Proposal, *, after: Sequence[Proposal]) -> Deadline:
@@ -293,7 +293,7 @@ class _Study:
             self._n_disturbed = 0
         elif cell.is_vain and not cell.is_hopeless:
             self._n_disturbed += 1
-            self._tell_when_disturbed()
+            self._warn_when_disturbed()
 
     def _launch_of(self, cell: Cell, deadline: Deadline) -> Launched:
         which = cell.block, cell.position, cell.n_spoilt + 1
@@ -345,7 +345,7 @@ class _Study:
             self._progress.warning(*alarm)
         self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
-        self.braked = braked_by(launch.error, BRAKED) or self.braked
+        self.braked = parse_brake_error(launch.error, BRAKED) or self.braked
         if launch.warmup_s is not None:  # one that was given up while it started shows nothing
             self._works = self._works is not False
         self._source.after(launch)
@@ -407,18 +407,18 @@ class _Study:
         left_s = self._timetable.left_s
         return all_s if left_s is None else min(all_s, max(0.0, left_s))
 
-    def _tell_otherwise(self) -> None:
+    def _report_otherwise(self) -> None:
         numbers = self._course.otherwise
         if numbers:
             self._progress.warning(*messages.chosen_otherwise(len(numbers), numbers[0]))
 
-    def _tell_left_out(self, failed: list[Layout]) -> None:
+    def _warn_left_out(self, failed: list[Layout]) -> None:
         for layout in failed:
             if layout in self._course.over_limit:
                 continue  # told when it was stopped
             self._progress.warning(*messages.left_out(layout))
 
-    def _tell_when_disturbed(self) -> None:
+    def _warn_when_disturbed(self) -> None:
         if self._n_disturbed == MOST_DISTURBED:
             self._progress.warning(*messages.box_not_quiet(MOST_DISTURBED))
 
@@ -451,7 +451,7 @@ def _smallest(layouts: Sequence[Layout]) -> Layout:
 
 def _was_cut_off(launch: LaunchRecord) -> bool:
     """Whether the brake or a lost source ended *launch*, which tells nothing of the service."""
-    return stopped_by_brake(launch) or lost_source(launch) is not None
+    return was_stopped_by_brake(launch) or lost_source_reason(launch) is not None
 
 
 def _last_seen_s(launch: LaunchRecord) -> float:

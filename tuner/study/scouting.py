@@ -18,7 +18,7 @@ from tuner.core.search.growth import (
     Growth,
     Scout,
     Way,
-    added,
+    added_layouts,
     corner_of,
     opens_too_many,
     walk,
@@ -87,7 +87,7 @@ class Scouting:
     def grown(self) -> tuple[Growth, tuple[Layout, ...]]:
         """What came of it, and the layouts that join the grid."""
         ways, asked = self.ways, self.study.layouts
-        return Growth(len(asked), ways), added(asked, ways, self._does_not_fit)
+        return Growth(len(asked), ways), added_layouts(asked, ways, self._does_not_fit)
 
     def _refuses(self, layout: Layout) -> str | None:
         return self._does_not_fit(layout) or self._takes_too_long(layout)
@@ -102,7 +102,7 @@ class Scouting:
         """Why the budget has no room to look at *layout* and to measure the grid that would come of it."""
         study = self.study
         own = [one for one in study.layouts if one.variant == layout.variant]
-        more = added(study.layouts, [Way(corner_of(own), layout)], self._does_not_fit)
+        more = added_layouts(study.layouts, [Way(corner_of(own), layout)], self._does_not_fit)
         of_study = study.window_s if study.strategy == "all" else study.shortest_window_s
         block = [Proposal(one, of_study) for one in (*study.layouts, *more)]
         if self.timetable.fits([Proposal(layout, _window_s(study)), *block]):

@@ -12,11 +12,11 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
-from tuner.core.search.spread import well_spread
+from tuner.core.search.spread import spread_subset
 from tuner.core.settings.pace import Pace, rate_kept
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import counted
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.figures import pluralize
+from tuner.core.text.stored_config import parse_stored_service
 from tuner.core.warmup import LEAST_S
 from tuner.study.launch.deadline import NO_END, Deadline
 from tuner.study.launch.rate_search import least_search_s, usual_search_s
@@ -147,7 +147,7 @@ def before_launches_s(study: StudyRecord) -> float:
     """About what comes before the first launch: the search for a number of clients, where none is known."""
     if not study.config or isinstance(rate_kept(study.config), int | float):
         return 0.0
-    feeder = stored_service(study.config).get("feeder") or {}
+    feeder = parse_stored_service(study.config).get("feeder") or {}
     return CLIENTS_S if feeder.get("kind") == "http" and feeder.get("clients") is None else 0.0
 
 
@@ -170,7 +170,8 @@ def check_budget(study: StudyRecord, block: Sequence[Proposal]) -> None:
         guess_s(study) + one.n_windows * one.window_s for one in [*discarded, *block]
     )
     raise ConfigError(
-        f"one block of the {counted(len(layouts), 'layout')} needs at least {render_duration(ceil(block_s))},"
+        f"one block of the {pluralize(len(layouts), 'layout')} needs at least "
+        f"{render_duration(ceil(block_s))},"
         f" starts and warm-ups included; the budget is {render_duration(study.budget_s)}",
         hint=f"These settings fit: {_what_fits(study, block, layouts, ceil(usual_s / 30) * 30.0, takes_s)}.",
     )
@@ -188,7 +189,7 @@ def _what_fits(
     if shorter := _shorter_window(study, block, takes_s):
         ways.append(shorter)
     if study.strategy in ("race", "all"):
-        fews = [well_spread(layouts, n) for n in range(len(layouts) - 1, 1, -1)]
+        fews = [spread_subset(layouts, n) for n in range(len(layouts) - 1, 1, -1)]
         some = [(few, [one for one in block if one.layout in few]) for few in fews]
         of_these = [few for few, part in some if takes_s(part) <= (study.budget_s or 0.0)]
         both = [(few, window) for few, part in some if (window := _shorter_window(study, part, takes_s))]

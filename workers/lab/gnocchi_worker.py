@@ -20,10 +20,10 @@ from gnocchi_batch import (  # type: ignore[import-not-found]  # beside this fil
     work,
 )
 from gnocchi_stores import Store, store_of  # type: ignore[import-not-found]
-from steady import slots, until_told  # type: ignore[import-not-found]
+from steady import run_until_stopped, slots  # type: ignore[import-not-found]
 
 
-def work_on(store: Store, pool: str, n_threads: int, n_rounds: int, told: threading.Event) -> None:
+def work_on(store: Store, pool: str, n_threads: int, n_rounds: int, stop: threading.Event) -> None:
     """Batch after batch. A series has a place to count in: one thread at a time has it in hand."""
     place_of = {f"series{number}": slot for number, slot in enumerate(slots(N_SERIES))}
     for name in place_of:
@@ -37,7 +37,7 @@ def work_on(store: Store, pool: str, n_threads: int, n_rounds: int, told: thread
 
     with ExitStack() as stack:
         kept = stack.enter_context(ThreadPoolExecutor(n_threads)) if pool == "kept" else None
-        while not told.is_set():
+        while not stop.is_set():
             if pool == "loop":
                 for name in place_of:
                     one(name)
@@ -67,7 +67,7 @@ def main() -> None:
     n_rounds = rounds_that_take(asked.work_us)
     signal.signal(signal.SIGTERM, end)  # no mask: servers would inherit it
     with store_of(asked.target, asked.delay_us) as store:
-        until_told(lambda told: work_on(store, asked.pool, asked.threads, n_rounds, told))
+        run_until_stopped(lambda result: work_on(store, asked.pool, asked.threads, n_rounds, result))
 
 
 if __name__ == "__main__":

@@ -12,32 +12,32 @@ import threading
 import time
 
 from nornir_pool import run_of_nornir  # type: ignore[import-not-found]  # beside this file, as it runs
-from steady import in_threads, slots, until_told  # type: ignore[import-not-found]
+from steady import in_threads, run_until_stopped, slots  # type: ignore[import-not-found]
 
 from tuner.probe import counter
 
 
-def with_nornir_again(n_hosts: int, wait_s: float, n_workers: int, told: threading.Event) -> None:
+def with_nornir_again(n_hosts: int, wait_s: float, n_workers: int, stop: threading.Event) -> None:
     """Run after run; hosts that are left when it is told to end are passed over."""
     counts = counter.open_counter()
 
     def sleep(seconds: float) -> None:
-        if not told.is_set():
+        if not stop.is_set():
             time.sleep(seconds)
             counts.slot().done()
 
     run = run_of_nornir(n_hosts, wait_s, n_workers, sleep)
-    while not told.is_set():
+    while not stop.is_set():
         n_done, _ = run()
         if n_done != n_hosts:
             raise RuntimeError(f"{n_hosts - n_done} hosts failed")
 
 
-async def with_asyncio_again(wait_s: float, n_workers: int, told: threading.Event) -> None:
+async def with_asyncio_again(wait_s: float, n_workers: int, stop: threading.Event) -> None:
     """So many coroutines, each with a slot of its own to count in."""
 
     async def work(slot: counter.Slot) -> None:
-        while not told.is_set():
+        while not stop.is_set():
             await asyncio.sleep(wait_s)
             slot.done()
 
@@ -53,15 +53,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, required=True)
     asked = parser.parse_args()
 
-    def work(told: threading.Event) -> None:
+    def work(stop: threading.Event) -> None:
         if asked.pool == "nornir":
-            with_nornir_again(asked.hosts, asked.wait_s, asked.workers, told)
+            with_nornir_again(asked.hosts, asked.wait_s, asked.workers, stop)
         elif asked.pool == "threads":
-            in_threads(asked.workers, lambda: time.sleep(asked.wait_s), told)
+            in_threads(asked.workers, lambda: time.sleep(asked.wait_s), stop)
         else:
-            asyncio.run(with_asyncio_again(asked.wait_s, asked.workers, told))
+            asyncio.run(with_asyncio_again(asked.wait_s, asked.workers, stop))
 
-    until_told(work)
+    run_until_stopped(work)
 
 
 if __name__ == "__main__":

@@ -210,8 +210,8 @@ def percentile(values: Sequence[float], percent: int) -> float:
 
 def physical_cores() -> dict[str, int]:
     """How many cores there are where two that share one count once; nothing where the kernel does not say."""
-    told = Path("/sys/devices/system/cpu")
-    siblings = [told / f"cpu{number}/topology/thread_siblings_list" for number in os.sched_getaffinity(0)]
+    result = Path("/sys/devices/system/cpu")
+    siblings = [result / f"cpu{number}/topology/thread_siblings_list" for number in os.sched_getaffinity(0)]
     if not all(file.is_file() for file in siblings):
         return {}
     return {"n_physical": len({file.read_text(encoding="ascii") for file in siblings})}

@@ -22,7 +22,7 @@ from pi_pools import (  # type: ignore[import-not-found]  # beside this file, as
     Work,
     sleeps_of,
 )
-from steady import in_threads, slots, until_told  # type: ignore[import-not-found]
+from steady import in_threads, run_until_stopped, slots  # type: ignore[import-not-found]
 
 from tuner.probe import counter
 
@@ -31,14 +31,14 @@ class Jobs:
     """One job after the other, so many at a time, until told to end."""
 
     def __init__(
-        self, work: Work, next_sleeps: Callable[[], Sleeps], n: int, n_cores: int, told: threading.Event
+        self, work: Work, next_sleeps: Callable[[], Sleeps], n: int, n_cores: int, stop: threading.Event
     ) -> None:
         self._work, self._next_sleeps, self._n, self._n_cores, self._told = (
             work,
             next_sleeps,
             n,
             n_cores,
-            told,
+            stop,
         )
 
     def fixed(self) -> None:
@@ -126,7 +126,7 @@ def main() -> None:
     def next_sleeps() -> Sleeps:
         return sleeps_of(next(numbers), asked.steps, asked.asleep_s, asked.jitter)
 
-    until_told(lambda told: POOLS[asked.pool](Jobs(work, next_sleeps, asked.jobs, n_cores, told)))
+    run_until_stopped(lambda result: POOLS[asked.pool](Jobs(work, next_sleeps, asked.jobs, n_cores, result)))
 
 
 if __name__ == "__main__":

@@ -17,20 +17,20 @@ from tuner.probe import counter
 _END = {signal.SIGTERM, signal.SIGINT}
 
 
-def until_told(work: Callable[[threading.Event], object]) -> None:
+def run_until_stopped(work: Callable[[threading.Event], object]) -> None:
     """Do *work* in a thread of its own; its event is set by SIGTERM or SIGINT, and then it has to end.
 
     It says "working" on standard output. What it raises is raised here, at once.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _END)
-    told = threading.Event()
+    result = threading.Event()
     sys.stdout.write("working\n")
     sys.stdout.flush()
     with ThreadPoolExecutor(1) as own:
-        working = own.submit(work, told)
+        working = own.submit(work, result)
         working.add_done_callback(lambda _: os.kill(os.getpid(), signal.SIGTERM))
         signal.sigwait(_END)
-        told.set()
+        result.set()
     working.result()
 
 
@@ -44,20 +44,20 @@ def slots(n: int) -> list[counter.Slot]:
     return found
 
 
-def in_threads(n: int, item: Callable[[], object], told: threading.Event) -> None:
+def in_threads(n: int, item: Callable[[], object], stop: threading.Event) -> None:
     """So many threads, each of which works on item after item.
 
     What one raises ends them all.
     """
 
     def work(slot: counter.Slot) -> None:
-        while not told.is_set():
+        while not stop.is_set():
             item()
             slot.done()
 
     with ThreadPoolExecutor(n) as pool:
         working = [pool.submit(work, slot) for slot in slots(n)]
         wait(working, return_when=FIRST_EXCEPTION)
-        told.set()
+        stop.set()
     for one in working:
         one.result()

@@ -185,8 +185,8 @@ class RealCampaign:
         how = ["--resume", self._study.name] if self._study.exists() else ["--study", self._study.name]
         self._tuner = self._typist.begun("grid", "s.yaml", *how)
         self.toll.n_studies += how[0] == "--study"
-        begun = self._tuner
-        wait_until(lambda: self._study.exists() or begun.poll() is not None, "a study")
+        started = self._tuner
+        wait_until(lambda: self._study.exists() or started.poll() is not None, "a study")
         if not self._study.exists():
             raise BrokenPromise(f"no study was begun: {self._typist.last_words()}")
 

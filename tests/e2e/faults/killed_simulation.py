@@ -12,7 +12,7 @@ from pathlib import Path
 from tuner.adapters.sqlite.store import SqliteStore
 
 from ..typed import Typed
-from .simulated import SIMULATE, STUDY, begun_anew, exports, whole_study
+from .simulated import SIMULATE, STUDY, exports, started_anew, whole_study
 from .toll import PATIENCE_S, BrokenPromise, Toll, check_whole, kept
 
 
@@ -30,7 +30,7 @@ def killed_simulation(folder: Path, n_kills: int, seed: int) -> Toll:
         began_s = time.monotonic()
         whole = whole_study(folder / f"whole-{toll.n_studies}", "--seed", str(toll.n_studies))
         takes_s = time.monotonic() - began_s
-        begun_anew(whole, study)
+        started_anew(whole, study)
         n_before = toll.kills.total()
         before = kept(study)
         while True:

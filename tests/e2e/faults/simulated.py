@@ -27,7 +27,7 @@ def whole_study(folder: Path, *more: str) -> Path:
     return folder / STUDY
 
 
-def begun_anew(whole: Path, path: Path) -> None:
+def started_anew(whole: Path, path: Path) -> None:
     """Put into *path* what *whole* was before its first launch: asked for at the same moment."""
     shutil.copyfile(whole, path)
     with closing(sqlite3.connect(path)) as connection:
@@ -42,10 +42,10 @@ def begun_anew(whole: Path, path: Path) -> None:
 
 def exports(study: Path) -> list[str]:
     """What a user keeps of *study*."""
-    told = []
+    reported = []
     for words in (("export", "--format", "json"), ("export", "--format", "csv"), ("rank", "--json")):
         done = Typed(study.parent)(words[0], study.name, *words[1:])
         assert done.returncode == 0, done.stderr
         assert done.stdout
-        told.append(done.stdout)
-    return told
+        reported.append(done.stdout)
+    return reported

@@ -26,7 +26,7 @@ from ...permitted import mount_tmpfs
 from ...wording import wording
 from ..sleeping_worker import sleeping_worker
 from ..typed import Typed
-from .simulated import ASKED, SIMULATE, STUDY, begun_anew, exports, whole_study
+from .simulated import ASKED, SIMULATE, STUDY, exports, started_anew, whole_study
 
 pytestmark = pytest.mark.integration
 
@@ -71,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def begin(disk: Disk, whole: Path) -> Path:
     """The study before its first launch, on *disk*, its user's own."""
     path = disk.folder / STUDY
-    begun_anew(whole, path)
+    started_anew(whole, path)
     status = disk.folder.stat()
     os.chown(path, status.st_uid, status.st_gid)
     return path
@@ -105,7 +105,7 @@ def test_a_disk_that_fills_and_then_is_read_only_costs_no_window(ordinary, disk:
     assert exports(path) == exports(whole)
 
 
-def test_a_disk_without_inodes_is_told(ordinary, disk: Disk) -> None:
+def test_a_disk_without_inodes_is_reported(ordinary, disk: Disk) -> None:
     """A new file is refused though there is room for its bytes: of a study, and of a launch."""
     used = os.statvfs(disk.folder)
     disk.becomes(f"size=64m,nr_inodes={used.f_files - used.f_ffree}")
@@ -122,7 +122,7 @@ def test_a_disk_without_inodes_is_told(ordinary, disk: Disk) -> None:
 def test_a_disk_on_which_every_write_waits_costs_no_window(whole: Path, tmp_path: Path) -> None:
     """Another program's write lock stands for the disk: to tuner both are a commit that comes back late."""
     path = tmp_path / STUDY
-    begun_anew(whole, path)
+    started_anew(whole, path)
     over, n_held = threading.Event(), 0
 
     def hold() -> None:
@@ -169,7 +169,7 @@ def held_back(
 @pytest.mark.full
 def test_a_disk_whose_writes_return_late_costs_no_window(whole: Path, tmp_path: Path, strace: str) -> None:
     path = tmp_path / STUDY
-    begun_anew(whole, path)
+    started_anew(whole, path)
     typed = [sys.executable, "-c", "from tuner.cli import main; main()"]
     asked = [*typed, *map(str, SIMULATE), "--resume", STUDY]
     done, n_late = held_back(strace, "pwrite64", "delay_exit=100000:when=1+40", asked, tmp_path)

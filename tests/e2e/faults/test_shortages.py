@@ -139,7 +139,7 @@ def test_a_tuner_that_can_hardly_open_a_file_says_it_in_a_line(limited: Limited)
     assert running(USER_ID) == []
 
 
-def test_a_worker_that_may_open_too_few_files_says_it_in_its_log_which_is_told(limited: Limited) -> None:
+def test_a_worker_that_may_open_too_few_files_says_it_in_its_log_which_is_reported(limited: Limited) -> None:
     tuner = limited()
 
     done = tuner("grid", script(tuner, OPENS_WITHOUT_END, ", limits: {nofile: 16}"))

@@ -120,13 +120,13 @@ class Study:
 
 
 def test_windows_in_which_time_jumps_or_stands_still_are_taken_again_and_no_others(tmp_path: Path) -> None:
-    told = tmp_path / "jump"
-    study = Study(tmp_path, (sys.executable, "-c", JUMPS, str(told)))
+    text = tmp_path / "jump"
+    study = Study(tmp_path, (sys.executable, "-c", JUMPS, str(text)))
     with study.running() as tuner:
         study.await_window(1)
-        told.write_text("3600")  # set ahead by an hour, or suspended for one
+        text.write_text("3600")  # set ahead by an hour, or suspended for one
         study.await_window(2)
-        told.write_text("0")  # and back
+        text.write_text("0")  # and back
         study.await_window(3)
         n_before = len(study.windows())
         study.stand_still(4.0)

@@ -29,12 +29,12 @@ def failure(launcher: SupervisordLauncher, layout: Layout = Layout(2, 1)) -> Mea
 
 
 @pytest.fixture
-def warnings_told() -> list[tuple[str, str]]:
+def warnings_given() -> list[tuple[str, str]]:
     return []
 
 
 @pytest.fixture
-def launcher_of(warnings_told: list[tuple[str, str]]) -> Iterator[LaunchersOf]:
+def launcher_of(warnings_given: list[tuple[str, str]]) -> Iterator[LaunchersOf]:
     """Makes launchers of the test worker: ``launcher_of("die", "3", spec={...})``; they settle quickly."""
     made = []
 
@@ -46,7 +46,7 @@ def launcher_of(warnings_told: list[tuple[str, str]]) -> Iterator[LaunchersOf]:
             ServiceSpec("tested", **command),
             clock=SystemClock(),
             marker=f"test-{uuid.uuid4().hex}",
-            warn=lambda slug, text: warnings_told.append((slug, text)),
+            warn=lambda slug, text: warnings_given.append((slug, text)),
             **how,
         )
         made.append(launcher)

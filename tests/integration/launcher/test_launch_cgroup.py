@@ -37,7 +37,7 @@ def cgroups() -> Iterator[Path]:
     """A cgroup of the test's own, below ours, for the launches' cgroups."""
     found = launch_cgroups()
     if found.parent is None:
-        not_permitted("cgroups of launches", found.told)
+        not_permitted("cgroups of launches", found.sentence)
     folder = found.parent / f"tuner-test-{uuid.uuid4().hex[:8]}"
     try:
         folder.mkdir()
@@ -85,7 +85,7 @@ def test_who_threw_his_environment_away_is_ended_though_the_guardian_was_killed(
     cgroups: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    warnings_told: list[tuple[str, str]],
+    warnings_given: list[tuple[str, str]],
 ) -> None:
     monkeypatch.setenv(MARK, "x")
     launcher = launcher_of("family", str(tmp_path), cgroups=cgroups, spec={"stop_wait_s": 0.5})
@@ -98,7 +98,7 @@ def test_who_threw_his_environment_away_is_ended_though_the_guardian_was_killed(
     assert not any(map(is_running, family.values()))
     assert [path for path in cgroups.iterdir() if path.is_dir()] == []
     assert f"{family['daemon']} " in " ".join(
-        text for slug, text in warnings_told if slug == "leftover-processes"
+        text for slug, text in warnings_given if slug == "leftover-processes"
     )
 
 
@@ -118,8 +118,8 @@ def test_children_that_nobody_waits_for_are_counted_when_they_have_ended(
             (tmp_path / "go").touch()
             wait_for(lambda: list(tmp_path.glob("forgotten.*")), "the children do not end")
             used, used_without = account.use(), without.use()
-        for told in tmp_path.iterdir():
-            told.unlink()
+        for result in tmp_path.iterdir():
+            result.unlink()
 
         assert used_without.child_cpu_s_total - before_without.child_cpu_s_total < 0.2
         assert used.child_cpu_s_total - before.child_cpu_s_total >= 0.8 * 10 * 0.1
@@ -163,11 +163,11 @@ def driven(cgroups: Path, folder: Path) -> tuple[subprocess.Popen[str], dict[str
         words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     )
     assert tuner.stdout is not None
-    told = json.loads(tuner.stdout.readline())
+    data = json.loads(tuner.stdout.readline())
     return tuner, {
         **members_by_name(folder),
-        "guardian": told["guardian"],
-        "supervisord": told["supervisord"],
+        "guardian": data["guardian"],
+        "supervisord": data["supervisord"],
     }
 
 
@@ -202,12 +202,12 @@ def test_what_a_tuner_and_its_guardian_leave_when_both_are_killed_the_next_one_e
 
 
 def test_a_launch_that_is_refused_a_cgroup_runs_without_and_says_so(
-    launcher_of: LaunchersOf, tmp_path: Path, warnings_told: list[tuple[str, str]]
+    launcher_of: LaunchersOf, tmp_path: Path, warnings_given: list[tuple[str, str]]
 ) -> None:
     launcher = launcher_of("wait", cgroups=tmp_path / "nowhere")
     with launcher.running(Layout(1, 1), {}) as launch:
         n_workers = len(launch.worker_pids())
 
     assert n_workers == 1
-    ((slug, text),) = warnings_told
+    ((slug, text),) = warnings_given
     assert (slug, wording("launch.no-such-file-or-directory") in text) == ("no-launch-cgroup", True)

@@ -145,18 +145,18 @@ def driven(account: Account) -> Iterator[dict[str, Driven]]:
     try:
         for one in drivers.values():
             await_started(one)
-        begun = time.monotonic()
+        started = time.monotonic()
         for one in drivers.values():
             for name in one.fault.kill:
                 os.kill(one.pids[name], one.fault.number)
         for one in drivers.values():
             one.held_after_fault = is_held(one.temporary / "lock")
         waiting = dict(drivers)
-        while waiting and time.monotonic() < begun + PROMISE_S:
+        while waiting and time.monotonic() < started + PROMISE_S:
             for name, one in list(waiting.items()):
                 one.process.poll()
                 if not one.alive():
-                    one.gone_after_s = time.monotonic() - begun
+                    one.gone_after_s = time.monotonic() - started
                     del waiting[name]
             time.sleep(0.05)
         yield drivers

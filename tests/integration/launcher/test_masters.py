@@ -129,7 +129,7 @@ def test_a_worker_that_its_master_replaces_is_no_problem(launcher_of: LaunchersO
         assert (launch.problems(), launch.problems()) == ((), ())
 
 
-def test_a_worker_that_stays_away_is_told_once_it_was_missed_twice(launcher_of: LaunchersOf) -> None:
+def test_a_worker_that_stays_away_is_reported_once_it_was_missed_twice(launcher_of: LaunchersOf) -> None:
     with launcher_of(spec=spec("once")).running(Layout(3, 1), {}) as launch:
         os.kill(min(await_workers(launch, 3)), signal.SIGKILL)
         await_workers(launch, 2)
@@ -187,7 +187,7 @@ def test_the_workers_of_a_program_that_a_runner_starts_are_looked_for_below_it(
         assert (launch.problems(), launch.problems()) == ((), ())
 
 
-def test_a_master_that_ends_is_told_as_a_worker_that_died(launcher_of: LaunchersOf) -> None:
+def test_a_master_that_ends_is_reported_as_a_worker_that_died(launcher_of: LaunchersOf) -> None:
     with launcher_of(spec=spec()).running(Layout(2, 1), {}) as launch:
         await_workers(launch, 2)
         (master,) = launch.watch.alive().values()

@@ -144,8 +144,8 @@ def test_what_is_older_than_the_study_is_not_looked_into() -> None:
     marker = uuid.uuid4().hex
     old = sleeper(marker)
     try:
-        assert set(sweep.find(marker, None, sweep.started(old.pid))) == {old.pid}
-        assert sweep.find(marker, None, sweep.started(old.pid) + 1) == {}
+        assert set(sweep.find(marker, None, sweep.started_ticks(old.pid))) == {old.pid}
+        assert sweep.find(marker, None, sweep.started_ticks(old.pid) + 1) == {}
     finally:
         old.kill()
         old.wait()

@@ -40,7 +40,7 @@ def test_a_launch_is_waited_for_until_it_is_ready(launcher_of: LaunchersOf) -> N
     assert len(checks) == 1
 
 
-def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
+def test_a_launch_that_is_never_ready_is_reported_with_what_it_lacks_and_its_log(
     launcher_of: LaunchersOf,
 ) -> None:
     command = {"command": (sys.executable, "-u", "-c", SLOWLY_READY)}
@@ -48,13 +48,13 @@ def test_a_launch_that_is_never_ready_is_told_with_what_it_lacks_and_its_log(
         spec=command, ready=lambda _: Readiness(LogLines(re.compile(b"^finished"), 1), 0.5)
     )
 
-    told = failure(launcher, Layout(1, 1))
+    result = failure(launcher, Layout(1, 1))
 
-    assert isinstance(told, MeasurementError)
-    assert wording("services.not-ready-after") in start_of(told.problem)
+    assert isinstance(result, MeasurementError)
+    assert wording("services.not-ready-after") in start_of(result.problem)
 
 
-def test_a_launch_that_dies_before_it_is_ready_is_told_as_dead(launcher_of: LaunchersOf) -> None:
+def test_a_launch_that_dies_before_it_is_ready_is_reported_as_dead(launcher_of: LaunchersOf) -> None:
     launcher = launcher_of(
         "late", "0.3", "7", ready=lambda _: Readiness(LogLines(re.compile(b"never"), 1), 60.0)
     )

@@ -53,7 +53,7 @@ def reported(path: Path) -> dict[str, Any]:
     return report
 
 
-def test_a_worker_that_dies_at_start_is_told_with_its_exit_code_and_last_words(
+def test_a_worker_that_dies_at_start_is_reported_with_its_exit_code_and_last_words(
     launcher_of: LaunchersOf,
 ) -> None:
     error = failure(launcher_of("die", "3", "first", "no config:", "file 'x' is missing", settle_s=30.0))
@@ -76,13 +76,13 @@ def test_a_step_of_a_start_may_take_longer_the_more_programs_there_are(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_worker_killed_at_start_is_told_with_its_signal(launcher_of: LaunchersOf, number: int) -> None:
+def test_a_worker_killed_at_start_is_reported_with_its_signal(launcher_of: LaunchersOf, number: int) -> None:
     error = failure(launcher_of("signalled", str(int(number)), settle_s=30.0))
 
     assert f"terminated by {signal.Signals(number).name}" in error.problem
 
 
-def test_a_worker_that_goes_to_the_background_is_told_to_stay(launcher_of: LaunchersOf) -> None:
+def test_a_worker_that_goes_to_the_background_is_reported_to_stay(launcher_of: LaunchersOf) -> None:
     error = failure(launcher_of("die", "0", settle_s=30.0))
 
     assert "exit status 0" in error.problem
@@ -96,7 +96,7 @@ def test_a_worker_that_dies_soon_after_it_was_executed_never_ran(launcher_of: La
     assert wording("launch.exit-status-too-late") in error.problem
 
 
-def test_the_dead_worker_is_told_among_living_ones(launcher_of: LaunchersOf) -> None:
+def test_the_dead_worker_is_reported_among_living_ones(launcher_of: LaunchersOf) -> None:
     script = "import os, sys, time; sys.exit(9) if os.environ['TUNER_PROCESS'] == '2' else time.sleep(60)"
     error = failure(
         launcher_of(spec={"command": (sys.executable, "-c", script)}, settle_s=30.0), Layout(4, 1)

@@ -46,7 +46,7 @@ def signals_seen(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "USR1", "HUP"])
 def test_every_worker_gets_the_stop_signal_of_its_service(
-    launcher_of: LaunchersOf, warnings_told: Told, tmp_path: Path, name: str
+    launcher_of: LaunchersOf, warnings_given: Told, tmp_path: Path, name: str
 ) -> None:
     launcher = launcher_of(
         spec={"command": (sys.executable, "-c", TELLS, str(tmp_path)), "stop_signal": name}
@@ -56,11 +56,11 @@ def test_every_worker_gets_the_stop_signal_of_its_service(
         await_ready(tmp_path, 3)
 
     assert signals_seen(tmp_path) == [f"SIG{name}"] * 3
-    assert warnings_told == []
+    assert warnings_given == []
 
 
-def test_a_worker_that_does_not_stop_is_killed_and_told(
-    launcher_of: LaunchersOf, warnings_told: Told, tmp_path: Path
+def test_a_worker_that_does_not_stop_is_killed_and_reported(
+    launcher_of: LaunchersOf, warnings_given: Told, tmp_path: Path
 ) -> None:
     launcher = launcher_of("stubborn", str(tmp_path), spec={"stop_wait_s": 0.5})
 
@@ -69,12 +69,12 @@ def test_a_worker_that_does_not_stop_is_killed_and_told(
         pids = launch.worker_pids()
 
     assert not any(map(is_running, pids))
-    assert [slug for slug, _ in warnings_told] == ["stopped-by-kill"]
-    assert wording("launch.did-not-stop") in warnings_told[0][1]
+    assert [slug for slug, _ in warnings_given] == ["stopped-by-kill"]
+    assert wording("launch.did-not-stop") in warnings_given[0][1]
 
 
-def test_what_a_worker_leaves_behind_is_ended_and_told(
-    launcher_of: LaunchersOf, warnings_told: Told, tmp_path: Path
+def test_what_a_worker_leaves_behind_is_ended_and_reported(
+    launcher_of: LaunchersOf, warnings_given: Told, tmp_path: Path
 ) -> None:
     # its child is in a session of its own, deaf, and without the marker
     script = (
@@ -92,8 +92,8 @@ def test_what_a_worker_leaves_behind_is_ended_and_told(
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
-    assert [slug for slug, _ in warnings_told] == ["leftover-processes"]
-    assert wording("launch.had-to-be-ended-after-a-launch") in warnings_told[0][1]
+    assert [slug for slug, _ in warnings_given] == ["leftover-processes"]
+    assert wording("launch.had-to-be-ended-after-a-launch") in warnings_given[0][1]
 
 
 def test_what_a_worker_leaves_behind_gets_the_stop_signal_of_the_service_too(
@@ -127,7 +127,7 @@ def test_a_chain_of_orphans_is_caught(launcher_of: LaunchersOf, tmp_path: Path) 
     # the check that nothing is left behind is every test's
 
 
-def test_the_next_launch_finds_the_box_clean(launcher_of: LaunchersOf, warnings_told: Told) -> None:
+def test_the_next_launch_finds_the_box_clean(launcher_of: LaunchersOf, warnings_given: Told) -> None:
     launcher = launcher_of("wait")
     pids: set[int] = set()
     for layout in (Layout(1, 1), Layout(4, 1), Layout(2, 1)):
@@ -136,7 +136,7 @@ def test_the_next_launch_finds_the_box_clean(launcher_of: LaunchersOf, warnings_
             assert not pids & launch.worker_pids()
             pids |= launch.worker_pids()
 
-    assert warnings_told == []
+    assert warnings_given == []
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
 
 
@@ -161,14 +161,14 @@ def test_a_second_ctrl_c_ends_workers_at_once(launcher_of: LaunchersOf, tmp_path
 
 
 def test_workers_that_all_died_are_no_trouble_to_stop(
-    launcher_of: LaunchersOf, warnings_told: Told, tmp_path: Path
+    launcher_of: LaunchersOf, warnings_given: Told, tmp_path: Path
 ) -> None:
     with launcher_of("ends", str(tmp_path / "go"), "0").running(Layout(2, 1), {}) as launch:
         (tmp_path / "go").touch()
         while launch.worker_pids():
             time.sleep(0.01)
 
-    assert warnings_told == []
+    assert warnings_given == []
 
 
 def test_a_frozen_supervisord_does_not_keep_the_workers_alive(

@@ -24,7 +24,7 @@ from .conftest import LaunchersOf, failure
 pytestmark = pytest.mark.integration
 
 
-def test_a_supervisord_that_cannot_be_executed_is_told_with_the_reason(
+def test_a_supervisord_that_cannot_be_executed_is_reported_with_the_reason(
     launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
@@ -36,7 +36,7 @@ def test_a_supervisord_that_cannot_be_executed_is_told_with_the_reason(
     assert wording("launch.argument-list-too-long") in end_of(error.problem)
 
 
-def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) -> None:
+def test_a_supervisord_that_ended_before_anybody_looked_is_reported(tmp_path: Path) -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()  # collected, as the guardian does
     guardian = Guardian(f"test-{uuid.uuid4().hex}")
@@ -52,7 +52,7 @@ def test_a_supervisord_that_ended_before_anybody_looked_is_told(tmp_path: Path) 
         guardian.close()
 
 
-def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
+def test_a_supervisord_that_ends_at_once_is_reported_though_it_wrote_no_log_to_keep(
     launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     launcher = launcher_of("wait", keep_logs=tmp_path / "logs")
@@ -63,7 +63,7 @@ def test_a_supervisord_that_ends_at_once_is_told_though_it_wrote_no_log_to_keep(
     assert error.problem == wording("launch.supervisord-ended-at-start")
 
 
-def test_what_supervisord_s_shim_wrote_before_it_had_a_log_is_told(
+def test_what_supervisord_s_shim_wrote_before_it_had_a_log_is_reported(
     launcher_of: LaunchersOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """An interpreter that cannot even begin: a traceback on stderr, and no log."""

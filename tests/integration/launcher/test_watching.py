@@ -43,7 +43,7 @@ def await_threads(launch: SupervisedLaunch, n_threads: int) -> None:
         time.sleep(0.01)
 
 
-def test_a_layout_as_asked_for_has_no_problems(launcher_of: LaunchersOf) -> None:
+def test_a_layout_as_requested_has_no_problems(launcher_of: LaunchersOf) -> None:
     launcher = launcher_of("wait", "3", spec={"max_extra_threads": 0})
 
     with launcher.running(Layout(3, 3), {}) as launch:
@@ -62,7 +62,7 @@ def test_a_layout_as_asked_for_has_no_problems(launcher_of: LaunchersOf) -> None
     ],
     ids=key_of,
 )
-def test_too_few_or_too_many_threads_are_told(launcher_of: LaunchersOf, threads: int, said: str) -> None:
+def test_too_few_or_too_many_threads_are_reported(launcher_of: LaunchersOf, threads: int, said: str) -> None:
     launcher = launcher_of("wait", str(threads), spec={"max_extra_threads": 1})
 
     with launcher.running(Layout(2, 2), {}) as launch:
@@ -133,7 +133,9 @@ def test_a_worker_that_dies_stays_told_with_its_exit_code(launcher_of: Launchers
     assert launch.worker_pids() == frozenset()
 
 
-def test_a_worker_that_is_killed_is_told_with_the_signal_and_never_replaced(launcher_of: LaunchersOf) -> None:
+def test_a_worker_that_is_killed_is_reported_with_the_signal_and_never_replaced(
+    launcher_of: LaunchersOf,
+) -> None:
     with launcher_of("wait").running(Layout(3, 1), {}) as launch:
         before = launch.worker_pids()
         os.kill(min(before), signal.SIGKILL)
@@ -154,7 +156,7 @@ def await_ready(launch: SupervisedLaunch) -> int:
     return pid
 
 
-def test_a_worker_that_the_kernel_killed_for_its_memory_is_told_as_that(launcher_of: LaunchersOf) -> None:
+def test_a_worker_that_the_kernel_killed_for_its_memory_is_reported_as_that(launcher_of: LaunchersOf) -> None:
     with (
         memory_cgroup(64 << 20) as procs,
         launcher_of("devours", str(procs)).running(Layout(1, 1), {}) as launch,
@@ -169,8 +171,8 @@ def test_a_worker_that_the_kernel_killed_for_its_memory_is_told_as_that(launcher
     ("n_bytes", "n_times"),
     [(8 << 20, 16), pytest.param(16 << 20, 256, marks=pytest.mark.full, id="four gigabytes")],
 )
-def test_a_worker_that_logs_without_end_fills_no_disk_and_is_told_once(
-    launcher_of: LaunchersOf, warnings_told: list[tuple[str, str]], n_bytes: int, n_times: int
+def test_a_worker_that_logs_without_end_fills_no_disk_and_is_reported_once(
+    launcher_of: LaunchersOf, warnings_given: list[tuple[str, str]], n_bytes: int, n_times: int
 ) -> None:
     most_bytes = 0
     with launcher_of("chatty", str(n_bytes)).running(Layout(1, 1), {}) as launch:
@@ -185,11 +187,11 @@ def test_a_worker_that_logs_without_end_fills_no_disk_and_is_told_once(
             most_bytes = max(most_bytes, log.stat().st_blocks * 512)
 
     assert most_bytes <= 2 * KEPT_BYTES + n_bytes < n_bytes * n_times / 2
-    assert [slug for slug, _ in warnings_told] == ["log-long"]
-    assert wording("launch.logged-too-much") in warnings_told[0][1]
+    assert [slug for slug, _ in warnings_given] == ["log-long"]
+    assert wording("launch.logged-too-much") in warnings_given[0][1]
 
 
-def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:
+def test_a_dead_supervisord_is_reported(launcher_of: LaunchersOf) -> None:
     launcher = launcher_of("wait")
     with launcher.running(Layout(2, 1), {}) as launch:
         (supervisord,) = launch.overhead_pids() - {launcher.guardian_pid}
@@ -201,7 +203,7 @@ def test_a_dead_supervisord_is_told(launcher_of: LaunchersOf) -> None:
     assert launch.overhead_pids() == frozenset({launcher.guardian_pid})
 
 
-def test_a_dead_guardian_is_told_and_the_next_launch_has_another(launcher_of: LaunchersOf) -> None:
+def test_a_dead_guardian_is_reported_and_the_next_launch_has_another(launcher_of: LaunchersOf) -> None:
     launcher = launcher_of("wait")
     with launcher.running(Layout(2, 1), {}) as launch:
         first = launcher.guardian_pid

@@ -216,7 +216,7 @@ def test_run_complains_in_one_line(bed: Bed, arguments: list[str], complaint: st
     ],
     ids=key_of,
 )
-def test_a_result_that_cannot_be_printed_is_told_unless_nobody_reads_on(
+def test_a_result_that_cannot_be_printed_is_reported_unless_nobody_reads_on(
     bed: Bed, redirection: str, exit_code: int, said: str
 ) -> None:
     bed.fill("ok")
@@ -236,7 +236,7 @@ def test_a_processor_without_some_of_its_streams_works_all_the_same(bed: Bed, cl
     assert (ended.returncode, bed.status()["done"]) == (0, 2)
 
 
-def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
+def test_a_stackwalker_that_is_not_executable_is_reported(bed: Bed) -> None:
     bed.fill("ok")
     bed.walker.chmod(0o644)
 
@@ -244,7 +244,7 @@ def test_a_stackwalker_that_is_not_executable_is_told(bed: Bed) -> None:
     assert wording("crash-processor.stackwalker-not-executable", walker=bed.walker) in complaint
 
 
-def test_no_stackwalker_is_told_with_what_to_do(
+def test_no_stackwalker_is_reported_with_what_to_do(
     bed: Bed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bed.fill("ok")
@@ -263,7 +263,7 @@ def test_no_stackwalker_is_told_with_what_to_do(
 
 
 @pytest.mark.parametrize("command", [["run"], ["status"], ["fill", "--synthetic", "1"]])
-def test_a_missing_redis_package_is_told_with_what_to_install(bed: Bed, command: list[str]) -> None:
+def test_a_missing_redis_package_is_reported_with_what_to_install(bed: Bed, command: list[str]) -> None:
     bed.fill("ok")
     where = ["--fs-root", str(bed.root), "--new-crash-source-class", "redis"]
     program = (
@@ -325,7 +325,7 @@ def test_other_commands_complain_in_one_line(bed: Bed, arguments: list[str], com
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become an ordinary user")
 @pytest.mark.parametrize("command", ["run", "fill"])
-def test_a_spool_that_cannot_be_written_is_told_to_an_ordinary_user(
+def test_a_spool_that_cannot_be_written_is_reported_to_an_ordinary_user(
     bed: Bed, tmp_path: Path, command: str
 ) -> None:
     bed.fill("ok")

@@ -52,7 +52,7 @@ def test_both_outputs_and_the_exit_code_come_back_whole(run: Callable[..., Ended
     assert (ended.exit_code, ended.describe(), ended.killed) == (7, "exit code 7", None)
 
 
-def test_the_childs_cpu_time_is_told_and_so_is_its_childrens(
+def test_the_childs_cpu_time_is_reported_and_so_is_its_childrens(
     run: Callable[..., Ended], stop: StopEvent
 ) -> None:
     spin = "import time\nwhile time.process_time() < 0.2: pass"
@@ -62,7 +62,7 @@ def test_the_childs_cpu_time_is_told_and_so_is_its_childrens(
     assert ended.cpu_ns >= 0.2e9
 
 
-def test_a_signal_is_told_by_its_name(run: Callable[..., Ended], stop: StopEvent) -> None:
+def test_a_signal_is_reported_by_its_name(run: Callable[..., Ended], stop: StopEvent) -> None:
     assert run(_sh("kill -ABRT $$"), timeout_s=60, stop=stop).describe() == "signal SIGABRT"
 
 
@@ -169,7 +169,7 @@ def test_a_spawn_that_holds_the_gil_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     assert spawn_path()["holds_the_gil"] is True
 
 
-def test_posix_spawn_can_be_asked_for_and_holds_the_gil() -> None:
+def test_posix_spawn_can_be_requested_and_holds_the_gil() -> None:
     path = os.environ["PATH"]
 
     facts = spawn_path("posix_spawn")

@@ -53,17 +53,17 @@ def server(*path: str, folder: Path | None = None) -> Iterator[tuple[subprocess.
         process.communicate()
 
 
-def test_a_server_is_found_by_its_port_and_told_of_once() -> None:
-    told: list[tuple[str, str]] = []
+def test_a_server_is_found_by_its_port_and_reported_of_once() -> None:
+    reported: list[tuple[str, str]] = []
     with server() as (process, port), server():
         listeners = Listeners(
-            backend_addresses([f"redis://localhost:{port}/0"]), lambda *say: told.append(say)
+            backend_addresses([f"redis://localhost:{port}/0"]), lambda *say: reported.append(say)
         )
 
         assert listeners.pids() == listeners.pids() == {process.pid}
 
     assert listeners.pids() == frozenset()
-    ((slug, text),) = told
+    ((slug, text),) = reported
     assert slug == "backend-found"
     assert wording("launch.listens-at", pid=process.pid, port=port) in text
 

@@ -31,7 +31,7 @@ def test_two_hundred_processes_are_all_seen_and_leave_nothing(
     wait_until: Callable[[Callable[[], bool], str], None], tmp_path: Path
 ) -> None:
     clock = SystemClock()
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     launcher = SupervisordLauncher(
         ServiceSpec("many", ("sleep", "100000")),
         cores=MANY,
@@ -40,7 +40,7 @@ def test_two_hundred_processes_are_all_seen_and_leave_nothing(
         clock=clock,
         marker=f"test-{uuid.uuid4().hex}",
         keep_logs=None,
-        warn=lambda slug, text: told.append((slug, text)),
+        warn=lambda slug, text: reported.append((slug, text)),
         settle_s=0.05,
     )
     before = open_files()
@@ -64,4 +64,4 @@ def test_two_hundred_processes_are_all_seen_and_leave_nothing(
     assert during - before <= MANY + MOST_KEPT_OPEN + 16  # each is held by one; far from a limit of 1024
     assert open_files() == before
     assert list(tmp_path.iterdir()) == []
-    assert told == []
+    assert reported == []

@@ -31,7 +31,7 @@ def reading() -> Reading:
 def test_what_children_used_stands_apart_from_what_their_workers_did(start: Start) -> None:
     """Each worker starts 10 children of 50 ms: half a second of theirs, and its own beside."""
     workers = start(*["children 10 50"] * 2)
-    told = sum(float(process.stdout.readline()) for process in workers.processes)
+    result = sum(float(process.stdout.readline()) for process in workers.processes)
     with ProcSampler(SystemClock()).watching(workers, frozenset()) as watch:
         usage = watch.usage()
     own_ticks = 0
@@ -42,7 +42,7 @@ def test_what_children_used_stands_apart_from_what_their_workers_did(start: Star
     assert usage.child_cpu_s_total is not None
     assert usage.child_cpu_s_total >= 2 * 10 * 0.05
     assert usage.worker_cpu_s_total == pytest.approx(own_ticks * TICK_S, abs=2 * TICK_S)
-    assert usage.child_cpu_s_total + usage.worker_cpu_s_total == pytest.approx(told, abs=2 * 4 * TICK_S)
+    assert usage.child_cpu_s_total + usage.worker_cpu_s_total == pytest.approx(result, abs=2 * 4 * TICK_S)
 
 
 def test_a_worker_that_waits_in_vfork_is_blocked_all_the_time(start: Start, wait_until: WaitUntil) -> None:
@@ -128,10 +128,10 @@ def test_a_worker_starts_its_child_until_that_runs_its_program_and_no_longer(
         told_s, elapsed_s = spawning_and_elapsed_s(watch)
         os.close(os.open(gate, os.O_WRONLY))
         wait_until(lambda: ") S " in Path(f"/proc/{pid}/stat").read_text(), "a worker asleep")
-        told_later_s, _ = spawning_and_elapsed_s(watch)
+        reported_later_s, _ = spawning_and_elapsed_s(watch)
 
     assert told_s == pytest.approx(elapsed_s)
-    assert told_later_s == 0
+    assert reported_later_s == 0
 
 
 def test_more_busy_workers_than_cores_wait_for_a_core(start: Start) -> None:

@@ -24,12 +24,12 @@ TICK_S = 0.01
 def test_children_that_lived_for_milliseconds_are_in_the_services_account(start: Start) -> None:
     """Each worker says what the kernel told it of itself and its 20 children; the tree must say the same."""
     workers = start(*["children 20 5"] * 3)
-    told = sum(float(process.stdout.readline()) for process in workers.processes)
+    result = sum(float(process.stdout.readline()) for process in workers.processes)
     with ProcSampler(SystemClock()).watching(workers, frozenset()) as watch:
         usage = watch.usage()
 
-    assert told > 3 * 20 * 0.005
-    assert usage.service_cpu_s_total == pytest.approx(told, abs=3 * 4 * TICK_S)
+    assert result > 3 * 20 * 0.005
+    assert usage.service_cpu_s_total == pytest.approx(result, abs=3 * 4 * TICK_S)
     assert (usage.n_processes, usage.n_threads) == (3, 3)
 
 

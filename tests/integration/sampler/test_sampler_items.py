@@ -103,6 +103,6 @@ def test_the_memory_of_workers_that_are_replaced_all_the_time_is_whole(start: St
     masters.processes[0].stdout.readline()
     mib = 1 << 20
     with ProcSampler(SystemClock()).watching(masters, frozenset()) as watch:
-        told = [watch.usage(closing=True).pss_bytes for _ in range(30)]
+        reported = [watch.usage(closing=True).pss_bytes for _ in range(30)]
 
-    assert (60 + 6) * mib <= sum(told) / len(told) <= (60 + 40 + 18) * mib
+    assert (60 + 6) * mib <= sum(reported) / len(reported) <= (60 + 40 + 18) * mib

@@ -26,7 +26,7 @@ def test_a_worker_that_dies_leaves_its_cpu_with_the_service(
     wait_until: Callable[[Callable[[], bool], str], None],
 ) -> None:
     clock = SystemClock()
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     launcher = SupervisordLauncher(
         ServiceSpec("busy", (sys.executable, str(LOAD), "busy")),
         cores=2,
@@ -35,7 +35,7 @@ def test_a_worker_that_dies_leaves_its_cpu_with_the_service(
         clock=clock,
         marker=f"test-{uuid.uuid4().hex}",
         keep_logs=None,
-        warn=lambda slug, text: told.append((slug, text)),
+        warn=lambda slug, text: reported.append((slug, text)),
         settle_s=0.05,
     )
     with (

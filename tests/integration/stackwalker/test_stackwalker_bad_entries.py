@@ -475,7 +475,7 @@ def test_behind_two_wrong_sizes_no_region_can_be_found(read: Read, warned: Calla
     assert answer.warnings == [warned(wording("crash-processor.unreadable-memories", n=3))]
 
 
-def test_a_wrong_size_is_not_made_good_by_a_file_that_goes_on_behind_the_memory(
+def test_a_wrong_size_is_not_made_good_by_a_file_that_continues_behind_the_memory(
     read: Read, warned: Callable[[Wording], str]
 ) -> None:
     bad = full_dump()

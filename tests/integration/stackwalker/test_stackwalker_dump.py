@@ -79,7 +79,7 @@ def test_a_dump_without_exception_names_no_crash(walker: Walker) -> None:
     }
 
 
-def test_without_exception_the_thread_that_asked_for_the_dump_is_named(walker: Walker) -> None:
+def test_without_exception_the_thread_that_requested_the_dump_is_named(walker: Walker) -> None:
     answer = walker.json(write_minidump(dump_of(thread(1), thread(2), breakpad=(None, 2))))
 
     assert answer["crash_info"]["crashing_thread"] == 1
@@ -211,7 +211,7 @@ def test_the_system_is_named_and_its_version_told(
 
 
 @pytest.mark.parametrize("n", [600, 100_000])
-def test_a_version_is_told_whole_however_long_the_dump_makes_it(walker: Walker, n: int) -> None:
+def test_a_version_is_reported_whole_however_long_the_dump_makes_it(walker: Walker, n: int) -> None:
     system = System(minidump.LINUX, service_pack=f"Linux {'6' * n} {'#' * n} x86_64")
 
     info = walker.json(write_minidump(replace(dump_of(thread(1)), system=system)))["system_info"]

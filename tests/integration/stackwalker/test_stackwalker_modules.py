@@ -153,7 +153,7 @@ def test_modules_keep_the_order_of_the_dump(walker: Walker) -> None:
     assert [entry["filename"] for entry in answer(walker, modules)["modules"]] == [f"m{n}" for n in range(50)]
 
 
-def test_a_thousand_modules_are_told_apart(walker: Walker) -> None:
+def test_a_thousand_modules_are_kept_apart(walker: Walker) -> None:
     modules = [module(f"m{n}", BASE + 0x10000 * n, 0x10000) for n in range(1000)]
 
     frame = answer(walker, modules, BASE + 0x10000 * 777 + 5)["threads"][0]["frames"][0]

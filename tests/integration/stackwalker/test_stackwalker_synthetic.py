@@ -107,7 +107,7 @@ def test_without_symbols_the_same_crashes_are_still_walked(
 
 
 @pytest.mark.parametrize(("n_words", "is_whole"), [(1023, True), (1024, False), (1500, False)])
-def test_a_deep_recursion_is_walked_to_1024_frames_and_said_to_go_on(
+def test_a_deep_recursion_is_walked_to_1024_frames_and_said_to_continue(
     our_walker: Walker, n_words: int, is_whole: bool
 ) -> None:
     path = our_walker.folder / "deep.dmp"

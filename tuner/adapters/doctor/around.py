@@ -57,9 +57,9 @@ def trouble_of(ask: Callable[[], None]) -> tuple[str, str]:
 
 def ask_redis(url: str, timeout_s: float) -> None:
     """PING. BrokerError when it does not answer, ConfigError without its client."""
-    from tuner.adapters.queues.redis_queue import asking, connected
+    from tuner.adapters.queues.redis_queue import asking, connect_redis
 
-    client = connected(url, timeout_s)
+    client = connect_redis(url, timeout_s)
     try:
         with asking(url):
             client.ping()

@@ -77,10 +77,10 @@ def _has_pressure(proc: Path, container: Container | None) -> bool:
 def _siblings(cpus: Path, ours: frozenset[int]) -> dict[int, frozenset[int]] | None:
     found = {}
     for cpu in ours:
-        told = _text(cpus / f"cpu{cpu}/topology/thread_siblings_list")
-        if not told:
+        reported = _text(cpus / f"cpu{cpu}/topology/thread_siblings_list")
+        if not reported:
             return None
-        found[cpu] = _cpu_list(told)
+        found[cpu] = _cpu_list(reported)
     return found
 
 
@@ -94,8 +94,8 @@ def _cpu_list(text: str) -> frozenset[int]:
 
 
 def _governors(cpus: Path, ours: frozenset[int]) -> frozenset[str] | None:
-    told = {_text(cpus / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in ours} - {""}
-    return frozenset(told) or None
+    reported = {_text(cpus / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in ours} - {""}
+    return frozenset(reported) or None
 
 
 def _has_turbo(cpus: Path) -> bool | None:

@@ -56,14 +56,14 @@ def _task_limits(asked: Mapping[str, int], uid: int, proc: Path, cgroup: Path) -
     if most is not None and uid != 0:  # the kernel lets root pass (kernel/fork.c)
         yield TaskLimit("ulimit -u", most, _tasks_of(uid, proc))
     for _, folder, root in groups_above("pids", proc=proc, cgroup=cgroup):
-        told, used = _number(folder / "pids.max"), _number(folder / "pids.current")
-        if told is not None and used is not None:
-            yield TaskLimit(f"pids.max of cgroup {group_name(folder, root)}", told, used)
+        reported, used = _number(folder / "pids.max"), _number(folder / "pids.current")
+        if reported is not None and used is not None:
+            yield TaskLimit(f"pids.max of cgroup {group_name(folder, root)}", reported, used)
     used = _tasks_of_box(proc)
     for name in ("threads-max", "pid_max"):
-        told = _number(proc / "sys/kernel" / name)
-        if told is not None and used is not None:
-            yield TaskLimit(f"kernel.{name}", told, used)
+        reported = _number(proc / "sys/kernel" / name)
+        if reported is not None and used is not None:
+            yield TaskLimit(f"kernel.{name}", reported, used)
 
 
 def _tasks_of(uid: int, proc: Path) -> int:
@@ -73,9 +73,9 @@ def _tasks_of(uid: int, proc: Path) -> int:
         if name.isdigit():
             with suppress(OSError, KeyError):  # it ended meanwhile
                 lines = kernel_lines(proc / name / "status")
-                told = dict(line.split(":", 1) for line in lines if ":" in line)
-                if int(told["Uid"].split()[0]) == uid:
-                    n_tasks += int(told["Threads"])
+                data = dict(line.split(":", 1) for line in lines if ":" in line)
+                if int(data["Uid"].split()[0]) == uid:
+                    n_tasks += int(data["Threads"])
     return n_tasks
 
 

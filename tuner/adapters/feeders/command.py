@@ -15,19 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tuner.adapters.processes.exit_codes import ending_in_words
-from tuner.adapters.processes.log_bound import bound
+from tuner.adapters.processes.log_bound import truncate_log
 from tuner.adapters.processes.log_tail import last_lines
-from tuner.adapters.processes.own_group import ended_with
+from tuner.adapters.processes.own_group import exit_code_of
 from tuner.adapters.processes.signals import signals_held
 from tuner.adapters.supervisord.job import Job, shim_command
-from tuner.adapters.supervisord.sweep import started, sweep
+from tuner.adapters.supervisord.sweep import started_ticks, sweep
 from tuner.config.feeders import FeederSettings
 from tuner.config.fields import Command
 from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.redaction import redacted
+from tuner.core.text.redaction import redact
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
@@ -45,7 +45,7 @@ class CommandFeederSettings(FeederSettings):
 
     def describe(self) -> str:
         """See `FeederSettings`."""
-        words = redacted([str(word) for word in self.command])
+        words = redact([str(word) for word in self.command])
         return f"the items that this command supplies: {shlex.join(words)}"
 
     def build(
@@ -132,8 +132,8 @@ class CommandFeeder:
     def is_dry(self) -> bool:
         """Whether the command has ended: nobody supplies items any more. Asked every second."""
         if self._log is not None:
-            bound(self._log)
-        return self._process is None or ended_with(self._process) is not None
+            truncate_log(self._log)
+        return self._process is None or exit_code_of(self._process) is not None
 
     def problem(self) -> str:
         """Return how the command failed, and its last words."""
@@ -161,7 +161,7 @@ class CommandFeeder:
         """How the command failed; empty: it has not."""
         if self._process is None:
             return self._failed
-        failed = ended_with(self._process)
+        failed = exit_code_of(self._process)
         if not failed:
             return ""
         words = " | ".join(last_lines(log, _N_LINES, command=self._command)) or "it printed nothing"
@@ -180,12 +180,12 @@ class CommandFeeder:
         process, self._process = self._process, None
         if process is None:
             return
-        self._exit_code = ended_with(process)
+        self._exit_code = exit_code_of(process)
         try:
             swept = sweep(
                 self._marker,
                 None,
-                since=started(os.getpid()),
+                since=started_ticks(os.getpid()),
                 variables=(_FEEDER_ID,),
                 grace_s=_STOP_WAIT_S,
             )

@@ -23,11 +23,11 @@ from pydantic import (
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.load.order import Order, Request, read_problem, tell_rate, tell_workers
+from tuner.adapters.load.order import Order, Request, read_problem, write_rate, write_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals, totals_file
 from tuner.config.feeders import FeederSettings, with_clients
-from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, nearest, said
+from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, as_value_error, nearest
 from tuner.config.paths import ConfigPath, check_file
 from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
@@ -37,8 +37,8 @@ from tuner.core.messages.feeders import address_found, certificate_unchecked, re
 from tuner.core.settings.clients import CLIENTS_PER_THREAD, ClientSearchResult, clients_for, first_clients
 from tuner.core.settings.connections import EVEN, Connections, parse_connections, render_connections
 from tuner.core.settings.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
-from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, rendered_request
-from tuner.core.text.redaction import redacted
+from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, render_request
+from tuner.core.text.redaction import redact
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
@@ -60,7 +60,7 @@ def _url(text: str) -> str:
     try:
         parse_url(text.replace(_NUMBER, "0"))
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
     return text
 
 
@@ -68,7 +68,7 @@ def _method(text: str) -> str:
     try:
         return check_method(text)
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 def _rate(value: Any) -> float | Pace:
@@ -79,7 +79,7 @@ def _rate(value: Any) -> float | Pace:
         if isinstance(value, int | float) and not isinstance(value, bool):
             return checked_rate(float(value))
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
     raise ValueError("should be a rate, as 200, 70% or p95=200ms")
 
 
@@ -96,7 +96,7 @@ def _connections(value: Any) -> str:
     try:
         return render_connections(parse_connections(value))
     except ConfigError as error:
-        raise said(error) from error
+        raise as_value_error(error) from error
 
 
 ConnectionsText = Annotated[str, PlainValidator(_connections)]
@@ -107,7 +107,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
         try:
             check_header(name, value)
         except ConfigError as error:
-            raise said(error) from error
+            raise as_value_error(error) from error
     return headers
 
 
@@ -235,7 +235,7 @@ class HttpFeederSettings(FeederSettings):
 
     def describe(self) -> str:
         """See `FeederSettings`."""
-        return f"requests to {redacted(self.url)}, sent by tuner"
+        return f"requests to {redact(self.url)}, sent by tuner"
 
     def build(
         self, _service: ScriptSettings, layouts: Sequence[Layout], around: FeederSurroundings
@@ -357,9 +357,9 @@ class HttpFeeder:
                     yield
             finally:
                 if self._totals.exists():
-                    self._tell(layout, read_totals(self._totals))
+                    self._report(layout, read_totals(self._totals))
                     self._totals.unlink()
-                self._tell_found()
+                self._warn_found_elsewhere()
                 self._workers_file = self._problem_file = self._found_file = None
 
     def away(self) -> str:
@@ -380,7 +380,7 @@ class HttpFeeder:
         failed = "" if self._generator is None else self._generator.problem()
         if failed or self._problem_file is None:
             return failed
-        return str(redacted(read_problem(self._problem_file)))
+        return str(redact(read_problem(self._problem_file)))
 
     def pids(self) -> frozenset[int]:
         """The generator, while it runs."""
@@ -441,15 +441,15 @@ class HttpFeeder:
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:
         """Tell the generator, where they are others than before."""
         if self._workers_file is not None and (pids := workers()) != self._workers:
-            tell_workers(self._workers_file, pids)
+            write_workers(self._workers_file, pids)
             self._workers = pids
-        self._tell_found()
+        self._warn_found_elsewhere()
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
         """Tell the generator, which looks ten times a second."""
         if self._rate_file is None:
             raise ValueError("nothing is fed, or nothing at a pace")
-        tell_rate(self._rate_file, rate_per_s)
+        write_rate(self._rate_file, rate_per_s)
         self._rate_per_s, self._capacity_per_s = rate_per_s, capacity_per_s
 
     def _order(self, layout: Layout) -> Order:
@@ -486,7 +486,7 @@ class HttpFeeder:
         """Whether a certificate has to be one that this host trusts: not on the host itself."""
         return not (self._traffic.url.is_loopback or self._traffic.finds_address)
 
-    def _tell_found(self) -> None:
+    def _warn_found_elsewhere(self) -> None:
         """Warn once where the service listens, if that is not where the config says."""
         if not self._traffic.finds_address or self._found_file is None:
             return
@@ -502,9 +502,9 @@ class HttpFeeder:
         if traffic.requests_file is not None:
             return read_requests(traffic.requests_file, traffic.url, headers)
         body = traffic.body if traffic.body_file is None else read_body(traffic.body_file)
-        return (Request(traffic.method, rendered_request(traffic.method, traffic.url, headers, body)),)
+        return (Request(traffic.method, render_request(traffic.method, traffic.url, headers, body)),)
 
-    def _tell(self, layout: Layout, totals: Totals) -> None:
+    def _report(self, layout: Layout, totals: Totals) -> None:
         """Warn when many failed; what failed after the last good answer is the end of the service."""
         failed = dict(totals.n_failed)
         if totals.n_done:

@@ -16,14 +16,14 @@ from pydantic import Field, ValidationInfo, field_validator
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.queues.brokers import client_folder, open_queue, tells_in_hand
+from tuner.adapters.queues.brokers import client_folder, open_queue, separates_taken_items
 from tuner.adapters.queues.feeding import AWAY_EXIT, TOP_UP_EVERY_S, cuts_of
 from tuner.adapters.queues.order import FeedOrder
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, Claim, MessageQueue, claim_of, hint_for
 from tuner.adapters.queues.sample_file import read_sample
 from tuner.adapters.queues.state import State, read_state
 from tuner.config.feeders import FORMS_ON_RABBITMQ, FeederSettings, check_form, check_form_at
-from tuner.config.fields import BrokerUrl, Count, LongerThanZero, said
+from tuner.config.fields import BrokerUrl, Count, LongerThanZero, as_value_error
 from tuner.config.paths import ConfigPath, check_file
 from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
@@ -70,7 +70,7 @@ class QueueFeederSettings(FeederSettings):
         try:
             return check_form(str(value))
         except ConfigError as error:
-            raise said(error) from error
+            raise as_value_error(error) from error
 
     @field_validator("url")
     @classmethod
@@ -78,7 +78,7 @@ class QueueFeederSettings(FeederSettings):
         try:
             check_form_at(info.data.get("form", FORMS_ON_RABBITMQ[0]), url)
         except ConfigError as error:
-            raise said(error) from error
+            raise as_value_error(error) from error
         return url
 
     @field_validator("depth", mode="before")
@@ -267,7 +267,9 @@ class QueueFeeder:
     def _order(self, layout: Layout) -> FeedOrder:
         fed, n_threads = self._fed, layout.total_threads
         unseen = (
-            0 if tells_in_hand(fed.url, fed.form) else max(n_threads, _UNSEEN_PER_PROCESS * layout.processes)
+            0
+            if separates_taken_items(fed.url, fed.form)
+            else max(n_threads, _UNSEEN_PER_PROCESS * layout.processes)
         )
         return FeedOrder(
             url=fed.url,

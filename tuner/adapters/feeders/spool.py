@@ -102,12 +102,14 @@ class SpoolFeeder:
                 user=self._user,
                 extra_groups=[] if self._user is not None else None,
             ) as process:
-                told, complained = (said.decode("utf-8", "replace").strip() for said in process.communicate())
+                reported, complained = (
+                    said.decode("utf-8", "replace").strip() for said in process.communicate()
+                )
         except OSError as error:
             raise ConfigError(f"cannot run {self._fill_command[0]}: {error.strerror}") from error
         if process.returncode:
             how = f"{self._fill_command[0]} {ending_in_words(process.returncode)}"
-            said = (complained or told or how).splitlines()
+            said = (complained or reported or how).splitlines()
             raise ConfigError(f"the spool {self._spool} cannot be filled: {said[0].removeprefix('Error: ')}")
         if self.is_dry():
             raise ConfigError(f"the spool {self._spool} is still empty after {self._fill_command[0]}")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from distributed import Worker, WorkerPlugin, get_worker
 
-from tuner.adapters.fleet.frames import Frame, Told
+from tuner.adapters.fleet.frames import Frame, OrderEvent
 
 NAME = "tuner-box"
 _UNBEGUN = ("waiting", "ready", "constrained")  #: states of Dask's in which an order has not begun
@@ -88,7 +88,7 @@ class BoxPlugin(WorkerPlugin):
         try:
             making = self._begun(key, asked)
             for n, frame in enumerate(making.frames(), start=1) if making else ():
-                worker.log_event(topic, Told(order, n - 1, frame).event())
+                worker.log_event(topic, OrderEvent(order, n - 1, frame).event())
             why = making.problem() if making else self._refuses
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
@@ -98,7 +98,7 @@ class BoxPlugin(WorkerPlugin):
                 del self._makings[key]
                 self._unwanted.discard(key)
                 self._finishing.discard(key)
-            worker.log_event(topic, Told(order, n, None, why).event())
+            worker.log_event(topic, OrderEvent(order, n, None, why).event())
 
     def _begun(self, key: str, asked: bytes) -> Making | None:
         with self._lock:
@@ -130,7 +130,9 @@ class BoxPlugin(WorkerPlugin):
             self._let_go(key)
         elif start in _UNBEGUN and self._worker is not None:
             topic, order = key.split(":", 1)
-            self._worker.log_event(topic, Told(order, 0, None, "it was cancelled before it began").event())
+            self._worker.log_event(
+                topic, OrderEvent(order, 0, None, "it was cancelled before it began").event()
+            )
 
     def _let_go(self, key: str) -> None:
         with self._lock:

@@ -34,7 +34,7 @@ def write_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
     files = [folder / name for name in (CA, CERTIFICATE, KEY)]
     if there := [str(file) for file in files if os.path.lexists(file)]:
         raise ConfigError(f"{there[0]} exists already, and is not overwritten", hint="Name another folder.")
-    texts = _made(hosts)
+    texts = _make_certificates(hosts)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file, text in zip(files, texts, strict=True):
@@ -48,11 +48,11 @@ def write_certificates(folder: Path, hosts: Sequence[str]) -> list[Path]:
     return files
 
 
-def _made(hosts: Sequence[str]) -> tuple[bytes, bytes, bytes]:
+def _make_certificates(hosts: Sequence[str]) -> tuple[bytes, bytes, bytes]:
     authority, own = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name, name = _named("tuner fleet authority"), _named("tuner fleet")
+    ca_name, name = _name_of("tuner fleet authority"), _name_of("tuner fleet")
     ca = (
-        _begun(ca_name, ca_name, authority.public_key())
+        _begin_certificate(ca_name, ca_name, authority.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
         .sign(authority, hashes.SHA256())
@@ -60,7 +60,7 @@ def _made(hosts: Sequence[str]) -> tuple[bytes, bytes, bytes]:
     both = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     named = [_host(host) for host in dict.fromkeys(["localhost", *hosts])]
     certificate = (
-        _begun(name, ca_name, own.public_key())
+        _begin_certificate(name, ca_name, own.public_key())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both), critical=False)
@@ -74,7 +74,9 @@ def _made(hosts: Sequence[str]) -> tuple[bytes, bytes, bytes]:
     return ca.public_bytes(Encoding.PEM), certificate.public_bytes(Encoding.PEM), key
 
 
-def _begun(name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+def _begin_certificate(
+    name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -88,7 +90,7 @@ def _begun(name: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -
     )
 
 
-def _named(name: str) -> x509.Name:
+def _name_of(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

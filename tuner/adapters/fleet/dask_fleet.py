@@ -22,7 +22,7 @@ from distributed import Client, Future
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.fleet.box_plugin import describe, key_of, make_order
-from tuner.adapters.fleet.frames import Frame, Told, told_of
+from tuner.adapters.fleet.frames import Frame, OrderEvent, parse_event
 from tuner.adapters.fleet.ledger import Ledger, Seen
 from tuner.adapters.fleet.looking import Looking, say_finish
 from tuner.adapters.fleet.virtual_order import VirtualOrder
@@ -134,21 +134,21 @@ class DaskFleet:
     def _take(self, within_s: float) -> str:
         """Take note of one thing that happened; gives what it was, empty when nothing was."""
         try:
-            what, told = self._came.get(timeout=within_s) if within_s > 0 else self._came.get_nowait()
+            what, event = self._came.get(timeout=within_s) if within_s > 0 else self._came.get_nowait()
         except queue.Empty:
             return ""
         match what:
             case "look":
                 self._looked_s = time.monotonic()
-                self._note(list(self._ledger.look(told)))
+                self._note(list(self._ledger.look(event)))
                 self._look_at_futures()
             case "event":
-                self._heard(*told)
+                self._heard(*event)
             case "ended":
-                self._note(list(self._ledger.ended(*told)))
-                self._let_go(told[0])
+                self._note(list(self._ledger.ended(*event)))
+                self._let_go(event[0])
             case _:
-                raise MeasurementError(told, hint="Start it again (tuner fleet scheduler), then --resume.")
+                raise MeasurementError(event, hint="Start it again (tuner fleet scheduler), then --resume.")
         return what
 
     def _check_that_somebody_looks(self) -> None:
@@ -159,12 +159,12 @@ class DaskFleet:
                 hint="Start it again (tuner fleet scheduler), then --resume.",
             )
 
-    def _heard(self, told: Told, address: str | None) -> None:
-        box = self._ledger.box_of(told.order)
-        for frame, news in list(self._ledger.heard(told, address)):
+    def _heard(self, stop: OrderEvent, address: str | None) -> None:
+        box = self._ledger.box_of(stop.order)
+        for frame, news in list(self._ledger.heard(stop, address)):
             self._put(box, frame, news)
-        if told.frame is None:
-            self._let_go(told.order)
+        if stop.frame is None:
+            self._let_go(stop.order)
         for order in self._ledger.broken():
             self._let_go(order)
 
@@ -222,9 +222,9 @@ class DaskFleet:
             self._say_finish()
 
     def _event(self, event: tuple[float, Any]) -> None:
-        told = told_of(event[1])
-        if told is not None:
-            self._came.put(("event", (told, event[1].get("worker"))))
+        reported = parse_event(event[1])
+        if reported is not None:
+            self._came.put(("event", (reported, event[1].get("worker"))))
 
     def _look(self) -> list[Seen]:
         return [replace(one, facts=self._facts_of(one.facts)) for one in self._looking.boxes()]
@@ -267,7 +267,7 @@ class VirtualDaskFleet(DaskFleet):
             self._ordered.add(box, frame.at_wall_s, news)
 
 
-def asked_of(address: str, security: Any, worker: str, asked: bytes) -> dict[str, str]:
+def ask_host(address: str, security: Any, worker: str, asked: bytes) -> dict[str, str]:
     """What the box behind *worker* says to *asked*.
 
     Raises:

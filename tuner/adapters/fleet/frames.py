@@ -25,12 +25,12 @@ class Frame(NamedTuple):
     data: bytes  #: empty: its sender is alive
 
 
-def packed(news: News) -> bytes:
+def pack_news(news: News) -> bytes:
     """*news* for a frame; a window of ten minutes takes some 10 kB."""
     return zlib.compress(pickle.dumps(news), level=1)
 
 
-def unpacked(data: bytes) -> News:
+def unpack_news(data: bytes) -> News:
     """The news of a frame. Whoever may send them may run any code here, as everywhere in Dask."""
     news: News = pickle.loads(zlib.decompress(data))
     return news
@@ -65,7 +65,7 @@ class FrameReader:
             yield Frame(at_wall_s, data)
 
 
-class Told(NamedTuple):
+class OrderEvent(NamedTuple):
     """What a box tells of an order, one after the other; as an event of Dask, a mapping."""
 
     order: str
@@ -79,11 +79,11 @@ class Told(NamedTuple):
         return {"order": self.order, "n": self.n, "at_wall_s": at_wall_s, "data": data, "why": self.why}
 
 
-def told_of(event: Any) -> Told | None:
+def parse_event(event: Any) -> OrderEvent | None:
     """What an event says; None: it is none of ours."""
     try:
         at_wall_s = event["at_wall_s"]
         frame = None if at_wall_s is None else Frame(float(at_wall_s), bytes(event["data"]))
-        return Told(str(event["order"]), int(event["n"]), frame, event["why"])
+        return OrderEvent(str(event["order"]), int(event["n"]), frame, event["why"])
     except (TypeError, KeyError, ValueError):
         return None

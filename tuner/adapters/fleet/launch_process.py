@@ -63,7 +63,7 @@ class LaunchProcess:
                 self._is_asked, finishes = True, self._finishes
             if finishes:
                 self._write(FINISH)
-            yield from self._told()
+            yield from self._frames()
         except BaseException:
             patience_s = ENDS_WITHIN_S
             self.end()
@@ -93,7 +93,7 @@ class LaunchProcess:
             self._ending_since_s = time.monotonic()
             self._process.terminate()
 
-    def _told(self) -> Iterator[Frame]:
+    def _frames(self) -> Iterator[Frame]:
         reader = FrameReader()
         heard_s = beat_s = time.monotonic()
         while True:

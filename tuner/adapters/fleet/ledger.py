@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tuner.adapters.fleet.frames import Frame, Told, unpacked
+from tuner.adapters.fleet.frames import Frame, OrderEvent, unpack_news
 from tuner.core.domain.fleet import (
     Began,
     BoxCame,
@@ -45,7 +45,7 @@ class _Under:
     worker: str
     address: str
     n: int = 0  #: told up to now
-    has_begun: bool = False
+    has_started: bool = False
     #: open: its end is to come. over: it was told. given-up: nobody wants to know. broken: news are missing
     state: Literal["open", "over", "given-up", "broken"] = "open"
     why: str | None = None  #: what is known of why it is lost
@@ -107,23 +107,23 @@ class Ledger:
             if one.worker not in {seen.worker for seen in self._boxes.values()}:
                 yield from self._came(one)
 
-    def heard(self, told: Told, address: str | None) -> Iterator[tuple[Frame | None, News]]:
+    def heard(self, stop: OrderEvent, address: str | None) -> Iterator[tuple[Frame | None, News]]:
         """A box says something, from *address*; gives news with the frame they came in."""
-        under = self._orders.get(told.order)
-        if under is None or under.address != address or told.n < under.n:
+        under = self._orders.get(stop.order)
+        if under is None or under.address != address or stop.n < under.n:
             return  # of a twin, or of an order that is over
-        if told.n > under.n and under.state == "open":
+        if stop.n > under.n and under.state == "open":
             under.state, under.why = "broken", "some of its messages were lost"
-        under.n = told.n + 1
-        if told.frame is None:
-            yield from ((None, news) for news in self._is_free(told.order, told.why))
+        under.n = stop.n + 1
+        if stop.frame is None:
+            yield from ((None, news) for news in self._is_free(stop.order, stop.why))
         elif under.state == "open":
             try:
-                news = unpacked(told.frame.data)
+                news = unpack_news(stop.frame.data)
             except Exception as error:  # whatever pickle makes of what is none of ours
                 under.state, under.why = "broken", f"its message cannot be read: {error!r}"
             else:
-                yield from ((told.frame, one) for one in self._news(under, news))
+                yield from ((stop.frame, one) for one in self._news(under, news))
 
     def ended(self, order: str, why: str) -> Iterator[News]:
         """Dask has nothing more of *order*, whatever its box said before."""
@@ -171,14 +171,14 @@ class Ledger:
 
     def _news(self, under: _Under, news: News) -> Iterator[News]:
         match news:
-            case Warned(box, slug, text) if not under.has_begun:  # each launch says it anew
+            case Warned(box, slug, text) if not under.has_started:  # each launch says it anew
                 yield from self._warn(Message(slug, text), box)
                 return
             case Lost(_, why):  # told once its process is gone
                 under.why = why
                 return
             case Began():
-                under.has_begun = True
+                under.has_started = True
             case Ended() | Refused():
                 under.state = "over"
             case _:

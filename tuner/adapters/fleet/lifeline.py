@@ -11,7 +11,7 @@ import threading
 import time
 from typing import Any
 
-from tuner.adapters.fleet.frames import Frame, frame_bytes, packed
+from tuner.adapters.fleet.frames import Frame, frame_bytes, pack_news
 from tuner.adapters.fleet.launch_process import BEAT_S, FINISH, LENGTH, SILENT_S
 from tuner.core.domain.fleet import News
 
@@ -53,10 +53,10 @@ class Lifeline:
         """The worker wants the launch to end after the window in hand."""
         return self._finishes
 
-    def tell(self, at_wall_s: float, news: News) -> None:
+    def send(self, at_wall_s: float, news: News) -> None:
         """Send *news* to the worker, unless it is not to hear of them any more."""
         with self._writing:
-            self._write(frame_bytes(Frame(at_wall_s, packed(news))))
+            self._write(frame_bytes(Frame(at_wall_s, pack_news(news))))
 
     @property
     def ended(self) -> str | None:

@@ -38,7 +38,7 @@ class Looking:
         there = {worker for _, worker, _ in found["workers"]}
         said = {worker: facts for worker, facts in self._said.items() if worker in there}
         if unknown := there - said.keys():
-            said |= self._client.run_on_scheduler(said_by, unknown)
+            said |= self._client.run_on_scheduler(describe_workers, unknown)
         self._said = said
         return [
             Seen(
@@ -65,7 +65,7 @@ def workers_of(dask_scheduler: Any) -> dict[str, Any]:
     }
 
 
-def said_by(workers: Set[str], dask_scheduler: Any) -> dict[str, Any]:
+def describe_workers(workers: Set[str], dask_scheduler: Any) -> dict[str, Any]:
     """What *workers* say of themselves, as far as they are there; runs where the scheduler does."""
     return {
         one.server_id: one.extra[FACTS]

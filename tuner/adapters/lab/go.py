@@ -68,7 +68,7 @@ def go_here() -> Go | None:
     return Go(program, done.stdout.strip().removeprefix("go"))
 
 
-def built(source: Path, go: Go, tell: Callable[[str], None]) -> Path:
+def build_program(source: Path, go: Go, tell: Callable[[str], None]) -> Path:
     """The program that *go* makes of *source*, one file of standard Go; built unless the cache has it.
 
     Another source or another Go is another program; who reads the cache sees all of one or nothing.
@@ -119,5 +119,5 @@ def _build(source: Path, go: Go, made: Path) -> None:
         err = errors.read()
     if process.returncode != 0:
         lines = err.decode("utf-8", "replace").strip().splitlines()
-        told = f": {lines[-1][:_MOST_WORDS]}" if lines else ""
-        raise ConfigError(f"{source.name} does not build with Go {go.version}{told}")
+        text = f": {lines[-1][:_MOST_WORDS]}" if lines else ""
+        raise ConfigError(f"{source.name} does not build with Go {go.version}{text}")

@@ -137,7 +137,7 @@ def run_job(
             with running_in_own_group(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment
             ) as process:
-                usage = _waited(process, job.at_most_s)
+                usage = _wait(process, job.at_most_s)
         except OSError as error:
             raise ConfigError(f"{words[0]} cannot be run: {error.strerror}") from error
         total_s = time.monotonic() - begun_s
@@ -167,7 +167,7 @@ def memory() -> Path:
     return _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
 
 
-def _waited(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
+def _wait(process: subprocess.Popen[bytes], at_most_s: float) -> Usage:
     """Wait for a program, kill its group at its end, or when it takes too long; gives its clocks.
 
     The group is killed while its leader is still there to be waited for, so that its number is nobody else's.

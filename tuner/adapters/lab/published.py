@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 
-def published() -> dict[str, Any]:
+def read_published() -> dict[str, Any]:
     """What ``published.yaml`` has: a block for each publication."""
     text = files("tuner.adapters.lab").joinpath("published.yaml").read_text(encoding="utf-8")
     found: dict[str, Any] = yaml.safe_load(text)

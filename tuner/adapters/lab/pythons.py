@@ -41,7 +41,7 @@ def _patch(folder: Path) -> tuple[int, str]:
 def _is(version: str, program: str) -> bool:
     """Whether it starts (a shim may stand for nothing) and is that CPython, with a GIL."""
     try:
-        told, _ = packages_of(program, ())
+        reported, _ = packages_of(program, ())
     except ConfigError:
         return False
-    return told.startswith(f"CPython {version}.") and not told.endswith("t")
+    return reported.startswith(f"CPython {version}.") and not reported.endswith("t")

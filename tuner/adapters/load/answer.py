@@ -106,10 +106,10 @@ class Answer:
             match name.rstrip(b" \t").lower():
                 case b"content-length":
                     for one in value.split(b","):  # it may stand there twice, and be joined
-                        told = one.strip()
-                        if _LENGTH.fullmatch(told) is None or length not in (None, int(told)):
+                        text = one.strip()
+                        if _LENGTH.fullmatch(text) is None or length not in (None, int(text)):
                             raise GarbageError(f"no length: {line[:40]!r}")
-                        length = int(told)
+                        length = int(text)
                 case b"connection":
                     connection += b"," + value.lower()
                 case b"transfer-encoding":

@@ -116,7 +116,7 @@ class Client:
         self._drop()
         if self._request is None:
             return
-        was_idle = connection.n_answered > 0 and not connection.has_begun
+        was_idle = connection.n_answered > 0 and not connection.has_started
         if kind == "closed" and was_idle and self._request.is_idempotent and not self._is_retry:
             self._is_retry = True
             self._go()
@@ -179,7 +179,7 @@ class _Connection(asyncio.Protocol):
         self._is_lost = False
         self.peer: Peer | None = None
         self.n_answered = 0
-        self.has_begun = False  #: something of the present answer has come
+        self.has_started = False  #: something of the present answer has come
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -189,7 +189,7 @@ class _Connection(asyncio.Protocol):
 
     def send(self, request: Request, *, is_last: bool) -> None:
         assert self._transport is not None
-        self.has_begun = False
+        self.has_started = False
         if self._is_lost:
             self._client.lost(self, "closed")
             return
@@ -201,7 +201,7 @@ class _Connection(asyncio.Protocol):
         if answer is None:  # unasked for: the server says goodbye, or talks nonsense
             self._client.lost(self, "garbage")
             return
-        self.has_begun = True
+        self.has_started = True
         try:
             is_whole = answer.feed(data)
         except GarbageError:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from tuner.adapters.load.answer import Answer, GarbageError
 from tuner.adapters.load.listening import Address, listening_at
-from tuner.adapters.load.order import Order, Request, told_workers, write_problem
+from tuner.adapters.load.order import Order, Request, read_workers, write_problem
 
 if TYPE_CHECKING:
     import ssl
@@ -142,7 +142,7 @@ class FirstAnswer:
         return replace(place, is_tls=self._otherwise.get(_in_the_clear(place), place.is_tls))
 
     def _workers(self) -> Sequence[int]:
-        return () if self._order.workers_file is None else told_workers(self._order.workers_file)
+        return () if self._order.workers_file is None else read_workers(self._order.workers_file)
 
     def _is_asked(self, address: Address) -> bool:
         return address.answers_at(self._asked.host, self._asked.port)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from tuner.adapters.load.client import Client
 from tuner.adapters.load.first_answer import FirstAnswer, NoAnswerError
-from tuner.adapters.load.order import Order, Request, read_order, told_rate, write_problem
+from tuner.adapters.load.order import Order, Request, read_order, read_rate, write_problem
 from tuner.adapters.load.spread_watch import SpreadWatch
 from tuner.adapters.load.totals import TotalsWriter
 
@@ -178,8 +178,8 @@ class Generator:
                 return
             wait_s = max(0.0, (due_ns - time.monotonic_ns()) / 1e9)
             await self._over_within(min(wait_s, _LOOK_EVERY_S))
-            if (told := self._new_rate()) is not None:
-                mean_ns = _mean_gap_ns(told)
+            if (reported := self._new_rate()) is not None:
+                mean_ns = _mean_gap_ns(reported)
                 due_ns = time.monotonic_ns() + next(gaps) * mean_ns
 
     def _any_idle(self) -> Client:
@@ -204,11 +204,11 @@ class Generator:
         if self._order.rate_file is None or now_s < self._looks_s:
             return None
         self._looks_s = now_s + _LOOK_EVERY_S
-        told = told_rate(self._order.rate_file)
-        if told is None or told == self._rate_per_s:
+        reported = read_rate(self._order.rate_file)
+        if reported is None or reported == self._rate_per_s:
             return None
-        self._rate_per_s = told
-        return told
+        self._rate_per_s = reported
+        return reported
 
     def _idle_client(self) -> Client | None:
         """Any one; of several addresses, once each has one, whose turn it is. None: a new one is wanted."""

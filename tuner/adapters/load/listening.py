@@ -91,7 +91,7 @@ def _listening_sockets(pid: int) -> dict[int, Address]:
     for fields in _rows(pid, "unix"):
         is_listening = int(fields[3], 16) & _ACCEPTS and int(fields[4], 16) == _STREAM
         if is_listening and len(fields) > 7 and not fields[7].startswith(b"@"):  # @: no path
-            found[int(fields[6])] = Address(_whole(pid, os.fsdecode(b" ".join(fields[7:]))))
+            found[int(fields[6])] = Address(_whole_path(pid, os.fsdecode(b" ".join(fields[7:]))))
     return found
 
 
@@ -123,7 +123,7 @@ def _is_ipv6_only() -> bool:
         return False
 
 
-def _whole(pid: int, path: str) -> str:
+def _whole_path(pid: int, path: str) -> str:
     """The whole path of a unix socket that *pid* may have bound by a path from its folder."""
     try:
         return path if path.startswith("/") else os.path.join(os.readlink(f"/proc/{pid}/cwd"), path)

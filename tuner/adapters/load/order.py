@@ -50,12 +50,12 @@ class Order:
     reuse: int | None = None  #: requests over one connection, at most; None: as long as the server keeps it
     processes: int = 1  #: worker processes of the layout
     threads: int = 1  #: of each of them
-    #: holds the pids of these processes, once they are there; see `tell_workers`; None: nobody tells
+    #: holds the pids of these processes, once they are there; see `write_workers`; None: nobody tells
     workers_file: str | None = None
     spreads: bool = False  #: whether connections are opened anew until each worker has as many as the others
     rate_per_s: float | None = None  #: open loop: requests that become due per second; None: closed loop
     rate_file: str | None = (
-        None  #: once it is there it holds the rate, which may change, and be 0; see ``tell_rate``
+        None  #: once it is there it holds the rate, which may change, and be 0; see ``write_rate``
     )
     arrivals: str = "poisson"  #: how they become due: poisson or even
     #: holds why the service has not answered, as long as it has not; see `write_problem`; None: nobody asks
@@ -88,30 +88,30 @@ class Order:
             json.dump(asdict(self), file, default=lambda wire: wire.decode("latin-1"))
 
 
-def tell_rate(path: Path, rate_per_s: float) -> None:
+def write_rate(path: Path, rate_per_s: float) -> None:
     """Change the rate of the generator whose order names *path* as its file."""
     draft = path.with_name(f"{path.name}.new")
     draft.write_text(repr(rate_per_s), encoding="ascii")
     os.replace(draft, path)
 
 
-def tell_workers(path: Path, pids: Iterable[int]) -> None:
+def write_workers(path: Path, pids: Iterable[int]) -> None:
     """Say who the workers are to the generator whose order names *path* as its file."""
     draft = path.with_name(f"{path.name}.new")
     draft.write_text(" ".join(map(str, sorted(pids))), encoding="ascii")
     os.replace(draft, path)
 
 
-def told_workers(path: str) -> tuple[int, ...]:
-    """What ``tell_workers`` told; empty: nothing yet."""
+def read_workers(path: str) -> tuple[int, ...]:
+    """What ``write_workers`` told; empty: nothing yet."""
     try:
         return tuple(int(word) for word in Path(path).read_text(encoding="ascii").split())
     except FileNotFoundError:
         return ()
 
 
-def told_rate(path: str) -> float | None:
-    """What ``tell_rate`` told; None: nothing yet."""
+def read_rate(path: str) -> float | None:
+    """What ``write_rate`` told; None: nothing yet."""
     try:
         return float(Path(path).read_text(encoding="ascii"))
     except FileNotFoundError:
@@ -135,9 +135,9 @@ def read_problem(path: Path) -> str:
 
 def read_order(path: Path) -> Order:
     """What ``Order.write`` kept."""
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     requests = tuple(
-        Request(request["method"], request["wire"].encode("latin-1")) for request in told.pop("requests")
+        Request(request["method"], request["wire"].encode("latin-1")) for request in data.pop("requests")
     )
-    others = tuple((str(host), int(port)) for host, port in told.pop("others"))
-    return Order(requests=requests, others=others, **told)
+    others = tuple((str(host), int(port)) for host, port in data.pop("others"))
+    return Order(requests=requests, others=others, **data)

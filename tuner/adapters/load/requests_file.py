@@ -10,7 +10,7 @@ from typing import Any
 
 from tuner.adapters.load.order import Request
 from tuner.core.errors import ConfigError
-from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, rendered_request
+from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, render_request
 
 _KEYS = {"url", "method", "headers", "body", "body_file"}
 _HINT = (
@@ -62,35 +62,39 @@ def read_body(path: Path) -> bytes:
 
 def _request(line: str, folder: Path, base: HttpUrl, headers: Mapping[str, str]) -> Request:
     try:
-        told: Any = json.loads(line)
+        reported: Any = json.loads(line)
     except ValueError as error:
         raise ConfigError(f"not JSON: {error}", hint=_HINT) from error
-    if not isinstance(told, dict) or not _is_well_typed(told):
+    if not isinstance(reported, dict) or not _is_well_typed(reported):
         raise ConfigError(f"no request: {line[:60]}", hint=_HINT)
-    if unknown := sorted(told.keys() - _KEYS):
+    if unknown := sorted(reported.keys() - _KEYS):
         raise ConfigError(f"{', '.join(unknown)}: none of {', '.join(sorted(_KEYS))}", hint=_HINT)
-    if "body" in told and "body_file" in told:
+    if "body" in reported and "body_file" in reported:
         raise ConfigError("body and body_file: name one", hint=_HINT)
-    if told["url"].startswith("/"):
-        url = replace(base, target=parse_url(f"http://localhost{told['url']}").target)
+    if reported["url"].startswith("/"):
+        url = replace(base, target=parse_url(f"http://localhost{reported['url']}").target)
     else:
-        url = parse_url(told["url"])
+        url = parse_url(reported["url"])
     if (url.host, url.port, url.is_tls) != (base.host, base.port, base.is_tls):
-        raise ConfigError(f"{told['url']} goes to another service than {base.authority}", hint=_HINT)
-    method = check_method(told.get("method", "GET"))
-    for name, value in told.get("headers", {}).items():
+        raise ConfigError(f"{reported['url']} goes to another service than {base.authority}", hint=_HINT)
+    method = check_method(reported.get("method", "GET"))
+    for name, value in reported.get("headers", {}).items():
         check_header(name, value)
-    own = {name.lower() for name in told.get("headers", {})}
-    sent = {name: value for name, value in headers.items() if name.lower() not in own} | told.get(
+    own = {name.lower() for name in reported.get("headers", {})}
+    sent = {name: value for name, value in headers.items() if name.lower() not in own} | reported.get(
         "headers", {}
     )
-    body = read_body(folder / told["body_file"]) if "body_file" in told else told.get("body", "").encode()
-    return Request(method, rendered_request(method, url, sent, body))
+    body = (
+        read_body(folder / reported["body_file"])
+        if "body_file" in reported
+        else reported.get("body", "").encode()
+    )
+    return Request(method, render_request(method, url, sent, body))
 
 
-def _is_well_typed(told: dict[str, Any]) -> bool:
-    headers = told.get("headers", {})
-    texts = [told.get("url"), *(told[key] for key in ("method", "body", "body_file") if key in told)]
+def _is_well_typed(data: dict[str, Any]) -> bool:
+    headers = data.get("headers", {})
+    texts = [data.get("url"), *(data[key] for key in ("method", "body", "body_file") if key in data)]
     if not isinstance(headers, dict):
         return False
     return all(isinstance(text, str) for text in [*texts, *headers.values()])

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from tuner.adapters.load.client import Client
-from tuner.adapters.load.order import Order, told_workers
+from tuner.adapters.load.order import Order, read_workers
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.load.workers import Peer, Workers
 from tuner.core.domain.connection_spread import n_starved, surplus
@@ -49,7 +49,7 @@ class SpreadWatch:
         if self._counted is not None:  # what was seen stands until now
             self._totals.spread(now_ns - self._looked_ns, *self._counted)
         self._looked_ns, self._counted = now_ns, None
-        pids = told_workers(file)
+        pids = read_workers(file)
         by_peer: dict[Peer, Client] = {peer: one for one in clients if (peer := one.peer) is not None}
         holders = self._workers.holders(pids, by_peer)
         held: dict[int, list[Client]] = {pid: [] for pid in self._workers.accepting}

@@ -133,14 +133,14 @@ def read_counts(path: Path) -> tuple[int, int]:
         DamagedTotalsError: this is no file of totals.
     """
     with path.open("rb") as file:
-        words = _unpacked(path, file.read(_HEAD.size))
+        words = _unpack(path, file.read(_HEAD.size))
     return words[_DONE], sum(words[_FAILED:_UNANSWERED])
 
 
 def read_totals(path: Path) -> Totals:
     """Everything that was counted up to now; raises as ``read_counts``."""
     content = path.read_bytes()
-    words = _unpacked(path, content)
+    words = _unpack(path, content)
     if len(content) < 8 * _HELD or len(content) % 8:
         raise DamagedTotalsError(f"{path} ends too early")
     counts = memoryview(content).cast("Q")
@@ -162,7 +162,7 @@ def read_totals(path: Path) -> Totals:
     )
 
 
-def _unpacked(path: Path, content: bytes) -> tuple[int, ...]:
+def _unpack(path: Path, content: bytes) -> tuple[int, ...]:
     if len(content) < _HEAD.size:
         raise DamagedTotalsError(f"{path} ends too early")
     words = _HEAD.unpack_from(content)

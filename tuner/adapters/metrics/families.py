@@ -65,7 +65,9 @@ class _Families:
             study.created_wall_s,
         )
         yield self._one(
-            "tuner_told_timestamp_seconds", "When these figures last changed, since 1970.", seen.told_wall_s
+            "tuner_told_timestamp_seconds",
+            "When these figures last changed, since 1970.",
+            seen.reported_wall_s,
         )
         yield self._one("tuner_remaining_seconds", "Expected rest of the study, if known.", seen.remaining_s)
         yield self._one(
@@ -205,12 +207,12 @@ class _Families:
             return
         unit = "items_per_second" if self._seen.study.objective == "throughput" else "items_per_cpu_second"
         found = sorted(known.estimates.items())
-        told = {
+        data = {
             "mean": "Estimate of the layout, drift between blocks taken out.",
             "low": "Lower end of the estimate's interval, at the study's confidence.",
             "high": "Upper end of the estimate's interval, at the study's confidence.",
         }
-        for end, text in told.items():
+        for end, text in data.items():
             name = "tuner_estimate" if end == "mean" else f"tuner_estimate_{end}"
             yield self._gauge(
                 f"{name}_{unit}",

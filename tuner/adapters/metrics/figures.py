@@ -95,7 +95,7 @@ class StudyFigures:
         self.n_planned: int | None = None
         self.remaining_s: float | None = None
         self.warnings: Counter[str] = Counter()
-        self.told_wall_s = wall_s()
+        self.reported_wall_s = wall_s()
         self._ask, self._wall_s = known, wall_s
         self._on, self._is_fleet = box, False  #: what is told is of that box
         self._seen_totals: dict[str, int | None] = {}  #: by box, of the window under way, at the last sample
@@ -130,20 +130,20 @@ class StudyFigures:
         if block != self._asked_in_block:  # what is known changes when a block has ended
             self._asked_in_block = block
             self._ask_what_is_known()
-        with self._telling():
+        with self._updating():
             self.nows[self._on] = Now("starting", layout, block)
             self.remaining_s = remaining_s
             self._seen_totals[self._on] = None
             self._of(layout).n_launches += 1
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
-        with self._telling():
+        with self._updating():
             self._go_on("warming-up", layout, elapsed_s, None, items_per_s)
 
     def sampled(  # noqa: D102
         self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
     ) -> None:
-        with self._telling():
+        with self._updating():
             self._go_on("window", layout, elapsed_s, window_s, items_per_s)
             self.now.load1, self.now.n_active = sample.load1, sample.n_active
             before = self._seen_totals.get(self._on)
@@ -155,7 +155,7 @@ class StudyFigures:
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
         record = record_of(window, launch_id=0, block=self.now.block, box=self._on)
-        with self._telling():
+        with self._updating():
             self._add(record)
             # A box of a fleet tells of every fifth second or so, of a shorter window perhaps of none.
             before = self._seen_totals.get(self._on)
@@ -166,7 +166,7 @@ class StudyFigures:
             self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
 
     def warning(self, slug: str, text: str) -> None:  # noqa: ARG002, D102
-        with self._telling():
+        with self._updating():
             self.warnings[slug] += 1
 
     @property
@@ -183,7 +183,7 @@ class StudyFigures:
             self.nows.setdefault(box, Now())
 
     def box_left(self, box: str) -> None:  # noqa: D102
-        with self._telling():
+        with self._updating():
             self.nows.pop(box, None)
             self._seen_totals.pop(box, None)
 
@@ -191,14 +191,14 @@ class StudyFigures:
         """Nothing is measured any more; *as_planned*: the strategy may be asked a last time."""
         if as_planned:
             self._ask_what_is_known()
-        with self._telling():
+        with self._updating():
             self.nows = {box: Now("ended", None, now.block) for box, now in self.nows.items()}
             self.remaining_s = None
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _updating(self) -> Iterator[None]:
         with self._lock:
-            self.told_wall_s = self._wall_s()
+            self.reported_wall_s = self._wall_s()
             yield
 
     def _ask_what_is_known(self) -> None:

@@ -247,9 +247,11 @@ def celery_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def _tasks(answer: Mapping[str, Any], what: str) -> dict[str, float]:
-    told = answer.get(what)
-    if told is None:
+    reported = answer.get(what)
+    if reported is None:
         return {}
-    if not isinstance(told, dict) or not all(type(count) is int and count >= 0 for count in told.values()):
+    if not isinstance(reported, dict) or not all(
+        type(count) is int and count >= 0 for count in reported.values()
+    ):
         raise MeasurementError(f"the helper reported no counts of {what}: {str(answer)[:200]}")
-    return {f"tasks {what} of {node}": count for node, count in told.items()}
+    return {f"tasks {what} of {node}": count for node, count in reported.items()}

@@ -99,7 +99,7 @@ def _number(printed: Printed, shown: Callable[[bytes], str]) -> int:
     if printed.code < 0:
         raise MeasurementError(f"it {ending_in_words(printed.code)}")
     if printed.code:
-        said = " ".join(shown(_whole(printed.err)).split()) or "it printed nothing"
+        said = " ".join(shown(_without_cut_secret(printed.err)).split()) or "it printed nothing"
         raise MeasurementError(f"it {ending_in_words(printed.code)}: {said[-_SHOWN:]}")
     match = _NUMBER.fullmatch(printed.out)
     if match is None:
@@ -108,7 +108,7 @@ def _number(printed: Printed, shown: Callable[[bytes], str]) -> int:
     return int(match[1])
 
 
-def _whole(end: bytes) -> bytes:
+def _without_cut_secret(end: bytes) -> bytes:
     """The *end* of what it said without what was cut in two there, which may be half a secret."""
     if len(end) < _MOST_BYTES:
         return end

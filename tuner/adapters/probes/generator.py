@@ -61,7 +61,7 @@ class GeneratorCounting:
     def __init__(self, clock: Clock, totals: Path) -> None:
         self._clock = clock
         self._totals = totals
-        self._has_begun = False
+        self._has_started = False
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -82,10 +82,10 @@ class GeneratorCounting:
         try:
             n_done, n_failed = read_counts(self._totals)
         except FileNotFoundError as error:
-            if self._has_begun:
+            if self._has_started:
                 raise MeasurementError(f"{self._totals} is gone: the load generator's counts") from error
             return Reading(at_s=at_s, n_done_total=0, n_failed_total=0)
         except (DamagedTotalsError, OSError) as error:
             raise MeasurementError(f"the load generator's counts cannot be read: {error}") from error
-        self._has_begun = True
+        self._has_started = True
         return Reading(at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)

@@ -122,7 +122,7 @@ class Helper:
     def _answer(self, line: str, timeout_s: float) -> Mapping[str, Any]:
         answered = False
         try:
-            answer = _parsed(self._line(line, timeout_s), self._start.hide)
+            answer = _parse(self._line(line, timeout_s), self._start.hide)
             answered = True
         finally:
             if not answered:
@@ -193,7 +193,7 @@ class Helper:
         self._complaints.close()
 
 
-def _parsed(line: bytes, hide: Callable[[str], str]) -> Mapping[str, Any]:
+def _parse(line: bytes, hide: Callable[[str], str]) -> Mapping[str, Any]:
     try:
         answer = parse_json(line)
     except ValueError:

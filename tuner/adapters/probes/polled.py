@@ -11,9 +11,9 @@ from typing import TypeVar
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import count_restarted
-from tuner.core.text.counter_segments import Segments, joined
+from tuner.core.text.counter_segments import Segments, join_segments
 from tuner.core.text.counts import LARGEST_COUNT
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.core.text.one_line import one_line
 from tuner.ports import Clock, Warn
 
@@ -70,7 +70,7 @@ class PolledCounting:
         self._closed = False
         self._done, self._failed = Segments(), Segments()
         self._reading: Reading | None = None
-        self._n_told = 0  #: falls
+        self._n_reported = 0  #: falls
         self._n_failures = 0
         self._problem = ""
         self._bug: Exception | None = None
@@ -131,13 +131,13 @@ class PolledCounting:
         for series, n_falls in {**self._done.n_falls, **self._failed.n_falls}.items():
             if n_falls > self._most_falls:
                 raise MeasurementError(
-                    f"{one_line(series)} of {self._name} fell ({counted(n_falls, 'time')} in this launch):"
+                    f"{one_line(series)} of {self._name} fell ({pluralize(n_falls, 'time')} in this launch):"
                     " it is not a total, or each answer comes from another process"
                 )
         falls = (*self._done.falls, *self._failed.falls)
-        for fall in falls[self._n_told :]:
+        for fall in falls[self._n_reported :]:
             self._warn(*count_restarted(self._name, one_line(fall.series), fall.before, fall.after))
-        self._n_told = len(falls)
+        self._n_reported = len(falls)
 
     def _answer(self) -> None:
         while True:
@@ -171,7 +171,7 @@ class PolledCounting:
     def _take(self, counts: Counts, at_s: float) -> None:
         """Make *counts* the latest; MeasurementError, and nothing is taken, when they cannot be any."""
         assert self._reading is not None
-        done, failed = _joined(self._done, counts.done), _joined(self._failed, counts.failed)
+        done, failed = _join(self._done, counts.done), _join(self._failed, counts.failed)
         self._n_failures = 0
         self._done, self._failed = done, failed
         n_failed = int(self._failed.total)
@@ -181,12 +181,12 @@ class PolledCounting:
         self._reading = replace(self._reading, at_s=at_s, n_done_total=n_done, n_failed_total=n_failed)
 
 
-def _joined(before: Segments, counts: Mapping[str, float]) -> Segments:
+def _join(before: Segments, counts: Mapping[str, float]) -> Segments:
     if any(not abs(count) <= LARGEST_COUNT for count in counts.values()):  # what is not a number, too
         raise MeasurementError(f"a count is beyond {LARGEST_COUNT}: it cannot be one of items")
     if len(counts) > MOST_SERIES:
         raise MeasurementError(f"got {len(counts)} series; at most {MOST_SERIES} are supported")
-    after = joined(before, counts)
+    after = join_segments(before, counts)
     assert after.latest is not None
     if after.total > LARGEST_COUNT:
         raise MeasurementError(f"the sum of all counts is beyond {LARGEST_COUNT}: it cannot be one of items")

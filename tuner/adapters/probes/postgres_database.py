@@ -88,7 +88,7 @@ class PostgresDatabase:
             raise MeasurementError(f"PostgreSQL did not give a number: {error}") from error
         except psycopg.Error as error:
             self._disconnect()
-            raise _said(str(error)) from error
+            raise _server_error(str(error)) from error
         except MeasurementError:
             if self._connection is not None and self._connection.pgconn.status != ConnStatus.OK:
                 self._disconnect()
@@ -127,7 +127,7 @@ class PostgresDatabase:
         problem = None
         while len(rows) < 2 and (result := _next_result(server, bound)) is not None:
             if result.status == ExecStatus.FATAL_ERROR:
-                problem = _said(result.error_message.decode("utf-8", "replace"))
+                problem = _server_error(result.error_message.decode("utf-8", "replace"))
             rows += [_row(result, number) for number in range(result.ntuples)]
         if problem is not None:
             raise problem
@@ -160,6 +160,6 @@ def _row(result: PGresult, number: int) -> Row:
     return tuple(None if value is None else value.decode("utf-8", "replace") for value in values)
 
 
-def _said(words: str) -> MeasurementError:
+def _server_error(words: str) -> MeasurementError:
     first = words.strip().partition("\n")[0]  # the next lines point into the query
     return MeasurementError(f"PostgreSQL reports: {first[:_SHOWN]}")

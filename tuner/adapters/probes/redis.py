@@ -216,7 +216,7 @@ class RedisProbe:
             retry=Retry(NoBackoff(), 0),  # the next look is the next try
         )
         pool = client.connection_pool
-        pool.connection_class = _bounded(pool.connection_class, bound)
+        pool.connection_class = _with_limits(pool.connection_class, bound)
         return client
 
     @property
@@ -246,18 +246,18 @@ class RedisProbe:
         total = _sum(numbers, self._done)
         if self._falls:
             fed = 0 if self._fed is None else _sum(numbers, [self._fed])
-            told = (
+            text = (
                 "messages fed minus messages left"
                 if self._fed
                 else "messages that left the queue (fed is not set)"
             )
-            done = {told: fed - total}
+            done = {text: fed - total}
         else:
             done = {"the sum of count": total}
         return Counts(done, {"the sum of failed": _sum(numbers, self._failed)})
 
 
-def _bounded(kind: Any, bound: Bound) -> Any:
+def _with_limits(kind: Any, bound: Bound) -> Any:
     """Connections of *kind*, over TLS or not, that give up when an answer is too late or too much."""
 
     class Bounded(kind):  # type: ignore[misc]  # as the url says

@@ -118,15 +118,15 @@ class StatsdProbe:
         for passed in _PASSED:
             if tally.n_passed[passed] and passed not in self._warned:
                 self._warned.add(passed)
-                example = _shown(tally.examples[passed])
+                example = _show(tally.examples[passed])
                 self._warn(*statsd_lines(layout, passed, tally.n_passed[passed], names, example))
         if tally.other_names and not any(tally.totals.values()) and "names" not in self._warned:
             self._warned.add("names")
-            others = [f"{_shown(name)} ({_shown(kind)})" for name, kind in tally.other_names.items()]
+            others = [f"{_show(name)} ({_show(kind)})" for name, kind in tally.other_names.items()]
             self._warn(*statsd_names(layout, names, others))
 
 
-def _shown(sent: bytes) -> str:
+def _show(sent: bytes) -> str:
     return one_line(sent.decode("utf-8", "backslashreplace"))
 
 

@@ -132,10 +132,10 @@ def parse_stats(answer: bytes) -> Counts:
     are not UTF-8 (a path like /caf%E9) and control characters, and JSON allows neither.
     """
     try:
-        told = parse_json(answer.decode("utf-8", "replace"), allow_control_characters=True)
+        reported = parse_json(answer.decode("utf-8", "replace"), allow_control_characters=True)
     except ValueError as error:
         raise MeasurementError(f"the answer is no JSON ({error}): {answer[:80]!r}") from error
-    workers = told.get("workers") if isinstance(told, dict) else None
+    workers = reported.get("workers") if isinstance(reported, dict) else None
     if not isinstance(workers, list) or not workers:
         raise MeasurementError("the answer contains no workers: is it uWSGI's stats socket?")
     return Counts(_by_worker(workers, "requests"), _by_worker(workers, "exceptions"))

@@ -59,7 +59,7 @@ class LaunchCgroups:
     """Where the cgroups of launches can be made."""
 
     parent: Path | None  #: None: nowhere
-    told: str  #: for people, and for a study's record
+    sentence: str  #: for people, and for a study's record
 
 
 def launch_cgroups(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.proc.kernel_text import kernel_lines
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def usable_cores(
     count, why = float(len(cpus)), f"{len(cpus)} of {online} CPUs by affinity" if len(cpus) < online else ""
     for quota, where in _quotas(proc, cgroup):
         if quota < count:
-            count, why = quota, f"a quota of {counted(quota, 'core')} in cgroup {where}"
+            count, why = quota, f"a quota of {pluralize(quota, 'core')} in cgroup {where}"
     return BoxCores(count, cpus, why or f"all {len(cpus)} CPUs")
 
 

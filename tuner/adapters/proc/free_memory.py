@@ -33,10 +33,10 @@ def _free(proc: Path, cgroup: Path) -> Iterator[float]:
 def _reclaimable(folder: Path) -> int:
     """Files in the page cache that nobody used of late: the kernel drops them before anything waits."""
     with suppress(OSError, ValueError):
-        told = dict(
+        data = dict(
             line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines()
         )
-        return int(told.get("total_inactive_file", told.get("inactive_file", 0)))
+        return int(data.get("total_inactive_file", data.get("inactive_file", 0)))
     return 0
 
 

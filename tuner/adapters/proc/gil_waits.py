@@ -151,16 +151,16 @@ class GilWaits:
             return _NOBODY
         try:
             began_s, cpu_before_s = self._now_s(), self._cpu_s(pid)
-            told = {thread: self._call(file) for thread, file in files.items()}
+            data = {thread: self._call(file) for thread, file in files.items()}
             elapsed_s, cpu_s = self._now_s() - began_s, self._cpu_s(pid) - cpu_before_s
         except OSError:  # it has ended, or a thread has
             self._follow_threads(pid, len(files))
             return _NOBODY
         runtime, ratio = self._runtime_of[pid], self._n_threads[pid] / len(files)
         asleep = {
-            thread for thread, call in told.items() if call and call[0] in _WAITS and call[1] in runtime
+            thread for thread, call in data.items() if call and call[0] in _WAITS and call[1] in runtime
         }
-        runnable = {thread for thread, call in told.items() if call == _RUNNABLE}
+        runnable = {thread for thread, call in data.items() if call == _RUNNABLE}
         before = self._line_ratio.get(pid, 0.0)
         self._line_ratio[pid] = _LINE_MEMORY * before + (1 - _LINE_MEMORY) * bool(asleep)
         n_on_cores = cpu_s / elapsed_s if elapsed_s > 0 else 1.0
@@ -169,7 +169,7 @@ class GilWaits:
         items = self._items.get(pid)
         if items is None:
             return InLine(ratio * len(asleep), n_waking)
-        looked_at = items & told.keys()
+        looked_at = items & data.keys()
         ratio = len(items) / len(looked_at) if looked_at else 0.0
         of_items = len(runnable & items) / len(runnable) if runnable else 0.0
         return InLine(ratio * len(asleep & items), of_items * n_waking)

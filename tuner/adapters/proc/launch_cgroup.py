@@ -34,7 +34,7 @@ def guardian_of(name: str) -> int | None:
     return int(found[2]) if found is not None else None
 
 
-def made(parent: str, pid: int, started: int) -> str:
+def make_cgroup(parent: str, pid: int, started: int) -> str:
     """Make one below *parent* for the guardian *pid*, which began at *started*; gives its folder.
 
     Raises:
@@ -99,15 +99,15 @@ def kill_each(folder: str) -> None:
     """Send SIGKILL to its members, again and again until none is left: who is killed may have started
     another just before. Gives up on those that do not go, and so are in the kernel."""
     deadline = time.monotonic() + _KILL_PATIENCE_S
-    told: set[int] = set()
+    reported: set[int] = set()
     while found := members(folder) - {0, os.getpid()}:  # 0: of another pid namespace
-        if found <= told:
+        if found <= reported:
             if time.monotonic() >= deadline:
                 return
             time.sleep(_PAUSE_S)
         for pid in found:
             _kill_member(folder, pid)
-        told |= found
+        reported |= found
 
 
 def _kill_member(folder: str, pid: int) -> None:

@@ -49,7 +49,7 @@ class Listeners:
     def __init__(self, addresses: Sequence[BackendAddress], warn: Warn) -> None:
         self._addresses = addresses
         self._warn = warn
-        self._told: set[tuple[BackendAddress, str]] = set()
+        self._reported: set[tuple[BackendAddress, str]] = set()
 
     def pids(self) -> frozenset[int]:
         """Those there are now. Takes some milliseconds, more where a thousand processes run."""
@@ -57,8 +57,8 @@ class Listeners:
         found = {pid: address for address, pid in self._found() if pid not in spared}
         for pid, address in found.items():
             name = _program(pid)
-            if name and (address, name) not in self._told:
-                self._told.add((address, name))
+            if name and (address, name) not in self._reported:
+                self._reported.add((address, name))
                 self._warn(*backend_found(name, pid, f"{address}", forwards=name in _FORWARDERS))
         return frozenset(found)
 
@@ -84,10 +84,10 @@ def _listening_at_socket(path: str) -> int | None:
         asking.settimeout(_PATIENCE_S)
         try:
             asking.connect(path)
-            told = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            reported = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
         except (OSError, ValueError):  # nobody listens, or it is no path
             return None
-    pid: int = _PEER.unpack(told)[0]
+    pid: int = _PEER.unpack(reported)[0]
     return pid or None  # 0: it is of another container
 
 

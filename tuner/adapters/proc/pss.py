@@ -60,13 +60,13 @@ class PssReader:
         account.
         """
         best: tuple[tuple[bool, int], PssSeen] | None = None
-        before = _named(members())
+        before = _with_memory(members())
         for _ in range(TRIES):
             sizes = self._sizes(before)
             if sizes is None:
                 return None
-            after = _named(members())
-            n_changes, (seen, is_whole) = len(before.keys() ^ after.keys()), _added_up(before, sizes)
+            after = _with_memory(members())
+            n_changes, (seen, is_whole) = len(before.keys() ^ after.keys()), _add_up(before, sizes)
             if best is None or (not is_whole, n_changes) < best[0]:
                 best = (not is_whole, n_changes), seen
             if not n_changes:
@@ -92,7 +92,7 @@ class PssReader:
                 return None
             if text is None and not os.path.exists(f"{folder}/smaps_rollup") and os.path.exists(folder):
                 return None
-            found[named] = _parsed(text or b"")
+            found[named] = _parse(text or b"")
         return found
 
     def _is_in_vfork(self, child: ProcessStat) -> bool:
@@ -106,12 +106,12 @@ class PssReader:
         return False
 
 
-def _named(members: Iterable[ProcessStat]) -> Members:
+def _with_memory(members: Iterable[ProcessStat]) -> Members:
     """Those that have memory: a zombie has none."""
     return {(one.pid, one.started_ticks): one for one in members if one.state != "Z"}
 
 
-def _parsed(text: bytes) -> tuple[int, int] | None:
+def _parse(text: bytes) -> tuple[int, int] | None:
     """What smaps_rollup says of a process; None: it has ended."""
     of = {
         name: int(rest.split()[0])
@@ -122,7 +122,7 @@ def _parsed(text: bytes) -> tuple[int, int] | None:
     return of[b"Pss"], of.get(b"Private_Clean", 0) + of.get(b"Private_Dirty", 0)
 
 
-def _added_up(members: Members, sizes: Sizes) -> tuple[PssSeen, bool]:
+def _add_up(members: Members, sizes: Sizes) -> tuple[PssSeen, bool]:
     """The sum, and whether it is whole: for each one that was missed there are others that stand for it."""
     total_kb, n_missed, is_whole = 0.0, 0, True
     for named, size in sizes.items():

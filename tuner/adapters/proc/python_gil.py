@@ -46,14 +46,14 @@ def gil_seen(proc: Path, pid: int, runtime: AddressRange) -> GilSeen | None:
     except OSError:
         return None
     try:
-        return _seen(memory, runtime.begin)
+        return _read_gil(memory, runtime.begin)
     except (OSError, struct.error):  # it has ended, or frees that interpreter this moment
         return None
     finally:
         os.close(memory)
 
 
-def _seen(memory: int, begin: int) -> GilSeen | None:
+def _read_gil(memory: int, begin: int) -> GilSeen | None:
     table = os.pread(memory, _TABLE_WORDS * _WORD, begin)
     if table[: len(_COOKIE)] != _COOKIE:
         return None

@@ -37,9 +37,9 @@ class CommandHooks:
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Run the commands of *event* one after the other; the first that fails ends it."""
-        told = {"TUNER_EVENT": event, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
+        data = {"TUNER_EVENT": event, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
         for command in self._commands.get(event, ()):
-            problem = self._problem(event, list(command), {**os.environ, **told})
+            problem = self._problem(event, list(command), {**os.environ, **data})
             if problem is None:
                 continue
             if event != FINISHED:

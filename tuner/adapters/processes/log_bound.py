@@ -19,7 +19,7 @@ _BLOCK_BYTES = 4096
 _STAT_BLOCK_BYTES = 512
 
 
-def bound(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
+def truncate_log(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
     """Give back all but the last *kept_bytes* of *log* once it takes twice as much; whether that was done.
 
     On a file system without holes (NFS before 4.2) it is cut to nothing: its writer must append.
@@ -29,13 +29,13 @@ def bound(log: Path, kept_bytes: int = KEPT_BYTES) -> bool:
             return False
         descriptor = os.open(log, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
-            return bound_open(descriptor, kept_bytes)
+            return truncate_open_log(descriptor, kept_bytes)
         finally:
             os.close(descriptor)
     return False
 
 
-def bound_open(descriptor: int, kept_bytes: int = KEPT_BYTES) -> bool:
+def truncate_open_log(descriptor: int, kept_bytes: int = KEPT_BYTES) -> bool:
     """As ``bound``, of a file that is open for writing."""
     with suppress(OSError):  # tried again at the next look
         found = os.fstat(descriptor)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tuner.core.text.redaction import redacted, secrets_of, without
+from tuner.core.text.redaction import redact, secrets_of, without
 
 _BEGINNING_BYTES = 1 << 20
 _READ_BYTES = 1 << 16
@@ -51,7 +51,7 @@ def last_lines(
     last, at = said[-n_lines:], _exception(said)
     if at is not None and at < len(said) - 1:
         last = said[at:] if at >= len(said) - n_lines else [said[at], "...", said[-1]]
-    return [str(redacted(line.strip()))[:_LINE_CHARACTERS] for line in last]
+    return [str(redact(line.strip()))[:_LINE_CHARACTERS] for line in last]
 
 
 def _printable(line: str) -> str:

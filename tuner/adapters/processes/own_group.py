@@ -35,7 +35,7 @@ def running_in_own_group(command: Sequence[str], **options: Any) -> Iterator[sub
             end_group(process)
 
 
-def ended_with(process: subprocess.Popen[bytes]) -> int | None:
+def exit_code_of(process: subprocess.Popen[bytes]) -> int | None:
     """How *process* ended, as its ``returncode`` has it; None: it runs.
 
     It is not reaped, so that its number, and that of its group, is nobody else's until it is waited for.

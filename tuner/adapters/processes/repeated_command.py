@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from tuner.adapters.processes.exit_codes import ending_in_words
-from tuner.adapters.processes.log_bound import bound_open
+from tuner.adapters.processes.log_bound import truncate_open_log
 from tuner.adapters.processes.own_group import end_group
 from tuner.adapters.processes.signals import signals_held
 from tuner.core.errors import ConfigError
@@ -51,10 +51,10 @@ class RepeatedCommand:
     @contextmanager
     def asking(self, facts: Mapping[str, str]) -> Iterator[AskedCommand]:
         """Ask within the ``with`` block; a run that goes on after it is killed."""
-        told = {**os.environ, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
+        data = {**os.environ, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
         with tempfile.TemporaryFile() as output:
             fcntl.fcntl(output, fcntl.F_SETFL, fcntl.fcntl(output, fcntl.F_GETFL) | os.O_APPEND)
-            asked = AskedCommand(self, told, output)
+            asked = AskedCommand(self, data, output)
             try:
                 yield asked
             finally:
@@ -120,7 +120,7 @@ class AskedCommand:
     def answer(self) -> CommandResult | None:
         """The latest one; None: no run has ended yet."""
         command = self._command
-        bound_open(self._output.fileno())
+        truncate_open_log(self._output.fileno())
         if self._process is not None:
             code = self._process.poll()
             if code is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.adapters.queues import rabbitmq_queue, redis_queue
-from tuner.adapters.queues.queue import Claim, MessageQueue, shown
+from tuner.adapters.queues.queue import Claim, MessageQueue, without_password
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.adapters.queues.redis_forms import FORMS as REDIS_FORMS
 from tuner.adapters.queues.redis_queue import RedisQueue
@@ -23,11 +23,11 @@ def open_queue(url: str, form: str, queue: str, claim: Claim, timeout_s: float) 
     return kind(url, form, queue, claim, timeout_s)
 
 
-def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
+def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
     """The form and the name of the one queue where messages wait; ConfigError when they cannot be told."""
     if is_rabbitmq(url):
-        return rabbitmq_queue.found_queue(url, form, queue, timeout_s)
-    return redis_queue.found_queue(url, form, queue, timeout_s)
+        return rabbitmq_queue.find_queue(url, form, queue, timeout_s)
+    return redis_queue.find_queue(url, form, queue, timeout_s)
 
 
 def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigError:
@@ -35,14 +35,14 @@ def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigErro
     if not is_rabbitmq(url):
         return redis_queue.empty_queue(url, form, queue, timeout_s)
     return ConfigError(
-        f"the queue {queue} of {shown(url)} is empty ({form})",
+        f"the queue {queue} of {without_password(url)} is empty ({form})",
         hint="Check --form and --queue, or stop its workers until some messages wait.",
     )
 
 
-def tells_in_hand(url: str, form: str) -> bool:
+def separates_taken_items(url: str, form: str) -> bool:
     """Whether what is worked on does not count as waiting."""
-    return is_rabbitmq(url) or REDIS_FORMS[form].tells_in_hand
+    return is_rabbitmq(url) or REDIS_FORMS[form].separates_taken_items
 
 
 def client_folder(url: str) -> Path:

@@ -66,8 +66,8 @@ class Feeding:
         """Keep the queue full; BrokerError when that is not possible any more."""
         self._see_that_nobody_takes()
         self._top_up()
-        told = StateWriter(state)
-        told.tell(State(self._rate.per_s, 0.0))
+        reported = StateWriter(state)
+        reported.write(State(self._rate.per_s, 0.0))
         dry_at_s = 0.0
         due_s = time.monotonic()
         while True:
@@ -76,7 +76,7 @@ class Feeding:
             n_ready = self._top_up()
             if n_ready <= self._order.dry_below:
                 dry_at_s = time.monotonic()
-            told.tell(State(self._rate.per_s, dry_at_s))
+            reported.write(State(self._rate.per_s, dry_at_s))
 
     def _see_that_nobody_takes(self) -> None:
         """Before the service is started: a few messages stay where they are.

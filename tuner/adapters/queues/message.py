@@ -74,7 +74,7 @@ def entry(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def spread(n_there: int, n_most: int) -> list[int]:
+def spread_places(n_there: int, n_most: int) -> list[int]:
     """At most *n_most* places of *n_there*, evenly spread, in order."""
     n = min(n_there, n_most)
     return [place * n_there // n for place in range(n)]

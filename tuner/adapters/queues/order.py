@@ -34,5 +34,5 @@ class FeedOrder:
 
 def read_order(path: Path) -> FeedOrder:
     """What ``FeedOrder.write`` kept."""
-    told = json.loads(path.read_text(encoding="utf-8"))
-    return FeedOrder(**{**told, "claim": Claim(**told["claim"])})
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return FeedOrder(**{**data, "claim": Claim(**data["claim"])})

@@ -49,7 +49,7 @@ def claim_of(study_id: str, file: str) -> Claim:
     return Claim(study_id, str(Path(file).absolute()), platform.node())
 
 
-def shown(url: str) -> str:
+def without_password(url: str) -> str:
     """*url* without its user and password."""
     return re.sub(r"(?<=://)[^/]*@", "", url)
 

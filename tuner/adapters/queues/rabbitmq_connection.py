@@ -15,10 +15,10 @@ _LEAST_FRAME_BYTES = 4096  #: of the protocol
 _COST_BYTES = 256  #: of memory for each frame, beside what is in it
 
 
-def connected(url: str, timeout_s: float, bound: Bound) -> Connection:
+def open_connection(url: str, timeout_s: float, bound: Bound) -> Connection:
     """A connection that is ready to be asked, each answer within *bound*, each piece of it in *timeout_s*."""
     parts = urlsplit(url)
-    connection: Connection = _bounded(bound)(
+    connection: Connection = _with_limits(bound)(
         host=f"{parts.hostname}:{parts.port or 5672}",
         userid=unquote(parts.username or "guest"),
         password=unquote(parts.password or "guest"),
@@ -35,7 +35,7 @@ def connected(url: str, timeout_s: float, bound: Bound) -> Connection:
     return connection
 
 
-def _bounded(bound: Bound) -> Any:
+def _with_limits(bound: Bound) -> Any:
     """The client's kind of connection, which trusts its server, with limits."""
     from amqp import Connection
     from amqp.exceptions import FrameSyntaxError, RecoverableConnectionError

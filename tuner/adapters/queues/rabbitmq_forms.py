@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tuner.adapters.queues.forms.celery import FOLLOWED
-from tuner.adapters.queues.forms.dramatiq import cut_document
+from tuner.adapters.queues.forms.dramatiq import split_document
 from tuner.adapters.queues.message import BODY, HOLE, Cut, Message, UnclonableError, cut_json, entry, json_of
 
 PROPERTIES = "properties"  #: the part with AMQP's properties, as JSON; ``headers`` is one of them
@@ -88,7 +88,7 @@ class DramatiqOnRabbitmq:
 
     def cut(self, message: Message, queue: str) -> Cut:
         """Its id is new; it is sent now, to *queue*: old ones may be passed over."""
-        document = cut_document(message, queue)
+        document = split_document(message, queue)
         return _cut(cut_json(document).pieces[BODY], _properties(message))
 
     def delayed(self, queue: str) -> list[str]:
@@ -116,12 +116,12 @@ def _properties(message: Message) -> dict[str, Any]:
     if PROPERTIES not in message:
         raise UnclonableError("was not recorded from RabbitMQ")
     try:
-        told = json.loads(message[PROPERTIES])
+        data = json.loads(message[PROPERTIES])
     except (ValueError, RecursionError) as error:
         raise UnclonableError("has properties that are no JSON") from error
-    if not isinstance(told, dict):
+    if not isinstance(data, dict):
         raise UnclonableError("has properties that are no JSON object")
-    return told
+    return data
 
 
 def _cut(body: tuple[bytes, ...], properties: Mapping[str, Any]) -> Cut:
@@ -137,8 +137,8 @@ def _cut(body: tuple[bytes, ...], properties: Mapping[str, Any]) -> Cut:
     if HEADERS in kept:
         headers = entry(kept, HEADERS)
         kept[HEADERS] = {name: value for name, value in headers.items() if not _is_brokers(name)}
-    told = json.dumps(kept, separators=(",", ":"))
-    return Cut({BODY: body, PROPERTIES: tuple(piece.encode() for piece in told.split(HOLE))})
+    reported = json.dumps(kept, separators=(",", ":"))
+    return Cut({BODY: body, PROPERTIES: tuple(piece.encode() for piece in reported.split(HOLE))})
 
 
 def _is_brokers(header: str) -> bool:
@@ -148,8 +148,8 @@ def _is_brokers(header: str) -> bool:
 def _is_followed(body: bytes) -> bool:
     """Whether the body, where it is JSON, names tasks that come after."""
     try:
-        told = json.loads(body)
+        data = json.loads(body)
     except (ValueError, RecursionError):
         return False  # of another serializer: nobody but its worker can tell
-    follow = told[2] if isinstance(told, list) and len(told) == 3 else None
+    follow = data[2] if isinstance(data, list) and len(data) == 3 else None
     return isinstance(follow, dict) and any(follow.get(name) for name in FOLLOWED)

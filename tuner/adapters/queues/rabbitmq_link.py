@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tuner.adapters.bounded_socket import Bound
-from tuner.adapters.queues.message import BODY, Message, spread
-from tuner.adapters.queues.queue import BrokerAway, BrokerError, shown
-from tuner.adapters.queues.rabbitmq_connection import connected
+from tuner.adapters.queues.message import BODY, Message, spread_places
+from tuner.adapters.queues.queue import BrokerAway, BrokerError, without_password
+from tuner.adapters.queues.rabbitmq_connection import open_connection
 from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.one_line import one_line
@@ -83,11 +83,11 @@ class Link:
         except (AMQPError, OSError) as error:  # OSError: no connection, lost ones, limits of time and size
             self._drop()
             kind = BrokerAway if _is_away(error) else BrokerError
-            raise kind(f"{shown(self._url)}: {_told(error)}") from error
+            raise kind(f"{without_password(self._url)}: {_describe_error(error)}") from error
         except Exception as error:
             self._drop()
             raise BrokerError(
-                f"{shown(self._url)}: the answer is none of RabbitMQ: {_told(error)}"
+                f"{without_password(self._url)}: the answer is none of RabbitMQ: {_describe_error(error)}"
             ) from error
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ class Link:
                 found.append(_message(delivery))
         self._bound.renew()
         channel.close()  # what was not acknowledged goes back to where it was
-        return [found[place] for place in spread(len(found), n_most)]
+        return [found[place] for place in spread_places(len(found), n_most)]
 
     def sift(self, queue: str, tag: str) -> None:
         """Remove the messages that hold *tag*; others go back to where they were, marked as redelivered."""
@@ -172,7 +172,9 @@ class Link:
                 if waiting is None or not waiting.n_messages:
                     break
         else:
-            raise BrokerError(f"{shown(self._url)}: {queue} was not sifted within {_SIFTED_WITHIN_S:g} s")
+            raise BrokerError(
+                f"{without_password(self._url)}: {queue} was not sifted within {_SIFTED_WITHIN_S:g} s"
+            )
         self._bound.renew()
         channel.close()
 
@@ -198,10 +200,10 @@ class Link:
         with self._bound.raised(_PUSHED_WITHIN_S, _LARGEST_BYTES):
             self._bound.renew()
             for parcel in parcels:
-                told = json.loads(parcel.properties)
-                if HEADERS in told:
-                    told[_ITS_HEADERS] = told.pop(HEADERS)
-                self._publishing.basic_publish(Delivery(parcel.body, **told), routing_key=parcel.queue)
+                data = json.loads(parcel.properties)
+                if HEADERS in data:
+                    data[_ITS_HEADERS] = data.pop(HEADERS)
+                self._publishing.basic_publish(Delivery(parcel.body, **data), routing_key=parcel.queue)
             self._publishing.tx_commit()
 
     def _asked(self) -> Channel:
@@ -213,7 +215,7 @@ class Link:
     def _channel(self) -> Channel:
         self._bound.renew()
         if self._connection is None:
-            self._connection = connected(self._url, self._timeout_s, self._bound)
+            self._connection = open_connection(self._url, self._timeout_s, self._bound)
         channel = self._connection.channel()
         channel.auto_decode = False  # bodies are bytes
         return channel
@@ -236,12 +238,12 @@ def _message(delivery: Delivery) -> Message:
         return ""
 
     try:
-        told = json.dumps(properties, default=name).encode()
+        reported = json.dumps(properties, default=name).encode()
     except (TypeError, RecursionError) as error:  # a name that is no text; a table in a table in a table ...
         odd.add(type(error).__name__)
-        told = b"{}"
+        reported = b"{}"
     unkept = {UNKEPT: ", ".join(sorted(odd)).encode()} if odd else {}
-    return {BODY: _body(delivery), PROPERTIES: told, **unkept}
+    return {BODY: _body(delivery), PROPERTIES: reported, **unkept}
 
 
 def _is_away(error: Exception) -> bool:
@@ -250,7 +252,7 @@ def _is_away(error: Exception) -> bool:
     return isinstance(error, OSError | RecoverableConnectionError)
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {error}")
 
 

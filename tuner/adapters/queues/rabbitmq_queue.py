@@ -9,12 +9,20 @@ from dataclasses import asdict, dataclass
 
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
+from tuner.adapters.queues.queue import (
+    Backlog,
+    BrokerAway,
+    BrokerError,
+    Claim,
+    Left,
+    hint_for,
+    without_password,
+)
 from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
 from tuner.core.errors import ConfigError
 from tuner.core.text.counts import LARGEST_COUNT
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.core.text.json_text import parse_json
 from tuner.core.text.one_line import one_line
 
@@ -101,14 +109,14 @@ class RabbitQueue:
         self._form = FORMS[form]
         self._link = Link(url, timeout_s)
         self._word_queue = f"tuner.fed.{queue}"
-        self._told: _Word | None = None  #: by this object
+        self._written: _Word | None = None  #: by this object
         self._drops = _Drops()
         self.tag = study_tag(claim.study_id)
 
     @property
     def where(self) -> str:
         """The queue, for people."""
-        return f"the queue {self._queue} of {shown(self._url)}"
+        return f"the queue {self._queue} of {without_password(self._url)}"
 
     def sample(self, n_most: int) -> list[Message]:
         """From among the first 1000, or *n_most*, that wait: these are taken, and put back."""
@@ -155,7 +163,7 @@ class RabbitQueue:
         self._drops = _Drops()
         with self._link.asking():
             self._link.keep_one(self._word_queue)
-            self._tell(_Word(**asdict(self._claim), form=self._form.name))
+            self._write(_Word(**asdict(self._claim), form=self._form.name))
 
     def reach(self) -> None:
         """As the port."""
@@ -165,12 +173,12 @@ class RabbitQueue:
     def push(self, clones: Sequence[Clone]) -> None:
         """As the port; all of one push are in the queue once it returns."""
         with self._link.asking():
-            word = self._told or self._own_word()
-            self._tell(_Word(**{**asdict(word), "pushing": True}))
+            word = self._written or self._own_word()
+            self._write(_Word(**{**asdict(word), "pushing": True}))
             self._drops.before_push(self.where, self._there())
             self._link.publish(Parcel(self._queue, parts[BODY], parts[PROPERTIES]) for _, parts in clones)
             fed = word.fed + len(clones)
-            self._tell(_Word(**{**asdict(word), "fed": fed, "pushing": False}))
+            self._write(_Word(**{**asdict(word), "fed": fed, "pushing": False}))
             self._drops.after_push(self.where, self._there(), len(clones))
 
     def look(self) -> Backlog:
@@ -205,7 +213,7 @@ class RabbitQueue:
             word = self._word()
             if word is not None and word.study_id == self._claim.study_id:
                 self._link.delete(self._word_queue)
-        self._told = None
+        self._written = None
         return left.ready + left.in_hand
 
     def close(self) -> None:
@@ -254,20 +262,21 @@ class RabbitQueue:
         except (ValueError, TypeError):
             word = None
         if word is None or not word.is_possible:
-            raise BrokerError(f"{shown(self._url)}: {self._word_queue} holds no word of tuner's")
+            raise BrokerError(f"{without_password(self._url)}: {self._word_queue} holds no word of tuner's")
         return word
 
     def _own_word(self) -> _Word:
         word = self._word()
         if word is None or word.study_id != self._claim.study_id:
             raise BrokerAway(
-                f"{shown(self._url)} was reset: the messages that tuner fed ({self._word_queue}) are lost"
+                f"{without_password(self._url)} was reset: the messages that tuner fed ({self._word_queue}) "
+                "are lost"
             )
         return word
 
-    def _tell(self, word: _Word) -> None:
+    def _write(self, word: _Word) -> None:
         self._link.publish([Parcel(self._word_queue, json.dumps(asdict(word)).encode(), _DURABLE)])
-        self._told = word
+        self._written = word
 
     def _wait(self, is_so: Callable[[], bool], within_s: float) -> bool:
         """Until it is so, which is given back."""
@@ -281,7 +290,7 @@ class RabbitQueue:
     def _refuse_messages_of_others(self, there: Waiting) -> None:
         if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
             raise ConfigError(
-                f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
+                f"{self.where} holds {pluralize(n_others, 'message')} that tuner did not feed",
                 hint="Feed a separate queue: --set queue=study, or feeder.queue. Or empty"
                 " this one yourself: tuner removes only its own messages.",
             )
@@ -289,7 +298,7 @@ class RabbitQueue:
     def _refuse_consumers(self) -> None:
         if n_consumers := self._there().n_consumers:
             raise ConfigError(
-                f"{self.where} has {counted(n_consumers, 'consumer')} already",
+                f"{self.where} has {pluralize(n_consumers, 'consumer')} already",
                 hint="Stop them: only workers of the measured layout may consume from it.",
             )
 
@@ -302,7 +311,7 @@ class RabbitQueue:
             )
 
 
-def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
+def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
     """The form and the name of the one queue where messages wait, as far as they are not told.
 
     Raises:
@@ -329,8 +338,8 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
     if not found:
         looked = f"in {queue}" if queue else "in the default queues of the libraries"
         raise ConfigError(
-            f"{shown(url)}: no messages of {' or '.join(FORMS)} wait {looked}",
+            f"{without_password(url)}: no messages of {' or '.join(FORMS)} wait {looked}",
             hint="Name the queue (--queue), or stop its workers until some wait.",
         )
     several = ", ".join(f"{name} ({one})" for one, name in found)
-    raise ConfigError(f"{shown(url)}: messages wait in {several}", hint="Name --form and --queue.")
+    raise ConfigError(f"{without_password(url)}: messages wait in {several}", hint="Name --form and --queue.")

@@ -29,7 +29,7 @@ class RedisForm(Protocol):
     name: str
     default_queue: str  #: the library's own, where none is named
     counts: Literal["started", "finished"]  #: when a message is neither waiting nor in hand any more
-    tells_in_hand: bool  #: what is worked on does not count as waiting
+    separates_taken_items: bool  #: what is worked on does not count as waiting
 
     def keys(self, queue: str) -> list[str]:
         """The keys that hold what waits, by which the queue is named in messages for people."""

@@ -11,12 +11,20 @@ from urllib.parse import parse_qs, urlsplit
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.queues.ids import study_tag
 from tuner.adapters.queues.message import Clone, Cut, Message
-from tuner.adapters.queues.queue import Backlog, BrokerAway, BrokerError, Claim, Left, hint_for, shown
+from tuner.adapters.queues.queue import (
+    Backlog,
+    BrokerAway,
+    BrokerError,
+    Claim,
+    Left,
+    hint_for,
+    without_password,
+)
 from tuner.adapters.queues.redis_forms import FORMS, forms_of
 from tuner.adapters.queues.redis_there import Holding, queues_there
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.counts import LARGEST_COUNT
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.core.text.one_line import one_line
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ _LARGEST_SAMPLE_BYTES = 1 << 30
 _SAMPLE_S = 600.0  #: for one answer with all messages of a sample; each piece of it has the usual time
 
 
-def connected(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:
+def connect_redis(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:
     """A client, which has not asked anything yet; every answer within *timeout_s*, nothing is asked twice.
 
     Args:
@@ -57,11 +65,11 @@ def connected(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:
         retry=Retry(NoBackoff(), 0),  # what is sent twice may be pushed twice
     )
     pool = client.connection_pool
-    pool.connection_class = _bounded(pool.connection_class, bound or Bound(timeout_s, _LARGEST_BYTES))
+    pool.connection_class = _with_limits(pool.connection_class, bound or Bound(timeout_s, _LARGEST_BYTES))
     return client
 
 
-def _bounded(kind: Any, bound: Bound) -> Any:
+def _with_limits(kind: Any, bound: Bound) -> Any:
     """Connections of *kind* whose *bound* begins anew with each question."""
 
     class Bounded(kind):  # type: ignore[misc]  # as the url says
@@ -91,13 +99,13 @@ def asking(url: str) -> Iterator[None]:
     except (BrokerError, TunerError):
         raise
     except RedisError as error:
-        text = f"{shown(url)}: {one_line(f'{type(error).__name__}: {error}')}"
+        text = f"{without_password(url)}: {one_line(f'{type(error).__name__}: {error}')}"
         is_refused = isinstance(error, AuthenticationError)  # a ConnectionError, too
         is_away = isinstance(error, Unreachable | Unanswered | BusyLoadingError) and not is_refused
         raise (BrokerAway if is_away else BrokerError)(text) from error
     except Exception as error:
         text = one_line(f"the answer is none of Redis: {type(error).__name__}: {error}")
-        raise BrokerError(f"{shown(url)}: {text}") from error
+        raise BrokerError(f"{without_password(url)}: {text}") from error
 
 
 class RedisQueue:
@@ -111,21 +119,23 @@ class RedisQueue:
         self._url, self._queue, self._claim = url, queue, claim
         self._form = FORMS[form]
         self._bound = Bound(timeout_s, _LARGEST_BYTES)
-        self._client = connected(url, timeout_s, self._bound)
+        self._client = connect_redis(url, timeout_s, self._bound)
         self._word = f"tuner:fed:{queue}"
         self.tag = study_tag(claim.study_id)
 
     @property
     def where(self) -> str:
         """The queue, for people."""
-        return f"the queue {self._queue} of {shown(self._url)}"
+        return f"the queue {self._queue} of {without_password(self._url)}"
 
     def sample(self, n_most: int) -> list[Message]:
         """As the port."""
         with asking(self._url), self._bound.raised(_SAMPLE_S, _LARGEST_SAMPLE_BYTES):
             messages = self._form.sample(self._client, self._queue, n_most)
             if not all(isinstance(part, bytes) for message in messages for part in message.values()):
-                raise BrokerError(f"{shown(self._url)}: {self._queue} holds messages that are no text")
+                raise BrokerError(
+                    f"{without_password(self._url)}: {self._queue} holds messages that are no text"
+                )
             return messages
 
     def cut(self, message: Message) -> Cut:
@@ -155,13 +165,13 @@ class RedisQueue:
         with asking(self._url):
             if not self._client.hsetnx(self._word, "study_id", self._claim.study_id):
                 self._refuse_word_of_others(self._client.hgetall(self._word))
-            told: dict[Any, Any] = {
+            data: dict[Any, Any] = {
                 "study": self._claim.study,
                 "host": self._claim.host,
                 "form": self._form.name,
                 "fed": 0,
             }
-            self._client.hset(self._word, mapping=told)
+            self._client.hset(self._word, mapping=data)
 
     def reach(self) -> None:
         """As the port."""
@@ -205,7 +215,7 @@ class RedisQueue:
 
     def _forgotten(self) -> BrokerError:
         return BrokerAway(
-            f"{shown(self._url)} was restarted or flushed: the messages that tuner fed"
+            f"{without_password(self._url)} was restarted or flushed: the messages that tuner fed"
             f" ({self._word}) are lost"
         )
 
@@ -222,15 +232,17 @@ class RedisQueue:
 
     def _count(self, n: object) -> int:
         if not isinstance(n, int) or not 0 <= n <= LARGEST_COUNT:
-            told = one_line(repr(n)[:_SHOWN])
-            raise BrokerError(f"{shown(self._url)}: the count of messages in {self._queue} is {told}")
+            reported = one_line(repr(n)[:_SHOWN])
+            raise BrokerError(
+                f"{without_password(self._url)}: the count of messages in {self._queue} is {reported}"
+            )
         return n
 
     def _refuse_messages_of_others(self) -> None:
         left = self._left()
         if n_others := left.ready + left.in_hand:
             raise ConfigError(
-                f"{self.where} holds {counted(n_others, 'message')} that tuner did not feed",
+                f"{self.where} holds {pluralize(n_others, 'message')} that tuner did not feed",
                 hint="Feed a separate queue, which need not exist yet: --set queue=study, or feeder.queue."
                 f"{self._way_aside(left)} tuner removes only its own messages.",
             )
@@ -259,9 +271,9 @@ class RedisQueue:
 
     def _refuse_word_of_others(self, word: Any) -> None:
         """One without a study is nobody's: an older tuner counted on in a Redis that was restarted."""
-        told = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
-        if told.get("study_id", self._claim.study_id) != self._claim.study_id:
-            study, host = one_line(told.get("study", "unknown")), one_line(told.get("host", "unknown"))
+        data = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
+        if data.get("study_id", self._claim.study_id) != self._claim.study_id:
+            study, host = one_line(data.get("study", "unknown")), one_line(data.get("host", "unknown"))
             raise ConfigError(
                 f"{self.where} is fed by another study: {study} on {host}",
                 hint="Wait for its end. If it was killed, resume it, or empty the queue yourself and delete"
@@ -271,14 +283,14 @@ class RedisQueue:
 
 def _redis_cli(url: str) -> str:
     """Return how redis-cli gets to the server at *url*, without the user and password."""
-    parts = urlsplit(shown(url))
+    parts = urlsplit(without_password(url))
     if parts.scheme != "unix":
-        return f"redis-cli -u {shlex.quote(shown(url))}"
+        return f"redis-cli -u {shlex.quote(without_password(url))}"
     database = parse_qs(parts.query).get("db", ["0"])[0]
     return f"redis-cli -s {shlex.quote(parts.path)} -n {shlex.quote(database)}"
 
 
-def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
+def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
     """The form and the name of the one queue where messages wait, as far as they are not told.
 
     Raises:
@@ -286,7 +298,7 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
     """
     if form is not None and not (queue or FORMS[form].default_queue):
         raise ConfigError(f"a {form} of Redis has no usual name", hint="Name it: --queue KEY.")
-    client = connected(url, timeout_s)
+    client = connect_redis(url, timeout_s)
     try:
         with asking(url):
             if form is not None:
@@ -302,14 +314,17 @@ def found_queue(url: str, form: str | None, queue: str | None, timeout_s: float)
         return found[0]
     looked = f"in {queue}" if queue else "in the default queues of the libraries"
     if not found:
-        raise ConfigError(f"{shown(url)}: no messages wait {looked}{_held(others)}", hint=_to_name(others))
+        raise ConfigError(
+            f"{without_password(url)}: no messages wait {looked}{_describe_place(others)}",
+            hint=_to_name(others),
+        )
     several = ", ".join(f"{name} ({one})" for one, name in found)
-    raise ConfigError(f"{shown(url)}: messages wait in {several}", hint="Name --form and --queue.")
+    raise ConfigError(f"{without_password(url)}: messages wait in {several}", hint="Name --form and --queue.")
 
 
 def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigError:
     """The error that *queue* is empty, which names those that are not."""
-    client = connected(url, timeout_s)
+    client = connect_redis(url, timeout_s)
     try:
         with asking(url):
             others = queues_there(client)
@@ -317,11 +332,11 @@ def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigErro
         others = []
     finally:
         client.close()
-    problem = f"the queue {queue} of {shown(url)} is empty ({form})"
-    return ConfigError(f"{problem}{_held(others)}", hint=_to_name(others))
+    problem = f"the queue {queue} of {without_password(url)} is empty ({form})"
+    return ConfigError(f"{problem}{_describe_place(others)}", hint=_to_name(others))
 
 
-def _held(others: Sequence[Holding]) -> str:
+def _describe_place(others: Sequence[Holding]) -> str:
     """Where messages wait, as the end of a sentence."""
     if not others:
         return ""

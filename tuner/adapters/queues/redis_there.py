@@ -45,7 +45,7 @@ def queues_there(client: Redis) -> list[Holding]:
     """Those that hold messages, the fullest first."""
     found: dict[tuple[str, str], int] = {}
     for kind, key, n in _lengths(client):
-        for form, queue in _named(client, kind, key):
+        for form, queue in _queue_of_key(client, kind, key):
             found[queue, form] = found.get((queue, form), 0) + n
     holding = [Holding(queue, form, n) for (queue, form), n in found.items() if n]
     return sorted(holding, key=lambda one: (-one.n_messages, one.queue))
@@ -69,7 +69,7 @@ def _lengths(client: Redis) -> Iterator[tuple[str, str, int]]:
                 return
 
 
-def _named(client: Redis, kind: str, key: str) -> Iterator[tuple[str, str]]:
+def _queue_of_key(client: Redis, kind: str, key: str) -> Iterator[tuple[str, str]]:
     """The form, and the queue's name, of a key; nothing where it is no queue."""
     for form, pattern in _NAMED.get(kind, {}).items():
         if (match := pattern.fullmatch(key)) is not None:

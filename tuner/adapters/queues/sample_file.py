@@ -21,7 +21,7 @@ def write_sample(path: Path, form: str, messages: Sequence[Message]) -> None:
     Raises:
         ConfigError: the file is there, or cannot be written.
     """
-    kept = [{name: _kept(value) for name, value in message.items()} for message in messages]
+    kept = [{name: _to_json(value) for name, value in message.items()} for message in messages]
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
@@ -41,13 +41,13 @@ def read_sample(path: Path, form: str) -> list[Message]:
     """
     hint = "Record one: tuner sample --help."
     try:
-        told = json.loads(path.read_bytes())
-        if not isinstance(told, dict) or told.get("tuner_sample") != _VERSION:
+        data = json.loads(path.read_bytes())
+        if not isinstance(data, dict) or data.get("tuner_sample") != _VERSION:
             raise ConfigError(f"{path} is no sample of messages", hint=hint)
         messages: list[Message] = [
-            {name: _bytes(value) for name, value in message.items()} for message in told["messages"]
+            {name: _bytes(value) for name, value in message.items()} for message in data["messages"]
         ]
-        is_of = told["form"]
+        is_of = data["form"]
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}", hint=hint) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -61,7 +61,7 @@ def read_sample(path: Path, form: str) -> list[Message]:
     return messages
 
 
-def _kept(value: bytes) -> Any:
+def _to_json(value: bytes) -> Any:
     """Text as it is; what is none in base64, as a mapping."""
     try:
         return value.decode("utf-8")

@@ -31,10 +31,10 @@ class StateWriter:
             self._mapped = mmap.mmap(descriptor, _LAYOUT.size)
         finally:
             os.close(descriptor)
-        self.tell(State(0.0, 0.0))
+        self.write(State(0.0, 0.0))
         os.replace(draft, path)
 
-    def tell(self, state: State) -> None:
+    def write(self, state: State) -> None:
         """Put *state* where readers see it."""
         _LAYOUT.pack_into(self._mapped, 0, _MAGIC, state.best_per_s, state.dry_at_s)
 

@@ -9,11 +9,11 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from tuner.adapters.sqlite.latencies_packed import packed, unpacked
+from tuner.adapters.sqlite.latencies_packed import pack_latencies, unpack_latencies
 from tuner.adapters.sqlite.rows import columns_of
 from tuner.adapters.sqlite.study_errors import Damaged
 from tuner.core.domain.clocks import CLOCKS, SINCE
-from tuner.core.domain.connection_spread import spread_kept, spread_of
+from tuner.core.domain.connection_spread import spread_from_json, spread_to_json
 from tuner.core.domain.latency import Latencies
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import Requests
@@ -68,12 +68,12 @@ def _insert_details(connection: sqlite3.Connection, window_id: int, window: Wind
     began_s = window.samples[0].at_s
     connection.executemany(
         "INSERT INTO sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((window_id, n, *_packed(sample, began_s)) for n, sample in enumerate(window.samples)),
+        ((window_id, n, *_pack(sample, began_s)) for n, sample in enumerate(window.samples)),
     )
     details = {Reading: window.readings, Usage: window.usage, VoidReason: window.void}
     for kind, rows in details.items():
         table, _ = _DETAILS[kind]
-        names = _stored(kind)
+        names = _stored_fields(kind)
         values = attrgetter(*names)  # astuple copies deeply: twenty times slower
         connection.executemany(
             f"INSERT INTO {table} VALUES (?, ?, {', '.join('?' * len(names))})",
@@ -86,14 +86,14 @@ def select_details(connection: sqlite3.Connection, kind: type[Detail], window_id
     table, order = _DETAILS[kind]
     known = columns_of(connection, table)
     optional = {field.name for field in fields(kind) if field.default is None}
-    names = [name for name in _stored(kind) if name in known or name not in optional]
+    names = [name for name in _stored_fields(kind) if name in known or name not in optional]
     query = f"SELECT {', '.join(names)} FROM {table} WHERE window_id = ? ORDER BY {order}"
     return tuple(
         kind(**dict(zip(names, row, strict=True))) for row in connection.execute(query, (window_id,))
     )
 
 
-def _stored(kind: type) -> list[str]:
+def _stored_fields(kind: type) -> list[str]:
     """The fields of a kind of detail that are kept, in the order of their columns: see schema.sql."""
     kept = sorted(fields(kind), key=lambda field: field.metadata.get(SINCE, 0))  # clocks stand last
     return [field.name for field in kept if field.metadata.get("stored", True)]
@@ -106,7 +106,7 @@ def insert_warmup(connection: sqlite3.Connection, launch_id: int, samples: Seque
     ).fetchone()
     connection.executemany(
         "INSERT INTO warmup_sample_packed VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((launch_id, n, *_packed(sample)) for n, sample in enumerate(samples, start=n_kept)),
+        ((launch_id, n, *_pack(sample)) for n, sample in enumerate(samples, start=n_kept)),
     )
     return int(n_kept)
 
@@ -125,7 +125,7 @@ def select_warmup(connection: sqlite3.Connection, launch_id: int) -> tuple[Sampl
     return tuple(_sample_of(row) for row in connection.execute(query, (launch_id,)))
 
 
-def _packed(sample: Sample, began_s: float = 0.0) -> tuple[int | None, ...]:
+def _pack(sample: Sample, began_s: float = 0.0) -> tuple[int | None, ...]:
     return (
         *(round((sample.at_s - began_s) * 1e6), sample.n_done_total, sample.n_failed_total),
         *(round(sample.load1 * 100), round(sample.load5 * 100), round(sample.load15 * 100)),
@@ -158,10 +158,14 @@ def requests_of(
     """The requests of such columns *of* a window, say; Damaged where there is no histogram in them."""
     if latencies is None:
         return None
-    after, before = (Latencies() if one is None else unpacked(one) for one in (unfinished, unfinished_before))
+    after, before = (
+        Latencies() if one is None else unpack_latencies(one) for one in (unfinished, unfinished_before)
+    )
     try:
-        held = None if spread is None else spread_of(json.loads(spread))
-        return Requests(unpacked(latencies), n_failed, rate_per_s, capacity_per_s, after, before, held)
+        held = None if spread is None else spread_from_json(json.loads(spread))
+        return Requests(
+            unpack_latencies(latencies), n_failed, rate_per_s, capacity_per_s, after, before, held
+        )
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{of} has {error}") from error
 
@@ -182,10 +186,10 @@ def request_columns(requests: Requests | None) -> dict[str, Any]:
         "latency_p95_s": requests.latency_s(0.95),
         "latency_p99_s": requests.latency_s(0.99),
         "n_requests_unfinished": requests.unfinished.n_recorded,
-        "latencies": packed(requests.latencies),
-        "unfinished": packed(requests.unfinished),
-        "unfinished_before": packed(requests.unfinished_before),
+        "latencies": pack_latencies(requests.latencies),
+        "unfinished": pack_latencies(requests.unfinished),
+        "unfinished_before": pack_latencies(requests.unfinished_before),
         "rate_per_s": requests.rate_per_s,
         "capacity_per_s": requests.capacity_per_s,
-        **({} if requests.spread is None else {"spread": json.dumps(spread_kept(requests.spread))}),
+        **({} if requests.spread is None else {"spread": json.dumps(spread_to_json(requests.spread))}),
     }

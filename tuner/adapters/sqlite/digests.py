@@ -16,7 +16,7 @@ from zlib import crc32
 from tuner.adapters.sqlite import rows as rows
 from tuner.adapters.sqlite.study_errors import Damaged
 from tuner.adapters.sqlite.sums import sum_rows
-from tuner.adapters.sqlite.windows import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, kept_windows
+from tuner.adapters.sqlite.windows import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, read_windows
 
 Row = tuple[Any, ...]
 # The shortest way from a row to bytes that tell each value and its type: 1.3 us a window, repr takes 11
@@ -45,8 +45,8 @@ def check(
     connection: sqlite3.Connection, of: str, id: int, find: Callable[[sqlite3.Connection, int], int | None]
 ) -> None:
     """Damaged unless what *find* finds, the digest of one thing (None: there is none), is what was kept."""
-    if _has_digests(connection) and find(connection, id) != kept_digest(connection, of, id):
-        raise Damaged(_told(of, id))
+    if _has_digests(connection) and find(connection, id) != stored_digest(connection, of, id):
+        raise Damaged(_describe_row(of, id))
 
 
 def check_new(connection: sqlite3.Connection, of: str, id: int) -> None:
@@ -54,7 +54,7 @@ def check_new(connection: sqlite3.Connection, of: str, id: int) -> None:
     check(connection, of, id, lambda _connection, _id: None)
 
 
-def kept_digest(connection: sqlite3.Connection, of: str, id: int) -> int | None:
+def stored_digest(connection: sqlite3.Connection, of: str, id: int) -> int | None:
     """The digest that was kept of one thing; None: none was."""
     found = connection.execute("SELECT crc32 FROM digest WHERE of = ? AND id = ?", (of, id)).fetchone()
     return None if found is None else int(found[0])
@@ -86,7 +86,7 @@ def _of_launch_row(row: Row) -> int:
     return digest(row if row[-2:] != (None, None) else row[:-2])
 
 
-def checked_launches(connection: sqlite3.Connection) -> Iterator[Row]:
+def check_launch_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """The rows of all launches as they come; after the last, Damaged unless they are as they were kept."""
     found: dict[int, int] = {}
     has_digests = _has_digests(connection)
@@ -114,25 +114,25 @@ def of_box(connection: sqlite3.Connection, box_id: int) -> int | None:
     return of_boxes(connection, "WHERE id = ?", box_id).get(box_id)
 
 
-def checked(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Iterator[Kept]:
+def check_windows(connection: sqlite3.Connection, kept: Iterable[Kept]) -> Iterator[Kept]:
     """All windows of the file as they come; after the last, Damaged unless they are as they were kept."""
     if not _has_digests(connection):
         yield from kept
         return
     found: dict[int, int] = {}
-    yield from _noted(kept, found)
+    yield from _note_digests(kept, found)
     _compare(connection, "window", found)
 
 
-def checked_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int]) -> Iterator[Kept]:
+def check_windows_of_launches(connection: sqlite3.Connection, launch_ids: Iterable[int]) -> Iterator[Kept]:
     """The windows of launches likewise, but for windows that are gone: see `check_none_gone`."""
     asked = json.dumps([*launch_ids])
-    kept = kept_windows(connection, OF_LAUNCHES, asked)
+    kept = read_windows(connection, OF_LAUNCHES, asked)
     if not _has_digests(connection):
         yield from kept
         return
     found: dict[int, int] = {}
-    yield from _noted(kept, found)
+    yield from _note_digests(kept, found)
     _compare(connection, "window", found, "AND id IN (SELECT value FROM json_each(?))", json.dumps([*found]))
 
 
@@ -141,10 +141,10 @@ def check_none_gone(connection: sqlite3.Connection) -> None:
     if _has_digests(connection):
         gone = "SELECT id FROM digest WHERE of = 'window' AND id NOT IN (SELECT id FROM window) LIMIT 1"
         for (window_id,) in connection.execute(gone):
-            raise Damaged(_told("window", window_id))
+            raise Damaged(_describe_row("window", window_id))
 
 
-def checked_sums(connection: sqlite3.Connection) -> Iterator[Row]:
+def check_sum_rows(connection: sqlite3.Connection) -> Iterator[Row]:
     """The sums of launches as they come; after the last, Damaged unless they are as they were kept."""
     found: dict[int, int] = {}
     for row in sum_rows(connection):
@@ -153,7 +153,7 @@ def checked_sums(connection: sqlite3.Connection) -> Iterator[Row]:
     _compare(connection, "sum", found)
 
 
-def _noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
+def _note_digests(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
     """Windows as they come, each one's digest put into *found* by its id."""
     launch, packed = None, b""
     for window in kept:
@@ -168,14 +168,14 @@ def _noted(kept: Iterable[Kept], found: dict[int, int]) -> Iterator[Kept]:
 def of_windows(kept: Iterable[Kept]) -> dict[int, int]:
     """Of windows with what their launches say and what made them void, by their ids."""
     found: dict[int, int] = {}
-    for _ in _noted(kept, found):
+    for _ in _note_digests(kept, found):
         pass
     return found
 
 
 def of_window(connection: sqlite3.Connection, window_id: int) -> int | None:
     """Of one, as the ranking reads it; None: there is none."""
-    return of_windows(kept_windows(connection, OF_ONE, window_id)).get(window_id)
+    return of_windows(read_windows(connection, OF_ONE, window_id)).get(window_id)
 
 
 def of_sums(connection: sqlite3.Connection, launch_id: int | None = None) -> dict[int, int]:
@@ -235,7 +235,7 @@ def keep_sum(connection: sqlite3.Connection, launch_id: int) -> None:
 
 def keep_warmup(connection: sqlite3.Connection, launch_id: int, n_before: int) -> None:
     """Make the digest of a launch's warm-up, whose first *n_before* samples had theirs already."""
-    before = kept_digest(connection, "warmup", launch_id) or 0
+    before = stored_digest(connection, "warmup", launch_id) or 0
     added = of_warmup(connection, launch_id, n_before, before)
     if added is not None:
         keep(connection, "warmup", launch_id, added)
@@ -269,7 +269,7 @@ def _compare(
     kept = dict(connection.execute(f"SELECT id, crc32 FROM digest WHERE of = ? {only}", (of, *values)))
     if kept != found:
         odd = min(id for id in kept.keys() | found.keys() if kept.get(id) != found.get(id))
-        raise Damaged(_told(of, odd))
+        raise Damaged(_describe_row(of, odd))
 
 
 def _keep_found(
@@ -282,7 +282,7 @@ def _keep_found(
 
 def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[int, int]]]:
     yield "study", {1: of_study(connection)}
-    launches, windows = of_launches(connection), of_windows(kept_windows(connection))
+    launches, windows = of_launches(connection), of_windows(read_windows(connection))
     yield "launch", launches
     yield "box", of_boxes(connection)
     yield "window", windows
@@ -292,7 +292,7 @@ def _of_everything(connection: sqlite3.Connection) -> Iterator[tuple[str, dict[i
     yield "warmup", {id: value for id, value in warmups if value is not None}
 
 
-def _told(of: str, id: int) -> str:
+def _describe_row(of: str, id: int) -> str:
     what = {"study": "the record of the study", "details": f"the content of window {id}"}
     what |= {"warmup": f"the warm-up of launch {id}", "sum": f"the sum of the windows of launch {id}"}
     return f"{what.get(of, f'{of} {id}')} was changed after it was written"

@@ -16,14 +16,14 @@ _LONGEST_WORD_BYTES = 22  #: a bucket of 5 digits and a count of 16
 _LARGEST_TEXT_BYTES = 1 << 20  #: every bucket with a count of 20 digits takes 800 kB
 
 
-def packed(latencies: Latencies) -> bytes:
+def pack_latencies(latencies: Latencies) -> bytes:
     """*latencies* as bytes."""
     gaps = (bucket - before for before, bucket in pairwise((0, *latencies.n_by_bucket)))
     words = (f"{gap}:{n}" for gap, n in zip(gaps, latencies.n_by_bucket.values(), strict=True))
     return zlib.compress(" ".join(words).encode("ascii"))
 
 
-def unpacked(content: bytes) -> Latencies:
+def unpack_latencies(content: bytes) -> Latencies:
     """What ``packed`` kept; ValueError where it cannot have."""
     unpacking = zlib.decompressobj()
     try:

@@ -11,7 +11,7 @@ from tuner.adapters.sqlite import digests as sqlite_digests
 from tuner.adapters.sqlite import study_file
 from tuner.adapters.sqlite import sums as sqlite_sums
 from tuner.adapters.sqlite.rows import insert_layouts, study_columns
-from tuner.adapters.sqlite.windows import OF_LAUNCHES, kept_windows, listed_windows
+from tuner.adapters.sqlite.windows import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.records import StudyRecord
 
 _SUMS_SINCE = 12  #: the version in which launches have all their sums: 10 and 11 had fewer
@@ -64,7 +64,7 @@ def _add_up(connection: sqlite3.Connection) -> None:
     """Keep what the windows of each launch that ended add up to."""
     ended = connection.execute("SELECT id FROM launch WHERE ended_wall_s IS NOT NULL").fetchall()
     for (launch_id,) in ended:
-        windows = listed_windows(kept_windows(connection, OF_LAUNCHES, f"[{launch_id:d}]"))
+        windows = list_windows(read_windows(connection, OF_LAUNCHES, f"[{launch_id:d}]"))
         sqlite_sums.replace_sum(connection, launch_id, windows)
 
 

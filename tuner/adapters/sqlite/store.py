@@ -19,9 +19,9 @@ from tuner.adapters.sqlite import rows as rows
 from tuner.adapters.sqlite import schema as sqlite_schema
 from tuner.adapters.sqlite import study_file
 from tuner.adapters.sqlite import sums as sqlite_sums
-from tuner.adapters.sqlite.study_errors import Damaged, translated
+from tuner.adapters.sqlite.study_errors import Damaged, translate_errors
 from tuner.adapters.sqlite.study_reading import Looks, read_only
-from tuner.adapters.sqlite.windows import OF_LAUNCHES, kept_windows, listed_windows
+from tuner.adapters.sqlite.windows import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.fleet import BoxFacts, record_of_box
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
@@ -38,10 +38,10 @@ class SqliteStore:
     """A Store in one file; ``create`` or ``open`` it, and use it as a context manager."""
 
     def __init__(
-        self, path: Path, *, read_only: bool, lasting: bool = True, told: Callable[[str], object]
+        self, path: Path, *, read_only: bool, lasting: bool = True, warn: Callable[[str], object]
     ) -> None:
         self.path = path
-        self._is_read_only, self._lasting, self._told = read_only, lasting, told
+        self._is_read_only, self._lasting, self._warn = read_only, lasting, warn
         self._closing = contextlib.ExitStack()
         self._is_open = False
         self._study: StudyRecord
@@ -62,7 +62,7 @@ class SqliteStore:
         *,
         read_only: bool = False,
         lasting: bool = True,
-        told: Callable[[str], object] = lambda _text: None,
+        warn: Callable[[str], object] = lambda _text: None,
     ) -> SqliteStore:
         """Open the study in *path* to go on with it (one tuner at a time), or *read_only*, as it grows too.
 
@@ -74,7 +74,7 @@ class SqliteStore:
             ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or
                 another tuner is writing it.
         """
-        store = cls(path, read_only=read_only, lasting=lasting, told=told)
+        store = cls(path, read_only=read_only, lasting=lasting, warn=warn)
         try:
             store._read(lambda _: None)
         except BaseException:
@@ -119,7 +119,7 @@ class SqliteStore:
             sqlite_digests.check(connection, "launch", launch_id, sqlite_digests.of_launch)
             rows.end_launch(connection, launch_id, launch)
             sqlite_digests.keep_launch(connection, launch_id)
-            windows = listed_windows(sqlite_digests.checked_of_launches(connection, [launch_id]))
+            windows = list_windows(sqlite_digests.check_windows_of_launches(connection, [launch_id]))
             sqlite_sums.replace_sum(connection, launch_id, windows)
             sqlite_digests.keep_sum(connection, launch_id)
 
@@ -159,7 +159,7 @@ class SqliteStore:
 
     def launches(self) -> Sequence[tuple[int, LaunchRecord]]:  # noqa: D102
         def launches(connection: sqlite3.Connection) -> list[tuple[int, LaunchRecord]]:
-            return [rows.launch_of(row) for row in sqlite_digests.checked_launches(connection)]
+            return [rows.launch_of(row) for row in sqlite_digests.check_launch_rows(connection)]
 
         return self._listed("launches", launches)
 
@@ -171,7 +171,7 @@ class SqliteStore:
             if not sqlite_sums.has_sums(connection):
                 return tally(self._kept_windows(connection) or self._all_windows(connection))
             sqlite_checks.check_rows(connection, "launch_sum")
-            launches, void = sqlite_sums.sums_of(sqlite_digests.checked_sums(connection))
+            launches, void = sqlite_sums.sums_of(sqlite_digests.check_sum_rows(connection))
             n_known = Counter({one.launch: one.n_windows for one in launches})
             n_known.update({one.launch: one.n_windows for one in void})
             others = tally(self._windows_of(connection, sqlite_sums.without_sums(connection), n_known))
@@ -206,7 +206,7 @@ class SqliteStore:
     @contextlib.contextmanager
     def _committed(self) -> Iterator[sqlite3.Connection]:
         """One transaction: all of it in the file afterwards, or, on any error, nothing."""
-        with translated(self.path):
+        with translate_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -266,7 +266,7 @@ class SqliteStore:
     @contextlib.contextmanager
     def _one_state(self) -> Iterator[sqlite3.Connection]:
         """All queries of the block read one state of the file, though it may grow."""
-        with translated(self.path):
+        with translate_errors(self.path):
             self._connection.execute("BEGIN")
             try:
                 yield self._connection
@@ -281,12 +281,14 @@ class SqliteStore:
             if self._is_read_only:
                 connection, is_locked = stack.enter_context(read_only(self.path))
             else:
-                connection = stack.enter_context(study_file.written(self.path, lasting=self._lasting))
+                connection = stack.enter_context(
+                    study_file.open_for_writing(self.path, lasting=self._lasting)
+                )
                 is_locked = True
-            with translated(self.path):
+            with translate_errors(self.path):
                 sqlite_checks.check(connection, wholly=not self._is_read_only)
                 if not self._is_read_only and (copy := sqlite_schema.upgrade(self.path, connection)):
-                    self._told(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
+                    self._warn(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
                 sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
                 if not self._is_read_only:  # launches that end are added up from what is there
                     sqlite_digests.check_none_gone(connection)
@@ -305,7 +307,7 @@ class SqliteStore:
 
     def _all_windows(self, connection: sqlite3.Connection) -> list[WindowRecord]:
         self._believe(connection, sqlite_checks.OF_WINDOWS)
-        return listed_windows(sqlite_digests.checked(connection, kept_windows(connection)))
+        return list_windows(sqlite_digests.check_windows(connection, read_windows(connection)))
 
     def _windows_of(
         self, connection: sqlite3.Connection, launch_ids: Collection[int], n_known: Mapping[int, int]
@@ -321,7 +323,7 @@ class SqliteStore:
             self._believe(connection, sqlite_checks.OF_WINDOWS)
             sqlite_digests.check_none_gone(connection)
         sqlite_checks.check_rows(connection, "window", OF_LAUNCHES, json.dumps([*launch_ids]))
-        windows = listed_windows(sqlite_digests.checked_of_launches(connection, launch_ids))
+        windows = list_windows(sqlite_digests.check_windows_of_launches(connection, launch_ids))
         n_found = Counter(window.launch_id for window in windows)
         for launch_id in launch_ids:
             if n_found[launch_id] < n_known.get(launch_id, 0):

@@ -17,12 +17,12 @@ class Damaged(ValueError):
 
 
 @contextlib.contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's errors about *path*, and `Damaged`, into ConfigErrors of one line."""
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise told(path, error) from error
+        raise translate_error(path, error) from error
     except UnicodeDecodeError as error:
         raise unreadable(path) from error
     except Damaged as error:
@@ -34,7 +34,7 @@ def unreadable(path: Path) -> ConfigError:
     return ConfigError(f"{path} is damaged: it holds texts that are not UTF-8", hint=BACKUP)
 
 
-def told(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
+def translate_error(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
     """For an error of SQLite's about *path*; one that is a bug of tuner's is raised as it is."""
     resume = f"All finished windows are kept; continue with --resume {path}."
     match getattr(error, "sqlite_errorcode", 0) & 0xFF:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.adapters.sqlite import study_locks
-from tuner.adapters.sqlite.study_errors import BACKUP, translated
+from tuner.adapters.sqlite.study_errors import BACKUP, translate_errors
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
@@ -92,7 +92,7 @@ def check(path: Path) -> None:
             raise ConfigError(  # to open a pipe would wait for its writer
                 f"{path} is a pipe, socket or device, not a study file", hint="Name a *.tuner.db file."
             )
-        with study_locks.opened(path) as descriptor:
+        with study_locks.open_descriptor(path) as descriptor:
             header = os.pread(descriptor, 100, 0)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}", hint="Check the name.") from error
@@ -117,7 +117,7 @@ def check(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
+def open_for_writing(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
     """The one connection that may write to *path*, checked to work; ConfigError when another tuner has it.
 
     Not *lasting*: a power cut may cost the last commits, never the file; what is killed costs none.
@@ -128,15 +128,15 @@ def written(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Connection]
     check(path)
     with contextlib.ExitStack() as stack:
         try:
-            lock = stack.enter_context(study_locks.opened(path, os.O_RDWR))
+            lock = stack.enter_context(study_locks.open_descriptor(path, os.O_RDWR))
         except OSError as error:
             raise ConfigError(
                 f"cannot write {path}: {error.strerror}",
                 hint="Check its owner and permissions, or continue with a copy.",
             ) from error
         _hold(path, lock)
-        with translated(path):
-            connection = stack.enter_context(connected(path, "rw"))
+        with translate_errors(path):
+            connection = stack.enter_context(connect_to_file(path, "rw"))
             connection.execute("PRAGMA journal_mode = WAL")
             # FULL: a commit is on the disk when it returns, so that a power cut costs no finished window.
             # The price is one fsync per window.
@@ -215,7 +215,7 @@ def is_held(path: Path) -> bool:
     Raises:
         OSError: it cannot be read.
     """
-    with study_locks.opened(path) as descriptor:
+    with study_locks.open_descriptor(path) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -225,9 +225,9 @@ def is_held(path: Path) -> bool:
     return False
 
 
-def connected(path: Path, mode: str) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+def connect_to_file(path: Path, mode: str) -> contextlib.AbstractContextManager[sqlite3.Connection]:
     """A connection of SQLite's to *path*, for a ``with`` block, that trusts nothing in it."""
-    return study_locks.connected(path, lambda path: _connect(path, mode))
+    return study_locks.connect_and_close(path, lambda path: _connect(path, mode))
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

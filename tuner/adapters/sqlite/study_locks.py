@@ -26,7 +26,7 @@ _waiting: defaultdict[tuple[Key, int], list[int]] = defaultdict(list)  #: descri
 
 
 @contextlib.contextmanager
-def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
+def open_descriptor(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
     """A descriptor of *path*, at any offset, for the ``with`` block; a flock taken by it ends with that.
 
     Raises:
@@ -42,14 +42,16 @@ def opened(path: Path, flags: int = os.O_RDONLY) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def connected(path: Path, connect: Callable[[Path], sqlite3.Connection]) -> Iterator[sqlite3.Connection]:
+def connect_and_close(
+    path: Path, connect: Callable[[Path], sqlite3.Connection]
+) -> Iterator[sqlite3.Connection]:
     """The connection that *connect* makes to *path*, closed at the end of the ``with`` block."""
-    with _counted(path), contextlib.closing(connect(path)) as connection:
+    with _keep_open(path), contextlib.closing(connect(path)) as connection:
         yield connection
 
 
 @contextlib.contextmanager
-def _counted(path: Path) -> Iterator[None]:
+def _keep_open(path: Path) -> Iterator[None]:
     """Keep descriptors of *path* from being closed in the ``with`` block."""
     try:
         key = _key(os.stat(path))

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.adapters.sqlite.study_errors import told, translated, unreadable
-from tuner.adapters.sqlite.study_file import check, connected, is_held
-from tuner.adapters.sqlite.study_locks import opened
+from tuner.adapters.sqlite.study_errors import translate_error, translate_errors, unreadable
+from tuner.adapters.sqlite.study_file import check, connect_to_file, is_held
+from tuner.adapters.sqlite.study_locks import open_descriptor
 from tuner.core.errors import ConfigError
 
 _ANY = "SELECT count(*) FROM sqlite_master"  #: reads the file, and runs nothing that stands in it
@@ -63,17 +63,17 @@ def read_only(path: Path) -> Iterator[tuple[sqlite3.Connection, bool]]:
         is_locked = not _is_at_rest(real)
         try:
             mode = "ro" if is_locked else "ro&immutable=1"
-            connection = stack.enter_context(connected(real, mode))
+            connection = stack.enter_context(connect_to_file(real, mode))
             connection.execute(_ANY).fetchone()
         except sqlite3.OperationalError:
             # WAL needs a -shm file beside the study, which cannot be made here. Without a -wal the study file
             # is all there is; with one (its writer was killed) the last windows are in it: both are copied.
             is_locked = False
-            with translated(path):
+            with translate_errors(path):
                 connection = stack.enter_context(_connected_without_locks(real, stack))
                 connection.execute(_ANY).fetchone()
         except sqlite3.DatabaseError as error:
-            raise told(path, error) from error
+            raise translate_error(path, error) from error
         except UnicodeDecodeError as error:
             raise unreadable(path) from error
         yield connection, is_locked
@@ -91,7 +91,7 @@ def _connected_without_locks(
     path: Path, stack: contextlib.ExitStack
 ) -> contextlib.AbstractContextManager[sqlite3.Connection]:
     if not _has_wal(path):
-        return connected(path, "ro&immutable=1")
+        return connect_to_file(path, "ro&immutable=1")
     try:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tuner-")))
         for source in (path, _wal(path)):
@@ -101,12 +101,12 @@ def _connected_without_locks(
             f"cannot copy {path}, whose folder cannot be written, to read it: {error}",
             hint="Make room where TMPDIR is, or name another folder by it.",
         ) from error
-    return connected(folder / path.name, "rw")
+    return connect_to_file(folder / path.name, "rw")
 
 
 def _copy(source: Path, target: Path) -> None:
     with (
-        opened(source) as descriptor,
+        open_descriptor(source) as descriptor,
         open(descriptor, "rb", closefd=False) as file,
         target.open("xb") as copy,
     ):

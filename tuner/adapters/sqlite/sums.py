@@ -13,7 +13,15 @@ from tuner.adapters.sqlite import rows as rows
 from tuner.adapters.sqlite.details import REQUESTS, request_columns, requests_of
 from tuner.adapters.sqlite.study_errors import Damaged
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
-from tuner.core.windows.launch_sums import TOLD, LaunchTally, LaunchVoid, added, tally, tells_workers, told_by
+from tuner.core.windows.launch_sums import (
+    TOLD,
+    LaunchTally,
+    LaunchVoid,
+    add_sums,
+    separates_workers,
+    tally,
+    told_by,
+)
 
 Row = tuple[Any, ...]
 _FIELDS = (
@@ -74,7 +82,7 @@ def sums_of(kept: Iterable[Row]) -> tuple[list[LaunchTally], list[LaunchVoid]]:
             launch.n_failed = row[_FAILED]
             launch.foreign_cpu_s, launch.steal_s = row[_FOREIGN], row[_STEAL]
             if row[_IS_TOLD]:
-                launch.told = _told_in(row)
+                launch.sums = _told_in(row)
             if row[_LATENCIES] is not None:
                 requests = requests_of(f"launch {launch_id}", *row[_LATENCIES:])
                 launch.requests = requests
@@ -96,14 +104,14 @@ def replace_sum(connection: sqlite3.Connection, launch_id: int, windows: Sequenc
     remove_sum(connection, launch_id)
     sums = tally(windows)
     counting = [one for one in windows if not one.void and one.block != WARMING_BLOCK]
-    if len({(tells_workers(one), one.is_at_a_rate) for one in counting}) > 1:
+    if len({(separates_workers(one), one.is_at_a_rate) for one in counting}) > 1:
         return
     values: dict[str, Any] = dict.fromkeys((*_OWN, *TOLD), 0)
     values |= {"launch_id": launch_id, "is_told": 0, "n_void": 0, "n_short": 0}
     for launch in sums.launches:
-        values |= zip(TOLD, added(map(told_by, counting)), strict=True)
+        values |= zip(TOLD, add_sums(map(told_by, counting)), strict=True)
         values |= zip(_OWN, _fields_of(launch), strict=True)
-        values |= {"is_told": int(launch.told is not None)}
+        values |= {"is_told": int(launch.sums is not None)}
         requests = request_columns(launch.requests)
         values |= {name: requests[name] for name in REQUESTS if name in requests}
     for void in sums.void:

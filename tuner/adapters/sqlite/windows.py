@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     void: list[Row]  #: slug and detail of each thing that made it void
 
 
-def kept_windows(connection: sqlite3.Connection, where: str = "", *values: object) -> Iterator[Kept]:
+def read_windows(connection: sqlite3.Connection, where: str = "", *values: object) -> Iterator[Kept]:
     """Every window in the order it was taken, or those *where* something holds (`OF_ONE`, `OF_LAUNCHES`).
 
     To be asked within one transaction, as a file may grow. A window whose launch is not there is left out:
@@ -52,7 +52,7 @@ def kept_windows(connection: sqlite3.Connection, where: str = "", *values: objec
             yield Kept(row, launch, void.get(row[WINDOW_ID], _NOTHING))
 
 
-def listed_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
+def list_windows(kept: Iterable[Kept]) -> list[WindowRecord]:
     """The records of windows."""
     layout, record, windows = cache(layout_of), cast(Callable[..., WindowRecord], WindowRecord), []
     for row, (block, processes, threads, variant, box), void in kept:

@@ -20,7 +20,7 @@ import tuner
 from tuner.adapters.proc import launch_cgroup
 from tuner.adapters.supervisord.guardian_process import GRACE_S, remove_tree
 from tuner.adapters.supervisord.job import shim_command
-from tuner.adapters.supervisord.sweep import STUDY_ID, Swept, started, sweep
+from tuner.adapters.supervisord.sweep import STUDY_ID, Swept, started_ticks, sweep
 from tuner.core.errors import MeasurementError
 
 _ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
@@ -118,7 +118,7 @@ class Guardian:
         """End whatever is left of the launch and remove its folder; done here when the guardian is gone."""
         with contextlib.suppress(MeasurementError):
             return _swept(self._ask({"do": "end", "grace_s": grace_s}))
-        began = started(os.getpid())
+        began = started_ticks(os.getpid())
         swept = sweep(self._marker, None, since=began, cgroup=self._cgroup, grace_s=grace_s)
         if self._cgroup is not None:
             launch_cgroup.remove(self._cgroup)

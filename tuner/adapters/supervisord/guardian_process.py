@@ -25,7 +25,7 @@ import sys
 from typing import Any
 
 from tuner.adapters.proc import launch_cgroup
-from tuner.adapters.supervisord.sweep import RUN_ID, STUDY_ID, Found, Swept, started, sweep
+from tuner.adapters.supervisord.sweep import RUN_ID, STUDY_ID, Found, Swept, started_ticks, sweep
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
@@ -40,7 +40,7 @@ class GuardianProcess:
     def __init__(self, marker: str, control: socket.socket, tuner_pid: int) -> None:
         self._marker = marker
         self._tuner_pid = tuner_pid
-        self._since = started(tuner_pid)  #: what is older than tuner carries no marker of it
+        self._since = started_ticks(tuner_pid)  #: what is older than tuner carries no marker of it
         self._control = control
         self._heard = b""
         self._folder: str | None = None
@@ -101,7 +101,7 @@ class GuardianProcess:
             if request["do"] == "inherit":
                 self._scratch = request["folders"]
                 if request["cgroups"] is not None:
-                    launch_cgroup.remove_orphans(request["cgroups"], started)
+                    launch_cgroup.remove_orphans(request["cgroups"], started_ticks)
                 return {}
             if request["do"] == "release":
                 self._released = True
@@ -109,13 +109,13 @@ class GuardianProcess:
             if request["do"] == "start":
                 return self._start(request["argv"], request["environment"], request["cgroups"])
             swept = self._sweep(grace_s=request["grace_s"])
-            told = {"met": sorted(self._met), "killed": sorted(self._killed), "left": swept.left}
+            data = {"met": sorted(self._met), "killed": sorted(self._killed), "left": swept.left}
             self._met, self._killed = set(), set()
             self._remove_cgroup()
             self._remove_folder()
             if request["do"] == "expect":
                 self._folder, self._stop_signal = request["folder"], request["stop_signal"]
-            return told
+            return data
         except OSError as error:
             return {"error": str(error)}
 
@@ -144,7 +144,7 @@ class GuardianProcess:
         hindered = None
         try:
             if cgroups is not None:
-                self._cgroup = launch_cgroup.made(cgroups, os.getpid(), started(os.getpid()))
+                self._cgroup = launch_cgroup.make_cgroup(cgroups, os.getpid(), started_ticks(os.getpid()))
                 launch_cgroup.join(self._cgroup, pid)
         except OSError as error:
             hindered = str(error)

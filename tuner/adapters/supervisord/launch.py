@@ -15,7 +15,7 @@ from pathlib import Path
 from tuner.adapters.proc.computing_threads import pools_of
 from tuner.adapters.proc.oom_kills import n_oom_kills
 from tuner.adapters.proc.process_tree import ProcessTable
-from tuner.adapters.processes.log_bound import KEPT_BYTES, bound
+from tuner.adapters.processes.log_bound import KEPT_BYTES, truncate_log
 from tuner.adapters.processes.log_tail import beginning_of, last_lines
 from tuner.adapters.supervisord import config as config
 from tuner.adapters.supervisord.guardian import Guardian
@@ -28,7 +28,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.messages import invalid
 from tuner.core.messages.launch import log_long
 from tuner.core.text.command_words import is_runner, is_shell
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 _ENDED = re.compile(rf"(?:exited|stopped): {config.GROUP}_(\d+) \((.*?)(?:; (?:not )?expected)?\)$", re.M)
 _KILLED = re.compile(rf"killing '{config.GROUP}_(\d+)' \(\d+\) with SIGKILL")
@@ -39,7 +39,7 @@ _LOG_BYTES = 1 << 20
 _REAP_PATIENCE_S = 1.0  #: supervisord looks after its children at least once a second
 
 
-def told_by(spec: ServiceSpec, log: Path) -> list[str]:
+def last_log_lines(spec: ServiceSpec, log: Path) -> list[str]:
     """The last lines of a *log* of the service, without its secrets."""
     return last_lines(log, environment=spec.environment, command=spec.command)
 
@@ -72,7 +72,7 @@ class SupervisedLaunch:
         self._logs = logs
         self._guardian = guardian
         self._supervisord_pid = pid
-        self._supervisord = _held(pid)
+        self._supervisord = _open_pidfd(pid)
         self._problems: dict[object, VoidReason] = {}
         self._have_pools: set[int] = set()  #: workers with a library that starts threads
         self._warn = warn
@@ -111,7 +111,7 @@ class SupervisedLaunch:
 
     def gil_module(self) -> str | None:
         """What the programs' logs say: Python warns on stderr when it switches its GIL on."""
-        found = (_GIL_IS_BACK.search(told) for log in self.log_files for told in [beginning_of(log)])
+        found = (_GIL_IS_BACK.search(reported) for log in self.log_files for reported in [beginning_of(log)])
         return next((match[1] for match in found if match), None)
 
     def clue(self) -> str:
@@ -132,7 +132,7 @@ class SupervisedLaunch:
     def bound_logs(self) -> None:
         """See that the programs' logs do not fill the disk; to be called every second or so."""
         for process, log in enumerate(self.log_files):
-            if bound(log) and log not in self._long_logs:
+            if truncate_log(log) and log not in self._long_logs:
                 self._long_logs.add(log)
                 self._warn(*log_long(process + 1, self.n_programs, self.layout, 2 * KEPT_BYTES, KEPT_BYTES))
 
@@ -155,7 +155,7 @@ class SupervisedLaunch:
         how = self._how_ended(process) + self._short_of_memory()
         log = self.log_files[process]
         log_of_shim = self._folder / log.name  # what came before it had its own
-        said = told_by(self._spec, log) or told_by(self._spec, log_of_shim)
+        said = last_log_lines(self._spec, log) or last_log_lines(self._spec, log_of_shim)
         if not said:
             return f"{how}; it logged nothing"
         return f"{how}; its log ends: {' | '.join(said)}"
@@ -267,7 +267,7 @@ class SupervisedLaunch:
         before, now = self._n_oom_kills, n_oom_kills()
         if before is None or now is None or now <= before:
             return ""
-        return f" (out of memory: the kernel killed {counted(now - before, 'process')} meanwhile)"
+        return f" (out of memory: the kernel killed {pluralize(now - before, 'process')} meanwhile)"
 
     def _supervisord_log(self) -> str:
         with suppress(OSError), (self._folder / config.LOG).open("rb") as file:
@@ -275,7 +275,7 @@ class SupervisedLaunch:
         return ""
 
 
-def _held(pid: int) -> int:
+def _open_pidfd(pid: int) -> int:
     """A descriptor of process *pid*; none where it has ended and the guardian has collected it already."""
     try:
         return os.pidfd_open(pid)

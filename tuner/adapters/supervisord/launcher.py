@@ -12,7 +12,7 @@ from typing import Literal, Self
 
 from tuner.adapters.supervisord import config as config
 from tuner.adapters.supervisord.guardian import Guardian
-from tuner.adapters.supervisord.launch import SupervisedLaunch, told_by
+from tuner.adapters.supervisord.launch import SupervisedLaunch, last_log_lines
 from tuner.adapters.supervisord.ready import Readiness, await_ready
 from tuner.adapters.supervisord.run_folder import new_run_folder
 from tuner.adapters.supervisord.startup import await_running, raise_if_dead
@@ -82,7 +82,7 @@ class SupervisordLauncher:
         self._held = tuple(held)
         self._scratch = tuple(scratch)
         self._cgroups = cgroups
-        self._told_of_cgroups = False
+        self._cgroup_facts = False
         self._settle_s = settle_s
         self._ready = ready
         self._while_starting = while_starting
@@ -132,14 +132,14 @@ class SupervisordLauncher:
         spec = self._spec.of(layout)
         guardian = self._living_guardian()
         folder = new_run_folder(self._run_root, config.SOCKET)
-        self._tell_leftovers(guardian.expect(folder, self._jobs(spec).stop_signal()), "before")
+        self._warn_leftovers(guardian.expect(folder, self._jobs(spec).stop_signal()), "before")
         launch = None
         try:
             logs, status = self._prepare(spec, folder, layout, environment)
             try:
                 pid = guardian.start(folder / config.OWN_JOB)
-                if guardian.hindered is not None and not self._told_of_cgroups:
-                    self._told_of_cgroups = True
+                if guardian.hindered is not None and not self._cgroup_facts:
+                    self._cgroup_facts = True
                     self._warn(*no_launch_cgroup(layout, guardian.hindered))
                 launch = SupervisedLaunch(layout, spec, folder, logs, guardian, pid, self._warn, self._known)
                 self._log_files = launch.log_files
@@ -162,7 +162,7 @@ class SupervisordLauncher:
 
         lacking = await_ready(ready.check, launch.log_files, ready.within_s, meanwhile)
         if lacking:
-            said = " | ".join(told_by(self._spec.of(launch.layout), launch.log_files[0])) or "nothing"
+            said = " | ".join(last_log_lines(self._spec.of(launch.layout), launch.log_files[0])) or "nothing"
             raise MeasurementError(
                 f"{launch.layout} is not ready after {ready.within_s:g} s: {lacking}; its log ends: {said}"
             )
@@ -221,7 +221,7 @@ class SupervisordLauncher:
             guardian.end(grace_s=0.0)  # a second Ctrl-C: at once
             raise
         else:
-            self._tell_leftovers(guardian.end(), "after")
+            self._warn_leftovers(guardian.end(), "after")
         finally:
             if launch is not None:
                 launch.close()
@@ -247,7 +247,7 @@ class SupervisordLauncher:
                 )
             )
 
-    def _tell_leftovers(self, swept: Swept, when: Literal["before", "after"]) -> None:
+    def _warn_leftovers(self, swept: Swept, when: Literal["before", "after"]) -> None:
         if swept.met:
             self._warn(*leftover_processes(when, swept.met, ended=True))
         if swept.left:

@@ -76,7 +76,7 @@ def _await_executed(launch: SupervisedLaunch, status: int) -> None:
         elif not dead:
             gone = _unseen_dead(launch)  # told in the next turn, after what they may have said meanwhile
         if dead:
-            raise _died(launch, dead[0])
+            raise _start_error(launch, dead[0])
         _raise_if_unsupervised(launch)
         n_started = f"{len(launch.watch)} of {launch.n_programs}"
         _raise_if_late(launch, begun_s, f"only {n_started} processes of {launch.layout} have started")
@@ -93,18 +93,18 @@ def _await_states(launch: SupervisedLaunch) -> None:
         time.sleep(0.005)
 
 
-def _note_started(launch: SupervisedLaunch, told: Sequence[Mapping[str, Any]]) -> list[int]:
+def _note_started(launch: SupervisedLaunch, reported: Sequence[Mapping[str, Any]]) -> list[int]:
     """Watch the processes that shims told of; gives the numbers of those that are gone already."""
-    for words in told:
+    for words in reported:
         if "error" in words:
             raise ConfigError(f"a worker of {launch.layout} {words['error']}")
-    return [words["process"] for words in told if not launch.watch.add(words["process"], words["pid"])]
+    return [words["process"] for words in reported if not launch.watch.add(words["process"], words["pid"])]
 
 
 def raise_if_dead(launch: SupervisedLaunch, wait_s: float = 0.0) -> None:
     """MeasurementError when a program, or supervisord, ended within *wait_s*."""
     if dead := _dead(launch, wait_s):
-        raise _died(launch, dead[0])
+        raise _start_error(launch, dead[0])
     _raise_if_unsupervised(launch)
 
 
@@ -140,7 +140,7 @@ def _raise_if_late(launch: SupervisedLaunch, begun_s: float, problem: str) -> No
         raise MeasurementError(f"{problem}, after {patience_s:g} s")
 
 
-def _died(launch: SupervisedLaunch, process: int) -> MeasurementError:
+def _start_error(launch: SupervisedLaunch, process: int) -> MeasurementError:
     how = launch.end_of(process)
     if who := launch.launcher_ended():
         return MeasurementError(f"{who} ended while {launch.layout} started")

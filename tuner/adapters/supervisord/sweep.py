@@ -47,7 +47,7 @@ class Swept:
     left: tuple[str, ...]  #: those it could not end
 
 
-def started(pid: int) -> int:
+def started_ticks(pid: int) -> int:
     """When *pid* started, in clock ticks since boot; 0 when it has ended."""
     found = _look(pid)
     return found.started if found is not None else 0

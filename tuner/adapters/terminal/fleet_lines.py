@@ -13,7 +13,7 @@ from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Sample, Window
 from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.figures import block_told
+from tuner.core.text.figures import format_block
 from tuner.ports import Clock
 
 _NAMED = 3  #: hosts in a line
@@ -60,7 +60,7 @@ class FleetLines:
         self._blocks: dict[str, int] = {}  #: by box
         self._there: set[str] = set()
         self._at: dict[str, tuple[str, str, float]] = {}  #: launches by box: layout, what it does, since when
-        self._told_at_s = self._idle_since_s = now_s()
+        self._reported_at_s = self._idle_since_s = now_s()
 
     def box_came(self, facts: BoxFacts) -> None:
         """A line."""
@@ -83,7 +83,7 @@ class FleetLines:
         with self._lock:
             self._at[box] = str(layout), "starting", self._now_s()
         if self._patience_s is not None:
-            which = block_told(block) if block >= 0 else "before its first block, discarded"
+            which = format_block(block) if block >= 0 else "before its first block, discarded"
             most = "at most " * self._is_race
             rest = "" if remaining_s is None else f" ({most}{render_end(remaining_s)})"
             self._line(f"{box}: {layout} {which}: starting{rest}")
@@ -107,8 +107,10 @@ class FleetLines:
     ) -> None:
         """The window's figures, and what is left."""
         block = self._blocks.get(box, 0)
-        told = render_window(window, block, n_taken, n_planned, remaining_s, is_race=self._is_race, box=box)
-        self._line(told)
+        reported = render_window(
+            window, block, n_taken, n_planned, remaining_s, is_race=self._is_race, box=box
+        )
+        self._line(reported)
 
     def launch_ended(self, box: str) -> None:
         """Not a line's worth."""
@@ -125,7 +127,7 @@ class FleetLines:
         """Print the state of the hosts after a while without a line."""
         with self._lock:
             now_s = self._now_s()
-            if now_s - self._told_at_s < UNTOLD_S:
+            if now_s - self._reported_at_s < UNTOLD_S:
                 return
             if self._at:
                 at_work = [
@@ -143,6 +145,6 @@ class FleetLines:
 
     def _line(self, text: str) -> None:
         with self._lock, suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
-            self._told_at_s = self._now_s()
+            self._reported_at_s = self._now_s()
             self._output.write(f"{self._stamp()} {text}\n")
             self._output.flush()

@@ -11,12 +11,12 @@ from tuner.core.messages.fleet import box_gone
 from tuner.ports import BoxwiseProgress, FleetProgress
 
 
-class FleetTold:
+class FleetTee:
     """A FleetProgress that names the box to each of several, and then tells it as if there were no other."""
 
-    def __init__(self, told: Sequence[BoxwiseProgress], beside: Sequence[FleetProgress] = ()) -> None:
+    def __init__(self, reported: Sequence[BoxwiseProgress], beside: Sequence[FleetProgress] = ()) -> None:
         """*beside* are told too, as they are."""
-        self._told, self._beside = tuple(told), tuple(beside)
+        self._observers, self._beside = tuple(reported), tuple(beside)
 
     def box_came(self, facts: BoxFacts) -> None:  # noqa: D102  (ports.FleetProgress says it; so for the others)
         self._on(facts.name)
@@ -24,17 +24,17 @@ class FleetTold:
             one.box_came(facts)
 
     def box_went(self, box: str, why: str) -> None:  # noqa: D102
-        for told in self._told:
-            told.box_left(box)
-            told.warning(*box_gone(box, why))
+        for reported in self._observers:
+            reported.box_left(box)
+            reported.warning(*box_gone(box, why))
         for one in self._beside:
             one.box_went(box, why)
 
     def launch_started(  # noqa: D102
         self, box: str, layout: Layout, block: int, remaining_s: float | None
     ) -> None:
-        for told in self._on(box):
-            told.launch_started(layout, block, 0, remaining_s)
+        for observer in self._on(box):
+            observer.launch_started(layout, block, 0, remaining_s)
         for one in self._beside:
             one.launch_started(box, layout, block, remaining_s)
 
@@ -47,19 +47,19 @@ class FleetTold:
         items_per_s: float | None,
         sample: Sample | None,
     ) -> None:
-        for told in self._on(box):
+        for observer in self._on(box):
             if window_s is None or sample is None or items_per_s is None:
-                told.warming_up(layout, elapsed_s, items_per_s)
+                observer.warming_up(layout, elapsed_s, items_per_s)
             else:
-                told.sampled(layout, elapsed_s, window_s, sample, items_per_s)
+                observer.sampled(layout, elapsed_s, window_s, sample, items_per_s)
         for one in self._beside:
             one.sampled(box, layout, elapsed_s, window_s, items_per_s, sample)
 
     def window_taken(  # noqa: D102
         self, box: str, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
-        for told in self._on(box):
-            told.window_taken(window, n_taken, n_planned, remaining_s)
+        for observer in self._on(box):
+            observer.window_taken(window, n_taken, n_planned, remaining_s)
         for one in self._beside:
             one.window_taken(box, window, n_taken, n_planned, remaining_s)
 
@@ -68,12 +68,12 @@ class FleetTold:
             one.launch_ended(box)
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
-        for told in self._told:
-            told.warning(slug, text)
+        for observer in self._observers:
+            observer.warning(slug, text)
         for one in self._beside:
             one.warning(slug, text)
 
     def _on(self, box: str) -> Sequence[BoxwiseProgress]:
-        for told in self._told:
-            told.turn_to(box)
-        return self._told
+        for observer in self._observers:
+            observer.turn_to(box)
+        return self._observers

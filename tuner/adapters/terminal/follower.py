@@ -22,7 +22,7 @@ class Follower:
 
     def __init__(self) -> None:
         began_s = time.monotonic()
-        self._now = _Now(told_at_s=began_s, since_s=began_s)
+        self._now = _Now(reported_at_s=began_s, since_s=began_s)
         self._warnings: list[tuple[str, str]] = []
         self._box: str | None = None  #: that is told of; None: there is one
         self._boxes: dict[str, _Now] = {}  #: of a fleet, as they were first told of
@@ -32,7 +32,7 @@ class Follower:
         now, at_s = self._now, time.monotonic()
         remaining_s = now.remaining_s
         if remaining_s is not None:
-            remaining_s = max(0.0, remaining_s - (at_s - now.told_at_s))
+            remaining_s = max(0.0, remaining_s - (at_s - now.reported_at_s))
         return Live(
             at_wall_s=time.time(),
             phase=now.phase,
@@ -60,7 +60,7 @@ class Follower:
     ) -> None:
         now = self._enter("starting")
         now.layout, now.block = layout, block
-        now.remaining_s, now.told_at_s = remaining_s, now.since_s
+        now.remaining_s, now.reported_at_s = remaining_s, now.since_s
         self._changed(at_once=True)
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
@@ -86,7 +86,7 @@ class Follower:
         now = self._enter("between")
         now.n_taken, now.n_planned = n_taken, n_planned
         now.n_void += bool(window.void) and now.block != WARMING_BLOCK
-        now.remaining_s, now.told_at_s = remaining_s, now.since_s
+        now.remaining_s, now.reported_at_s = remaining_s, now.since_s
         self._changed(at_once=False)
 
     def warning(self, slug: str, text: str) -> None:  # noqa: D102
@@ -101,7 +101,7 @@ class Follower:
         if box in self._boxes:
             now = self._boxes[box]
             now.n_taken, now.n_planned, now.n_void = before.n_taken, before.n_planned, before.n_void
-            now.remaining_s, now.told_at_s = before.remaining_s, before.told_at_s
+            now.remaining_s, now.reported_at_s = before.remaining_s, before.reported_at_s
             self._now = now
         else:
             now = self._enter("between")
@@ -132,7 +132,7 @@ class Follower:
             n_planned=before.n_planned,
             n_void=before.n_void,
             remaining_s=before.remaining_s,
-            told_at_s=before.told_at_s,
+            reported_at_s=before.reported_at_s,
         )
         if self._box is not None:
             self._boxes[self._box] = self._now
@@ -143,7 +143,7 @@ class Follower:
 class _Now:
     """Times are monotonic seconds."""
 
-    told_at_s: float  #: when *remaining_s* was told
+    reported_at_s: float  #: when *remaining_s* was told
     phase: Phase = "between"
     since_s: float = 0.0  #: the phase began
     layout: Layout | None = None

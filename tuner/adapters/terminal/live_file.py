@@ -103,7 +103,7 @@ def read_live(study: Path) -> Live | None:
     except OSError:
         return None
     try:
-        return _parsed(json.loads(os.read(descriptor, _LONGEST_BYTES)))
+        return _parse(json.loads(os.read(descriptor, _LONGEST_BYTES)))
     except (
         OSError,
         ValueError,
@@ -119,7 +119,7 @@ def read_live(study: Path) -> Live | None:
         os.close(descriptor)
 
 
-def _parsed(found: Any) -> Live:
+def _parse(found: Any) -> Live:
     if found["format"] != _FORMAT:
         raise ValueError("of another tuner")
     return Live(

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.records import FIRST_LOOK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.text.durations import render_duration, render_rest, until
-from tuner.core.text.figures import block_told
+from tuner.core.text.figures import format_block
 
 if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
@@ -43,7 +43,7 @@ class LineProgress:
         self._block = self._position = 0
         self._what = "tuner"  #: what is told of: a layout and its block
         self._phase: Phase = "between"
-        self._since_s = self._told_at_s = now_s()
+        self._since_s = self._reported_at_s = now_s()
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
         self,
@@ -126,7 +126,7 @@ class LineProgress:
             )
 
     def _is_silent(self, since_s: float = SILENT_S) -> bool:
-        return self._now_s() - self._told_at_s >= since_s
+        return self._now_s() - self._reported_at_s >= since_s
 
     def _enters(self, phase: Phase, text: str) -> None:
         self._phase, self._since_s = phase, self._now_s()
@@ -137,14 +137,14 @@ class LineProgress:
 
     def _line(self, text: str) -> None:
         with self._lock, suppress(OSError, ValueError):  # nobody reads any more: no reason to stop measuring
-            self._told_at_s = self._now_s()
+            self._reported_at_s = self._now_s()
             self._output.write(f"{time.strftime('%H:%M:%S')} {text}\n")
             self._output.flush()
 
 
 def _which(block: int, position: int) -> str:
     if block >= 0:
-        return block_told(block)
+        return format_block(block)
     if not position:
         return "before block 1, discarded"
     what = "a first look" if position >= FIRST_LOOK else "a look at the edge of the grid"
@@ -163,7 +163,7 @@ def render_window(
     is_first_look: bool = False,
 ) -> str:
     """One window in one line: where, which, what came out, what is left: of a race at most."""
-    where = f"{box + ': ' if box else ''}{window.layout} {block_told(block)}"
+    where = f"{box + ': ' if box else ''}{window.layout} {format_block(block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return f"{where}: invalid window, {reasons}"
@@ -178,7 +178,7 @@ def render_window(
         parts.append(f"{window.n_failed} failed")
     most = "at most " if is_race else ""
     end = "" if remaining_s is None else f", {most}{render_end(remaining_s)}"
-    length = _rounded(window.length_s)
+    length = _round(window.length_s)
     if block < 0:
         what = "a first look" if is_first_look else "a look at the edge of the grid"
         return f"{', '.join(parts)} ({what}, {length})"
@@ -186,7 +186,7 @@ def render_window(
     return f"{', '.join(parts)} ({counted} {length}{end})"
 
 
-def _rounded(length_s: float) -> str:
+def _round(length_s: float) -> str:
     """A window lasts until the next look, some milliseconds longer than asked."""
     return render_duration(round(length_s) if length_s >= 1 else length_s)
 

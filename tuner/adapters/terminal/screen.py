@@ -31,7 +31,7 @@ class Screen:
 
     def __init__(self, descriptor: int, encoding: str = "utf-8") -> None:
         self._descriptor, self._encoding = descriptor, encoding
-        self._own = _opened_again(descriptor)
+        self._own = _reopen(descriptor)
         self._pending = b""
         self._drawn: list[int] = []  # widths of the lines at the end
         self._n_foreign = 0  # lines that others wrote below them
@@ -102,7 +102,7 @@ class Screen:
         return bool(select.select([], [self._descriptor], [], 0)[1])
 
 
-def _opened_again(descriptor: int) -> int | None:
+def _reopen(descriptor: int) -> int | None:
     """The same terminal, never waited for, which the shell's own descriptor stays; None: it cannot be."""
     try:
         flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC

@@ -50,15 +50,15 @@ class VirtualFleet:
         self._clocks = {one.name: VirtualClock(wall_s + one.ahead_s, 0.0) for one in facts}
         self._boxes = {name: box_of(name, clock) for name, clock in self._clocks.items()}
         self._news: list[tuple[float, int, News]] = []
-        self._n_told = 0
+        self._n_reported = 0
         self._given_up: set[str] = set()
         self._is_ending = False
         for one in facts:
-            self._tell(0.0, BoxCame(one))
+            self._send(0.0, BoxCame(one))
         for absence in absences:
-            self._tell(absence.from_s + absence.noticed_after_s, BoxWent(absence.box, "it was killed"))
+            self._send(absence.from_s + absence.noticed_after_s, BoxWent(absence.box, "it was killed"))
             if absence.until_s is not None:
-                self._tell(absence.until_s, BoxCame(self._facts[absence.box]))
+                self._send(absence.until_s, BoxCame(self._facts[absence.box]))
 
     def news(self, until_s: float) -> News | None:  # noqa: D102  (ports.Fleet says it; so for the others)
         while self._news and self._news[0][0] <= until_s:
@@ -76,7 +76,7 @@ class VirtualFleet:
 
         def tell(news: News) -> None:
             if not self._is_absent(name, order_s, clock.monotonic_s()):
-                self._tell(clock.monotonic_s(), news)
+                self._send(clock.monotonic_s(), news)
 
         order_s = clock.monotonic_s()
         self._make(order, self._study, self._boxes[name], tell, self)
@@ -95,9 +95,9 @@ class VirtualFleet:
         """Whether *box* was killed between an order and what it would tell now."""
         return any(one.box == box and sent_s <= one.from_s < at_s for one in self._absences)
 
-    def _tell(self, at_s: float, news: News) -> None:
-        self._n_told += 1
-        heappush(self._news, (at_s, self._n_told, news))
+    def _send(self, at_s: float, news: News) -> None:
+        self._n_reported += 1
+        heappush(self._news, (at_s, self._n_reported, news))
 
 
 def named_boxes(n: int, cores: float, provenance: Mapping[str, str]) -> list[BoxFacts]:

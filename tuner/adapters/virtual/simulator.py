@@ -78,7 +78,7 @@ def count_all(scenarios: Sequence[Scenario], *, program: str | None = None) -> l
 def scenario_line(scenario: Scenario) -> str:
     """*scenario* as the program reads it; ``tuner-simulate --help`` explains it."""
     machine = scenario.machine
-    told = {
+    data = {
         "processes": scenario.layout.processes,
         "threads": scenario.layout.threads,
         "seed": scenario.seed,
@@ -93,22 +93,22 @@ def scenario_line(scenario: Scenario) -> str:
         "stages": ",".join(f"{stage.kind}:{float(stage.mean_s)!r}" for stage in scenario.path),
         "speeds": ",".join(map(repr, scenario.speeds)),
     }
-    return " ".join(f"{name}={value}" for name, value in told.items())
+    return " ".join(f"{name}={value}" for name, value in data.items())
 
 
 def parse_counts(line: str) -> Counts:
     """The counts of one answer of the program."""
-    told = dict(field.split("=", 1) for field in line.split(" "))
-    histogram = (pair.split(":") for pair in told["histogram"].split(","))
+    data = dict(field.split("=", 1) for field in line.split(" "))
+    histogram = (pair.split(":") for pair in data["histogram"].split(","))
     return Counts(
-        elapsed_s=float(told["elapsed_s"]),
-        tasks=TaskSeconds(*(float(told[name]) for name in _TASKS)),
-        residence_sum_s=float(told["residence_sum_s"]),
-        batch_ends_s=tuple(map(float, told["batch_ends_s"].split(","))),
+        elapsed_s=float(data["elapsed_s"]),
+        tasks=TaskSeconds(*(float(data[name]) for name in _TASKS)),
+        residence_sum_s=float(data["residence_sum_s"]),
+        batch_ends_s=tuple(map(float, data["batch_ends_s"].split(","))),
         histogram=tuple((int(bucket), int(n)) for bucket, n in histogram),
-        n_forced=int(told["n_forced"]),
-        n_events=int(told["n_events"]),
-        digest=int(told["digest"], 16),
+        n_forced=int(data["n_forced"]),
+        n_events=int(data["n_events"]),
+        digest=int(data["digest"], 16),
     )
 
 

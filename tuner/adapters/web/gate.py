@@ -24,7 +24,7 @@ class Gate:
         """The page, or 401."""
         if _PARAMETER in request.query:
             if not self._is_it(request.query[_PARAMETER]):
-                return _refused()
+                return _refuse()
             kept = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
             here = quote(request.path.lstrip("/"), errors="surrogateescape")  # //name would lead elsewhere
             return Response(  # without the token, which would stay in the browser's history
@@ -32,7 +32,7 @@ class Gate:
             )
         if self._is_it(_of_cookie(request, self._cookie)) or self._is_it(_of_header(request)):
             return self._respond(request)
-        return _refused()
+        return _refuse()
 
     def _is_it(self, given: str) -> bool:
         return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
@@ -51,7 +51,7 @@ def _of_header(request: PageRequest) -> str:
     return token.strip() if kind.lower() == "bearer" else ""
 
 
-def _refused() -> Response:
+def _refuse() -> Response:
     return plain(
         HTTPStatus.UNAUTHORIZED,
         "tuner serve printed an address with a token: open that one",

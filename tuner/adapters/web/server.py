@@ -86,7 +86,7 @@ def serving(
     Raises:
         ConfigError: nobody can listen there.
     """
-    server = _bound(address, respond, option, of_host or option)
+    server = _bind(address, respond, option, of_host or option)
     thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), name="web", daemon=True)
     thread.start()
     try:
@@ -97,17 +97,17 @@ def serving(
         thread.join()
 
 
-def _bound(address: Address, respond: Respond, option: str, of_host: str) -> _Server:
+def _bind(address: Address, respond: Respond, option: str, of_host: str) -> _Server:
     try:
         (family, _, _, _, where), *_ = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         return _Server(family, where, respond, is_local=address.is_loopback)
     except (OSError, UnicodeError) as error:  # UnicodeError: a name that is none
-        raise _told(address, error, option, of_host) from error
+        raise _bind_error(address, error, option, of_host) from error
 
 
-def _told(address: Address, error: Exception, option: str, of_host: str) -> ConfigError:
+def _bind_error(address: Address, error: Exception, option: str, of_host: str) -> ConfigError:
     match getattr(error, "errno", None):
         case errno.EADDRINUSE:
             return ConfigError(
@@ -229,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
         }:
             return plain(HTTPStatus.MISDIRECTED_REQUEST, "this is not the host that is asked for")
         try:
-            request = _parsed(self.path, headers)
+            request = _parse(self.path, headers)
         except ValueError:
             return plain(HTTPStatus.BAD_REQUEST, "no path")
         try:
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(response.body)
 
 
-def _parsed(path: str, headers: Mapping[str, str]) -> PageRequest:
+def _parse(path: str, headers: Mapping[str, str]) -> PageRequest:
     """Raises ValueError: not a path of ours."""
     split = urlsplit(path)
     if not path.startswith("/") or split.netloc:

@@ -43,7 +43,7 @@ class Site:
         try:
             if path == "/":
                 if len(studies) == 1:
-                    return _moved(f"{_STUDY}{_quoted(next(iter(studies)))}")
+                    return _redirect(f"{_STUDY}{_quote(next(iter(studies)))}")
                 return _page(self._index(_summaries(studies)).encode())
             if path == "/favicon.ico":
                 return Response(status=HTTPStatus.NO_CONTENT)
@@ -88,7 +88,7 @@ def _summaries(studies: Mapping[str, Shown]) -> list[dict[str, Any]]:
             _, facts = shown.summary.get()
         except TunerError as error:
             facts = {"problem": error.problem}
-        address = _quoted(name)
+        address = _quote(name)
         listed.append({"name": name, "page": f"{_STUDY}{address}", "facts": f"{_API}{address}", **facts})
     return listed
 
@@ -102,9 +102,9 @@ def _json(content: Any) -> Response:
     return Response(f"{text}\n".encode(), content_type="application/json")
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return quote(name, safe="", errors="surrogateescape")
 
 
-def _moved(path: str) -> Response:
+def _redirect(path: str) -> Response:
     return Response(status=HTTPStatus.FOUND, headers={"Location": path})

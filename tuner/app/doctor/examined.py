@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from tuner.app.doctor.queue import queue_seen
 from tuner.app.doctor.service import interpreters_seen, servers_seen, tools_seen
-from tuner.app.plan_builder import layouts_asked
+from tuner.app.plan_builder import requested_layouts
 from tuner.bootstrap.parts.backends import backends_found
 from tuner.bootstrap.parts.commands import counter_seen, threads_seen
 from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import room_of
 from tuner.config.surroundings import StudyName
-from tuner.core.doctor.examined import BoxSeen, examined
+from tuner.core.doctor.examined import BoxSeen, examine
 from tuner.core.doctor.finding import Finding
 from tuner.core.doctor.service import LockSeen
 from tuner.core.domain.layout import Layout
@@ -40,7 +40,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
     from tuner.adapters.host_lock import holder_of, usual_path
     from tuner.adapters.proc.container import container_here
 
-    cores, layouts = layouts_asked(settings, cores_seen(1).offered)
+    cores, layouts = requested_layouts(settings, cores_seen(1).offered)
     seen = cores_seen(cores)
     spec = _spec(settings, layouts)
     limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
@@ -51,7 +51,7 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
         neighbours = neighbours_seen(
             SystemClock(), seconds, limit, backends=named, found=found, container=container
         )
-    return examined(
+    return examine(
         BoxSeen(
             cores=seen,
             neighbours=neighbours,

@@ -13,7 +13,7 @@ from tuner.core.doctor.service import InterpreterSeen, ServerSeen, ToolSeen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings
@@ -31,7 +31,7 @@ class _Asked:
     key: str  #: of the config
     url: str
     ask: Callable[[], None]  #: a question that changes nothing
-    told: str = "answers"
+    answer: str = "answers"
 
 
 def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
@@ -64,9 +64,9 @@ def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[To
 
 
 def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
-    from tuner.services.crash_processor import found_stackwalker
+    from tuner.services.crash_processor import find_stackwalker
 
-    found = found_stackwalker(service.options)
+    found = find_stackwalker(service.options)
     if found is not None:
         return ToolSeen("stackwalker", str(found), "", "")
     problem = "the crash processor's stackwalker is not there, or cannot be run"
@@ -80,7 +80,7 @@ def _dumps(folder: Path) -> ToolSeen:
 
     n_dumps = sum(path.is_file() for path in dumps_in(folder))
     if n_dumps:
-        return ToolSeen("dumps", f"{counted(n_dumps, 'dump')} below {folder}", "", "")
+        return ToolSeen("dumps", f"{pluralize(n_dumps, 'dump')} below {folder}", "", "")
     problem = f"no dump below {folder}" if folder.is_dir() else f"no folder {folder}"
     return ToolSeen("dumps", "", problem, "Correct `dumps` in the config; dumps are named *.dmp or *.dump.")
 
@@ -92,7 +92,7 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
     alike: dict[Hashable, list[_Asked]] = {}
-    for asked in _asked_by_tuner(settings):
+    for asked in _words_of_tuner(settings):
         alike.setdefault(next(iter(_places_of(asked.url)), asked.url), []).append(asked)
     met = {place for each in alike.values() for asked in each for place in _places_of(asked.url)}
     for each in alike.values():  # one server; it may know one password and not the other
@@ -101,7 +101,7 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
         first, (problem, cure) = named[0], troubles[named[0].url]
         keys = ", ".join(dict.fromkeys(asked.key for asked in named))
         where = shown_server(first.url)
-        yield ServerSeen(where, keys, problem, first.told, by_hook, needed_by_tuner=True, cure=cure)
+        yield ServerSeen(where, keys, problem, first.answer, by_hook, needed_by_tuner=True, cure=cure)
     for place in named_places(settings):  # those of this box are looked up, not asked
         if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
             met.add((place.host, place.port))
@@ -109,10 +109,10 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
             where = f"{place.host}:{place.port}"
             yield ServerSeen(where, place.key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
     for where, key, ask in _pages(settings):
-        told = _NOT_YET if problem_of(ask) else "answers"
-        yield ServerSeen(where, key, "", told, by_hook, needed_by_tuner=False)
+        text = _NOT_YET if problem_of(ask) else "answers"
+        yield ServerSeen(where, key, "", text, by_hook, needed_by_tuner=False)
     for one in spec.each_variant:
-        for key, words in _told_to_service(one):
+        for key, words in _words_of_service(one):
             for server in server_urls(words):
                 if (server.host, server.port) not in met:
                     met.add((server.host, server.port))
@@ -135,7 +135,7 @@ def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
                 yield address, f"service.{key}.{name}", partial(ask_tcp, host.strip("[]"), int(port))
 
 
-def _told_to_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
+def _words_of_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
     """The words that the service gets, with the keys of the config that they stand under."""
     yield "service.command", spec.command
     yield "service.environment", tuple(spec.environment.values())
@@ -148,7 +148,7 @@ def _places_of(url: str) -> set[tuple[str, int]]:
     return {(one.host, one.port) for one in server_urls([url])}
 
 
-def _asked_by_tuner(settings: Settings) -> Iterator[_Asked]:
+def _words_of_tuner(settings: Settings) -> Iterator[_Asked]:
     """What probes and the feeder ask."""
     service = settings.service
     if service.kind != "script":
@@ -185,12 +185,12 @@ def interpreters_seen(
     for variant in dict.fromkeys(layout.variant for layout in layouts):
         alone = Layout(1, 1, variant)
         own = spec.of(alone)
-        command, told = own.command_line(alone, 0, 1), own.environment_of(alone, 0, 1)
-        key = (command, *sorted((name, text) for name, text in told.items() if name != "TUNER_VARIANT"))
+        command, reported = own.command_line(alone, 0, 1), own.environment_of(alone, 0, 1)
+        key = (command, *sorted((name, text) for name, text in reported.items() if name != "TUNER_VARIANT"))
         if key in met:
             continue
         met.add(key)
-        seen = interpreter_seen(command, told, own.directory)
+        seen = interpreter_seen(command, reported, own.directory)
         service = settings.service_in(variant)
         if service.kind == "crash-processor":
             seen = replace(seen, starts_children=True, numeric_packages=())
@@ -198,6 +198,6 @@ def interpreters_seen(
                 from tuner.services.crash_processor import spawn_path_command, started_by
 
                 words = spawn_path_command(started_by((), Path()), service.options)
-                facts = worker_facts([word.format() for word in words], (), told)
+                facts = worker_facts([word.format() for word in words], (), reported)
                 seen = replace(seen, spawn_path=facts.get("worker_path", seen.spawn_path))
         yield variant, seen

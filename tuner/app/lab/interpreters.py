@@ -39,7 +39,8 @@ def on_interpreters(
     programs = by_version([asked.python, *asked.also])
     if results.provenance and kept.keys() != programs.keys():
         raise ConfigError(
-            f"{asked.results} was made with {_told(list(kept))}, not with {_told(list(programs))}",
+            f"{asked.results} was made with {_list_versions(list(kept))}, not with "
+            f"{_list_versions(list(programs))}",
             hint="Leave --python out to continue it, or name another file with --results.",
         )
     return OnInterpreters(experiment, programs), asked
@@ -60,14 +61,14 @@ def check_points(experiment: Experiment, results: Results, file: Path) -> None:
     Raises:
         ConfigError: one is not.
     """
-    from tuner.core.lab.experiment import point_told
+    from tuner.core.lab.experiment import format_point
     from tuner.core.lab.interpreters import NONE, OnInterpreters
 
     pythons = {*experiment.programs, NONE} if isinstance(experiment, OnInterpreters) else None
     for at in (*(run.at for run in results.runs), *(one.at for one in results.failed)):
         if len(at) != len(experiment.parameters) or (pythons is not None and at[0] not in pythons):
             raise ConfigError(
-                f"{file} has a point ({point_told(at)}) that is none of {experiment.name}'s "
+                f"{file} has a point ({format_point(at)}) that is none of {experiment.name}'s "
                 f"({', '.join(experiment.parameters)})",
                 hint="Name another file with --results.",
             )
@@ -88,8 +89,8 @@ def by_version(programs: Sequence[str]) -> dict[str, str]:
 
     found: dict[str, str] = {}
     for program in programs:
-        told, _, number = packages_of(program, ())[0].rpartition(" ")
-        version = f"{told.lower().removeprefix('cpython')}{number}"
+        reported, _, number = packages_of(program, ())[0].rpartition(" ")
+        version = f"{reported.lower().removeprefix('cpython')}{number}"
         if version in found:
             raise ConfigError(
                 f"{found[version]} and {program} are both Python {version}",
@@ -99,5 +100,5 @@ def by_version(programs: Sequence[str]) -> dict[str, str]:
     return {version: found[version] for version in sorted(found, key=_in_order)}
 
 
-def _told(versions: Sequence[str]) -> str:
+def _list_versions(versions: Sequence[str]) -> str:
     return f"Python {', '.join(versions)}" if versions else "one interpreter"

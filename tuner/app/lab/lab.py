@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tuner.app.lab.command_line import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
 from tuner.app.lab.interpreters import check_points, facts_of, on_interpreters
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.results import Results as Results
@@ -38,11 +38,11 @@ class LabAsked:
 
 def experiments() -> list[tuple[Experiment, str]]:
     """Every experiment, with who published it."""
-    from tuner.adapters.lab.published import published
+    from tuner.adapters.lab.published import read_published
     from tuner.core.lab import EXPERIMENTS
     from tuner.core.lab.experiment import source_of
 
-    seeds = published()
+    seeds = read_published()
     return [(one, source_of(one, seeds)) for one in EXPERIMENTS]
 
 
@@ -87,19 +87,19 @@ def lab_run(
 def _lab_run(
     name: str, asked: LabAsked, tell: Callable[[str], None], measure: Measure
 ) -> tuple[Outcome, Results]:
-    from tuner.adapters.lab.published import published
+    from tuner.adapters.lab.published import read_published
     from tuner.app.lab.studies import run_studies
     from tuner.core.lab.experiment import ProgramExperiment, in_blocks
     from tuner.core.lab.studied import StudyExperiment
 
-    experiment, seeds = experiment_named(name), published()
+    experiment, seeds = experiment_named(name), read_published()
     results = _results_of(experiment, asked)
     if isinstance(experiment, StudyExperiment):
         check_points(experiment, results, asked.results)
 
         def check_same(before: Mapping[str, str], facts: Mapping[str, str]) -> None:
-            begun = {**before, "cores": f"{results.cores}"}
-            _check_same(begun, {**facts, "cores": f"{_n_cores()}"}, _SAME, asked.results)
+            original = {**before, "cores": f"{results.cores}"}
+            _check_same(original, {**facts, "cores": f"{_n_cores()}"}, _SAME, asked.results)
 
         results = run_studies(experiment, asked, results, measure, tell, check_same)
         return _outcome(experiment, seeds, results, asked.results), results
@@ -129,7 +129,7 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
         if not isinstance(key, str) or not (n_without := sum(key not in run.values for run in results.runs)):
             raise  # that is no figure
         raise ConfigError(
-            f"{file} has {counted(n_without, 'run')} without {key}, and {experiment.name} rests on it",
+            f"{file} has {pluralize(n_without, 'run')} without {key}, and {experiment.name} rests on it",
             hint="Name another file with --results.",
         ) from error
 
@@ -180,7 +180,7 @@ def _run_all(
     from tuner.adapters.provenance import provenance
     from tuner.adapters.supervisord.guardian import Guardian, children_marked
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
-    from tuner.app.lab.tools import others_told, tools_of
+    from tuner.app.lab.tools import describe_others, tools_of
     from tuner.core.lab.experiment import USABLE_CORES, Failure, LabRun
 
     python = asked.python or sys.executable
@@ -199,7 +199,7 @@ def _run_all(
     named = {} if asked.python is None else {PROGRAM: results.provenance.get(PROGRAM, asked.python)}
     left_out = tools.left_out
     if asked.python is None and not results.quick:
-        left_out += others_told(experiment.needs, python, tools.interpreter)
+        left_out += describe_others(experiment.needs, python, tools.interpreter)
     results = replace(results, provenance={**results.provenance, **facts, **named}, left_out=left_out)
     folder, marker = folder_of_programs(), uuid.uuid4().hex
     with ExitStack() as stack:
@@ -213,19 +213,19 @@ def _run_all(
         tell(f"{experiment.name}: the runs are kept in {asked.results}")
         for sentence in left_out:
             tell(sentence)
-        results = _calibrated(experiment, results, tools, scratch, asked.results)
+        results = _calibrate(experiment, results, tools, scratch, asked.results)
         handed = {**results.calibration, USABLE_CORES: float(_n_cores())}
         ready = {at: tools.runnable(experiment.job(at).with_handed(handed), folder, tell) for _, at in able}
         for n, (block, at) in enumerate(able, 1):
-            told = f"{n}/{len(able)}  {_point(experiment, at)}"
+            text = f"{n}/{len(able)}  {_point(experiment, at)}"
             try:
                 run = LabRun(at, block, {**run_job(*ready[at], scratch), USABLE_CORES: handed[USABLE_CORES]})
             except MeasurementError as error:
                 results = results.with_failure(Failure(at, block, error.problem))
-                tell(f"{told} failed: {error.problem}")
+                tell(f"{text} failed: {error.problem}")
             else:
                 results = results.with_run(run)
-                tell(f"{told}: {_first(experiment, run)}")
+                tell(f"{text}: {_first(experiment, run)}")
             write_results(asked.results, results)
     if not results.runs:
         raise MeasurementError(
@@ -235,7 +235,7 @@ def _run_all(
     return results
 
 
-def _calibrated(
+def _calibrate(
     experiment: ProgramExperiment, results: Results, tools: Tools, scratch: Path, file: Path
 ) -> Results:
     """With what all runs are handed, found once for all of them.
@@ -271,13 +271,15 @@ def _first(experiment: Experiment, run: LabRun) -> str:
     return f"{figure.label} {run.values[figure.key]:.{figure.digits}f}"
 
 
-def _check_same(begun: Mapping[str, str], facts: Mapping[str, str], names: Sequence[str], file: Path) -> None:
+def _check_same(
+    original: Mapping[str, str], facts: Mapping[str, str], names: Sequence[str], file: Path
+) -> None:
     """What was begun on one box, with one interpreter and one tuner, is not gone on with on another.
 
     Something that was not there when it was begun, so that points were left out, may have come since.
     """
     for name in names:
-        before, now = begun.get(name), facts.get(name)
+        before, now = original.get(name), facts.get(name)
         if before is not None and before != now:
             raise ConfigError(
                 f"{file} was begun with {name} {before!r}, and here it is {now!r}",

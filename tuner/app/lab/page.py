@@ -27,11 +27,11 @@ def write_page(page: Path, outcome: Outcome, made: Results) -> None:
 
 def described_host(outcome: Outcome, made: Results) -> str:
     """Describe the host of an experiment, and the gaps in its results."""
-    from tuner.core.lab.experiment import SIMULATED, failures_told, needs_at, programs_at
-    from tuner.reports.lab import box_told
+    from tuner.core.lab.experiment import SIMULATED, describe_failures, needs_at, programs_at
+    from tuner.reports.lab import describe_host
 
     points = [run.at for run in made.runs]
-    return box_told(
+    return describe_host(
         outcome.experiment,
         made.provenance,
         made.cores,
@@ -39,5 +39,5 @@ def described_host(outcome: Outcome, made: Results) -> str:
         repeats=made.repeats,
         quick=made.quick,
         also=(*needs_at(outcome.experiment, points), *programs_at(outcome.experiment, points)),
-        left_out=[*made.left_out, *made.gaps, *failures_told(outcome.experiment, made.failed)],
+        left_out=[*made.left_out, *made.gaps, *describe_failures(outcome.experiment, made.failed)],
     )

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.lab.command_line import PROGRAM, PYTHON
-from tuner.app.plan_builder import check_same_box, planned, settings_kept
-from tuner.app.study_queries import recalled
+from tuner.app.plan_builder import check_same_box, plan_record, stored_settings
+from tuner.app.study_queries import replay_study
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.errors import ConfigError, MeasurementError
@@ -95,13 +95,13 @@ def run_studies(
     again = shlex.join(["tuner", "lab", experiment.name, "--results", str(asked.results)])
     for study in studies:
         file = files[study.name]
-        code = _made(study, file, settings.get(study.name), measure, tell, again)
+        code = _make_study(study, file, settings.get(study.name), measure, tell, again)
         runs += _runs(experiment, file)
         results = replace(results, gaps=(*results.gaps, *_gaps(file, code)))
         if runs:
-            begun = {**results.provenance, _STUDY + study.name: file.name}
+            original = {**results.provenance, _STUDY + study.name: file.name}
             together = tuple(experiment.together(runs, simulate_all))
-            results = replace(results, provenance=begun, runs=together)
+            results = replace(results, provenance=original, runs=together)
             write_results(asked.results, results)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
@@ -163,7 +163,7 @@ def _check_there(results: Results, files: Mapping[str, Path], kept: Path) -> Non
             )
 
 
-def _made(
+def _make_study(
     study: Study,
     file: Path,
     settings: Settings | None,
@@ -179,14 +179,14 @@ def _made(
     """
     if settings is None:
         with open_store(file, read_only=True) as store:
-            record, is_over = store.study(), recalled(store).ending() == "over"
+            record, is_over = store.study(), replay_study(store).ending() == "over"
         if is_over:
             return DONE
         check_same_box(record, file, tell)
-        settings = settings_kept(record, file, again)
+        settings = stored_settings(record, file, again)
         tell(f"{study.what}: continuing {file}")
         return measure(settings, record, file, False)
-    record = planned(settings)
+    record = plan_record(settings)
     n_windows = len(record.layouts) * record.n_blocks
     tell(f"{study.what}: {n_windows} windows, kept in {file}")
     return measure(settings, record, file, True)
@@ -229,9 +229,9 @@ def _gaps(file: Path, code: int) -> Sequence[str]:
     stopped = [f"A safety limit stopped the study in {file}."] if code == BRAKED else []
     if not lacking:
         return stopped
-    told = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)
+    text = ", ".join(f"{one} {counted[one]} of {record.n_blocks}" for one in lacking)
     why = shlex.join(["tuner", "rank", str(file)])
-    return [*stopped, f"Valid windows are missing: {told}. {why} prints the reasons."]
+    return [*stopped, f"Valid windows are missing: {text}. {why} prints the reasons."]
 
 
 def _runs(experiment: StudyExperiment, file: Path) -> list[LabRun]:

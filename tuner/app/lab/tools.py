@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import MissingToolError
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.adapters.lab.go import Go
@@ -58,9 +58,9 @@ class Tools:
         """
         if self.go is None or not job.program.endswith(".go"):
             return job, [job.python or self.python], folder
-        from tuner.adapters.lab.go import built
+        from tuner.adapters.lab.go import build_program
 
-        program = built(folder / job.program, self.go, tell)
+        program = build_program(folder / job.program, self.go, tell)
         return replace(job, program=program.name), [], program.parent
 
 
@@ -87,7 +87,9 @@ def tools_of(
         for name in experiment.needs:
             if not found[name]:
                 raise MissingToolError(f"{name} is not installed for {program}", hint=_NO_PACKAGE)
-    interpreter = ", ".join(sorted(told for told, _ in asked.values()))  # in whatever order they were named
+    interpreter = ", ".join(
+        sorted(reported for reported, _ in asked.values())
+    )  # in whatever order they were named
     versions = {name: _version_of_all([found[name] for _, found in asked.values()]) for name in packages}
     go = go_here() if GO in needed else None
     if GO in needed:
@@ -102,11 +104,11 @@ def tools_of(
         why = f"{name} is not installed" + ("" if name in programs else f" for {' or '.join(asked)}")
         if name == GO:
             why = "there is no Go here"
-        left_out.append(f"{counted(n_points, 'point')} left out: {why}.")
+        left_out.append(f"{pluralize(n_points, 'point')} left out: {why}.")
     return Tools(python, interpreter, versions, go, tuple(left_out), frozenset(programs))
 
 
-def others_told(needs: Sequence[str], python: str, interpreter: str) -> tuple[str, ...]:
+def describe_others(needs: Sequence[str], python: str, interpreter: str) -> tuple[str, ...]:
     """That further Pythons of this box could be compared, where they have packages that are *needed*.
 
     Args:
@@ -119,8 +121,8 @@ def others_told(needs: Sequence[str], python: str, interpreter: str) -> tuple[st
 
     able = []
     for program in pythons_here(os.environ).values() if needs else ():
-        told, found = packages_of(program, needs)
-        if told != interpreter and all(found.values()):
+        reported, found = packages_of(program, needs)
+        if reported != interpreter and all(found.values()):
             able.append(program)
     if not able:
         return ()

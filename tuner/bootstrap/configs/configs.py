@@ -9,12 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from tuner.bootstrap.configs.seen_through import Behind, cannot_watch, named_later, seen_through
+from tuner.bootstrap.configs.seen_through import Behind, cannot_watch, find_service_command, named_later
 from tuner.bootstrap.parts.web import WEB, url_of, web_script
 from tuner.core.doctor.bound_ports import bound_ports
 from tuner.core.errors import ConfigError
 from tuner.core.messages.service import service_behind
-from tuner.core.text.command_words import split_command, taken_apart
+from tuner.core.text.command_words import parse_command, split_command
 from tuner.core.text.wrappers import is_assignment
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def settings_of(
     def section(asked: Mapping[str, Any], variants: Sequence[str] | None) -> Mapping[str, Any]:
         if _COMMAND in options:
             asked = _from_the_command_line(asked, folder)
-        return _expanded(asked, variants, folder)
+        return _expand(asked, variants, folder)
 
     return load_settings(config, options, without=without, service=section, kept=kept, look=look)
 
@@ -65,7 +65,7 @@ def _from_the_command_line(asked: Mapping[str, Any], folder: Path) -> Mapping[st
     kind = asked.get("kind")
     more: dict[str, Any] = {}
     if kind is None:
-        behind = seen_through(words, None, folder)
+        behind = find_service_command(words, None, folder)
         _refuse_hidden(behind)
         kind = "script" if behind.service is None else behind.service.name
         if kind == "script" and (found := named_later(words)) is not None:
@@ -90,13 +90,13 @@ def _refuse_hidden(behind: Behind) -> None:
 
 def _name_of(words: Sequence[str]) -> str:
     """A script's name by its program, of Python its script or module."""
-    taken = taken_apart(words)
+    taken = parse_command(words)
     named = [word for word in (taken.program, *taken.words, *taken.interpreter) if word and word[0] != "-"]
     name = re.sub(r"[^A-Za-z0-9._-]", "", PurePath(named[0]).stem) if named else ""
     return name.lstrip("._-")[:64] or "script"
 
 
-def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Path) -> Mapping[str, Any]:
+def _expand(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: Path) -> Mapping[str, Any]:
     from tuner.config.fields import Misplaced, nearest
 
     kind = asked.get("kind")
@@ -108,7 +108,7 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
         return asked
     from tuner.config.axes import script_with_variants
     from tuner.services.catalogue import known_services
-    from tuner.services.expansion import Unclear, expanded
+    from tuner.services.expansion import Unclear, expand_service
 
     services = known_services()
     if kind not in services:
@@ -118,7 +118,7 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
     environment = {**os.environ, **_of_file(asked, folder)}
     section = script_with_variants(_as_it_runs(asked, services[kind], environment, folder), folder)
     try:
-        return expanded(services[kind], section, environment, variants, _gil_is_off(asked, folder))
+        return expand_service(services[kind], section, environment, variants, _gil_is_off(asked, folder))
     except Unclear as error:
         below = ("study", "variants") if error.key == "variants" else (error.key,)
         raise Misplaced(error.problem, below) from error
@@ -127,7 +127,7 @@ def _expanded(asked: Mapping[str, Any], variants: Sequence[str] | None, folder: 
 def _as_it_runs(
     asked: Mapping[str, Any], service: Service, environment: Mapping[str, str], folder: Path
 ) -> Mapping[str, Any]:
-    """The section with its commands as they are measured; see `seen_through`."""
+    """The section with its commands as they are measured; see `find_service_command`."""
     from tuner.config.fields import Misplaced
 
     own = asked.get("environment")
@@ -136,7 +136,7 @@ def _as_it_runs(
     changed = dict(asked)
     if (words := _words_of(asked.get("command"))) is not None:
         directory = asked.get("directory")
-        behind = seen_through(
+        behind = find_service_command(
             words, environment, folder / directory if isinstance(directory, str) else folder, service
         )
         _refuse_hidden(behind)
@@ -176,14 +176,14 @@ def _words_of(command: Any) -> tuple[str, ...] | None:
 def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
     """Of a script whose command starts a known service; what else is wrong with it is told elsewhere."""
     from tuner.config.fields import Misplaced
-    from tuner.services.catalogue import recognised
+    from tuner.services.catalogue import recognise
 
     command = asked.get("command")
     if asked.get("variants") or asked.get("axes"):
         return  # each may have a command of its own
     try:
         words = split_command(command) if isinstance(command, str) else [str(word) for word in command or ()]
-        found = recognised(words)
+        found = recognise(words)
     except (TypeError, ValueError):
         return
     if found is None:
@@ -244,15 +244,15 @@ def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
     return read_environment_file(path)
 
 
-def described_services() -> list[dict[str, Any]]:
+def describe_services() -> list[dict[str, Any]]:
     """What is known of each known service; see `tuner.services.derived.described`."""
     from tuner.services.catalogue import known_services
-    from tuner.services.derived.described import described
+    from tuner.services.derived.described import describe_record
 
-    return [described(service) for service in known_services().values()]
+    return [describe_record(service) for service in known_services().values()]
 
 
-def described_service(name: str) -> dict[str, Any]:
+def describe_service(name: str) -> dict[str, Any]:
     """What is known of the service called *name*.
 
     Raises:
@@ -261,7 +261,7 @@ def described_service(name: str) -> dict[str, Any]:
     from difflib import get_close_matches
 
     from tuner.services.catalogue import known_services
-    from tuner.services.derived.described import described
+    from tuner.services.derived.described import describe_record
 
     services = known_services()
     if name not in services:
@@ -270,10 +270,10 @@ def described_service(name: str) -> dict[str, Any]:
             f"unknown service {name!r}",
             hint=f"Did you mean {near[0]}?" if near else "tuner services lists the supported services.",
         )
-    return described(services[name])
+    return describe_record(services[name])
 
 
-def written_config(
+def render_config_for(
     words: Sequence[str],
     kind: str | None,
     given: Mapping[str, str],
@@ -289,7 +289,7 @@ def written_config(
         ConfigError: the command's service, or one of the settings *given* for it, is not known.
     """
     from tuner.config.load import Given
-    from tuner.core.text.redaction import redacted
+    from tuner.core.text.redaction import redact
     from tuner.services.catalogue import known_services
     from tuner.services.derived.starter import starter, web_starter
 
@@ -307,9 +307,9 @@ def written_config(
     settings_of(None, options)  # what is wrong with it is told here
     around = {**os.environ, **environment}
     own = known_services().get(kind) if kind is not None else None
-    behind = seen_through(words, around, Path.cwd(), own)
+    behind = find_service_command(words, around, Path.cwd(), own)
     service = own or behind.service
     words = behind.words
     if kind == WEB or (service is None and kind is None and bound_ports(words)):
         return web_starter(words, given.get("url", url_of(words)), _name_of(words))
-    return starter(service, words, given, around, _name_of(words), redacted)
+    return starter(service, words, given, around, _name_of(words), redact)

@@ -67,7 +67,7 @@ class Adapted:
     notes: list[str] = field(default_factory=list)
 
 
-def adapted(started: Started, service: Service | None) -> Adapted:
+def adapt(started: Started, service: Service | None) -> Adapted:
     """What *started* is on this host; *service* is what it is known as, None: it is not."""
     directory, moves, notes = _directory(started)
     words = [_on_this_host(word, moves) for word in started.words]
@@ -96,7 +96,7 @@ def _directory(started: Started) -> tuple[Path, dict[str, Path], list[str]]:
         if wanted == there or wanted.startswith(f"{there}/"):
             here = started.mounts[there] / wanted[len(there) :].lstrip("/")
             if here.is_dir():
-                return here, moves, [f"{wanted} is {_shown(here)} on this host"]
+                return here, moves, [f"{wanted} is {_show_path(here)} on this host"]
     if Path(wanted).is_dir():
         return Path(wanted), moves, []
     return _instead(started, wanted, moves)
@@ -118,7 +118,7 @@ def _instead(
             break
     if old not in ("/", "."):
         moves = {old: root, **moves}
-    return here, moves, [f"the folder {wanted} is not on this host: {_shown(here)} instead"]
+    return here, moves, [f"the folder {wanted} is not on this host: {_show_path(here)} instead"]
 
 
 def _project(folder: Path) -> Path:
@@ -131,7 +131,7 @@ def _project(folder: Path) -> Path:
     return folder
 
 
-def _shown(path: Path) -> str:
+def _show_path(path: Path) -> str:
     """*path* as the user would write it here."""
     path = Path(os.path.normpath(path))
     if path == Path.cwd():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from tuner.core.text.command_words import SHELLS, CommandWords, shell_script, taken_apart
+from tuner.core.text.command_words import SHELLS, CommandWords, parse_command, shell_script
 
 if TYPE_CHECKING:
     from tuner.services.record import Service
@@ -31,7 +31,7 @@ class Behind:
     why: str = ""  #: why not, as a clause
 
 
-def seen_through(
+def find_service_command(
     words: Sequence[str], environment: Mapping[str, str] | None, folder: Path, service: Service | None = None
 ) -> Behind:
     """What the command *words* starts.
@@ -42,12 +42,12 @@ def seen_through(
         folder: where scripts are looked for.
         service: what the user says that it is; None: it is looked for.
     """
-    taken = taken_apart(words, environment)
+    taken = parse_command(words, environment)
     text = ""
     script = None if _known(taken.program, service) is not None else _script(taken.words, folder)
     if script is not None:
         text = script[1]
-        through = taken_apart((*taken.before, *taken.interpreter, *script[0]), environment)
+        through = parse_command((*taken.before, *taken.interpreter, *script[0]), environment)
         if _known(through.program, service) is not None or through.obstacle:
             taken = CommandWords(
                 through.before,
@@ -78,7 +78,7 @@ def known_service_of(words: Sequence[str]) -> str:
     Some write a title over it: ``gunicorn: master [app:app]``, ``[celeryd: celery@host:MainProcess]``.
     """
     title = _TITLE.match(words[0]) if words else None
-    programs = [title[1], title[1].removesuffix("d")] if title else [taken_apart(words).program]
+    programs = [title[1], title[1].removesuffix("d")] if title else [parse_command(words).program]
     found = next((one for program in programs if (one := _known(program, None))), None)
     return "" if found is None else found.name
 
@@ -90,7 +90,7 @@ def named_later(words: Sequence[str]) -> Service | None:
 
 def _with_env(words: Sequence[str]) -> tuple[str, ...]:
     """*words* with ``env`` before the assignments that they begin with, as no shell runs them."""
-    taken = taken_apart(words[:2])
+    taken = parse_command(words[:2])
     return ("env", *words) if words and taken.assigned and PurePath(words[0]).name != "env" else tuple(words)
 
 
@@ -109,9 +109,9 @@ def _named_in(text: str, service: Service | None) -> Service | None:
 
 def _hears_by_environment(service: Service, text: str) -> bool:
     """Whether variables tell *service* its layout, and nothing in the *text* that starts it goes before."""
-    told = [form.layout for form in service.forms]
+    reported = [form.layout for form in service.forms]
     written = set(re.findall(r"(?<![\w-])-{1,2}[A-Za-z][\w-]*", text))
-    return all(one.environment and written.isdisjoint(one.set_by) for one in told)
+    return all(one.environment and written.isdisjoint(one.set_by) for one in reported)
 
 
 def _script(words: Sequence[str], folder: Path) -> tuple[list[str], str] | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redacted
+from tuner.core.text.redaction import redact
 
 if TYPE_CHECKING:
     from tuner.bootstrap.configs.on_this_host import Adapted
@@ -41,15 +41,15 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
         ConfigError: the file cannot be read, it is not clear which process is meant, or its command needs
             what tuner does not have.
     """
-    from tuner.bootstrap.configs.configs import written_config
-    from tuner.bootstrap.configs.on_this_host import adapted, relative_to
+    from tuner.bootstrap.configs.configs import render_config_for
+    from tuner.bootstrap.configs.on_this_host import adapt, relative_to
     from tuner.config.document import printable
     from tuner.services.catalogue import known_services
-    from tuner.services.running import escaped
+    from tuner.services.running import escape_fields
 
     file, started, notes = _chosen(source, kind)
-    service = _recognised(started) if kind is None else known_services().get(kind)
-    one = adapted(started, service)
+    service = _recognise(started) if kind is None else known_services().get(kind)
+    one = adapt(started, service)
     notes += [*started.notes, *one.notes]
     if service is None:
         notes.append("not recognized as a supported service, so it is written as a script; see --service")
@@ -57,20 +57,20 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
         _without_what_tuner_sets(one, service, started.copies, notes)
     if started.copies > 1:
         notes.append(f"the file starts {started.copies} of it: in a study the layout sets this number")
-    notes = [printable(redacted(note)) for note in notes]
+    notes = [printable(redact(note)) for note in notes]
     _check_computed(started, one.words)
-    words = tuple(map(escaped, one.words))
-    environment = {name: escaped(value) for name, value in one.environment.items()}
+    words = tuple(map(escape_fields, one.words))
+    environment = {name: escape_fields(value) for name, value in one.environment.items()}
     section: dict[str, Any] = {"directory": str(one.directory), "environment": environment}
-    text = written_config(words, kind, given, section, f"{file}:{started.name}")
+    text = render_config_for(words, kind, given, section, f"{file}:{started.name}")
     own = {"probe", *(setting.name for setting in (service.settings if service is not None else ()))}
     further = {key: value for key, value in given.items() if key not in own}
     shown = {**section, "directory": relative_to(folder, one.directory), **further}
     text = _with_section(text, {key: value for key, value in shown.items() if value})
     text = "".join(f"# {line}\n" for line in (f"From {started.at}, {started.name}:", *_items(notes))) + text
-    is_secret = started.has_secret or redacted(environment) != environment
+    is_secret = started.has_secret or redact(environment) != environment
     origin = f"{started.at}, {started.name}"
-    return WrittenConfig(text, origin, tuple(notes), is_secret or redacted(words) != list(words))
+    return WrittenConfig(text, origin, tuple(notes), is_secret or redact(words) != list(words))
 
 
 def _without_what_tuner_sets(one: Adapted, service: Service, copies: int, notes: list[str]) -> None:
@@ -133,7 +133,7 @@ def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
             )
     else:
         named = [one for one in processes if not one.by_name_only]
-    known_ones = [one for one in named if kind is not None or _recognised(one) is not None]
+    known_ones = [one for one in named if kind is not None or _recognise(one) is not None]
     if not name and len(known_ones) == 1:
         named = known_ones
     if len(named) != 1:
@@ -165,33 +165,33 @@ def _several(file: str, processes: Sequence[Started], n_known: int) -> ConfigErr
     width = max(len(one.name) for one in processes)
     lines = []
     for one in processes:
-        service = _recognised(one)
+        service = _recognise(one)
         what = service.name if service is not None else "unknown" if one.error is None else "unreadable"
-        shown = command_of(redacted(list(one.words))) if one.error is None else one.error.problem
+        shown = command_of(redact(list(one.words))) if one.error is None else one.error.problem
         lines.append(f"  {one.name:{width}}  {what:10}  {shown}".rstrip())
     known = f"{n_known} of them supported services" if n_known else "none of them a supported service"
-    first = next((one for one in processes if _recognised(one) is not None), processes[0])
+    first = next((one for one in processes if _recognise(one) is not None), processes[0])
     return ConfigError(
         "\n".join([f"{file} starts {len(processes)} processes, {known}: which one?", *lines]),
         hint=f"Name it: tuner init --from {file}:{first.name}",
     )
 
 
-def _recognised(one: Started) -> Service | None:
+def _recognise(one: Started) -> Service | None:
     """The service that a process is, with its image's entrypoint or without."""
     return _known(one.words) or (_known(one.words[one.n_entrypoint :]) if one.n_entrypoint else None)
 
 
 def _known(words: Sequence[str]) -> Service | None:
     """The service that *words* start, unless they are a command of it that is no worker (``celery beat``)."""
-    from tuner.core.text.command_words import taken_apart
-    from tuner.services.catalogue import recognised
+    from tuner.core.text.command_words import parse_command
+    from tuner.services.catalogue import recognise
     from tuner.services.record import Command
 
-    service = recognised(words)
+    service = recognise(words)
     if service is None:
         return None
-    taken = taken_apart(words)
+    taken = parse_command(words)
     command = Command(taken.words, {}, is_module=taken.is_module, grammar=service.grammar)
     return service if any(form.words(command) is not None for form in service.forms) else None
 

@@ -10,7 +10,7 @@ from tuner.core.doctor.command import CounterSeen, ThreadsSeen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
-from tuner.core.settings.unfilled import READ_BY_PROGRAMS, started_alike
+from tuner.core.settings.unfilled import READ_BY_PROGRAMS, find_alike
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _COUNTERS = ("tuner.probe", "TUNER_COUNTER")  #: what counts its items has one of these in its source
 
 
-def check_told_threads(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> None:
+def check_thread_options(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]) -> None:
     """See that layouts with different threads are started differently.
 
     Raises:
@@ -34,7 +34,7 @@ def threads_seen(settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout
     if settings.service.kind != "script" or settings.service.record is not None:
         return
     if any(layout.has_threads for layout in layouts):
-        alike = started_alike(spec, layouts, lambda own: _mention(own, *READ_BY_PROGRAMS))
+        alike = find_alike(spec, layouts, lambda own: _mention(own, *READ_BY_PROGRAMS))
         yield ThreadsSeen(spec.command, alike)
 
 

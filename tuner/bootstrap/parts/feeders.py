@@ -40,7 +40,7 @@ def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
     return feeder if isinstance(feeder, HttpFeeder) else None
 
 
-def tell_of_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:
+def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:
     """Warn when latency is limited that says nothing: in a closed loop it is connections / throughput."""
     service = settings.service
     if "p95_s" not in record.limits or service.kind != "script":

@@ -26,7 +26,7 @@ class MetricsAsked:
     file: Path | None  #: for node_exporter; None: not at all
 
 
-def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> MetricsAsked | None:
+def parse_metrics_options(address: str | None, file: Path | None, *, is_open: bool) -> MetricsAsked | None:
     """What the options say; None: nothing.
 
     Raises:
@@ -56,7 +56,7 @@ def metrics_asked(address: str | None, file: Path | None, *, is_open: bool) -> M
 class Metrics:
     """Metrics that are to be had."""
 
-    told: tuple[Progress, ...]  #: to be told how the study goes, in this order
+    observers: tuple[Progress, ...]  #: to be told how the study goes, in this order
     recall: Callable[[Sequence[WindowRecord]], None]  #: takes what the study's file holds already
     url: str | None  #: None: not over HTTP
     grew: Callable[[StudyRecord], None]  #: is told of the study once its grid has grown
@@ -80,17 +80,17 @@ def metrics_shown(
 
     figures = StudyFigures(record, file.name, platform.node(), known)
     with ExitStack() as stack:
-        told: list[Progress] = [figures]
+        reported: list[Progress] = [figures]
         url = None
         if asked.address is not None:
             where = stack.enter_context(serving(asked.address, answering(figures), option="--metrics"))
             url = f"http://{where}/metrics"
         if asked.file is not None:
             kept = MetricsFile(figures, asked.file, warn)
-            told.append(kept)
+            reported.append(kept)
             stack.callback(kept.write)
         try:
-            yield Metrics(tuple(told), figures.recall, url, figures.grew)
+            yield Metrics(tuple(reported), figures.recall, url, figures.grew)
         except BaseException:  # the strategy may be in the middle of something
             figures.end(as_planned=False)
             raise

@@ -33,18 +33,18 @@ def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, 
         for variant in dict.fromkeys(layout.variant for layout in layouts):
             alone = Layout(1, 1, variant)
             own = spec.of(alone)
-            told = own.environment_of(alone, 0, 1)
-            told["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
+            reported = own.environment_of(alone, 0, 1)
+            reported["TUNER_VARIANT"] = ""  # the only variable that tells variants apart which are alike
             command = (*own.command_line(alone, 0, 1),)
-            key = (command, *sorted(told.items()), own.directory)
+            key = (command, *sorted(reported.items()), own.directory)
             if key not in asked:
                 how = _spawn_path_command(settings, variant, Path(scratch))
-                facts = worker_facts(how, command, told, own.directory)
+                facts = worker_facts(how, command, reported, own.directory)
                 by_axis = _axis_with_interpreter(settings.service, variant)
                 if by_axis is not None and "worker_python" not in facts:
-                    facts |= _facts_of_interpreter(*by_axis, told, own.directory)
+                    facts |= _facts_of_interpreter(*by_axis, reported, own.directory)
                 elif by_axis is not None:
-                    _check_imports(*by_axis, command, told, own.directory)
+                    _check_imports(*by_axis, command, reported, own.directory)
                 asked[key] = facts
             found[variant] = asked[key]
     return {**provenance(), **of_variants(found)}

@@ -17,7 +17,7 @@ _PYTHON = re.compile(r"python3\.[0-9]+t?")
 _MOST_NAMED = 8
 
 
-def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def parse_pythons(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The interpreters that were typed, by what they are called: ``3.13``, ``3.14t``; of two 3.13 ``3.13.5``.
 
     Args:
@@ -29,7 +29,7 @@ def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     Raises:
         ConfigError: one is no Python, is not here or gives no answer, or is named twice.
     """
-    asked = [(text, *_asked(text)) for text in texts]
+    asked = [(text, *_parse_python(text)) for text in texts]
     seen: dict[tuple[str, ...], str] = {}
     for text, words, _ in asked:
         if words in seen:
@@ -49,7 +49,7 @@ def pythons_asked(texts: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _asked(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
+def _parse_python(text: str) -> tuple[tuple[str, ...], tuple[str, str]]:
     from tuner.adapters.worker_interpreter import interpreter_names
 
     try:

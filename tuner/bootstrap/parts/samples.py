@@ -22,18 +22,18 @@ class Sampled:
     left_out: Mapping[str, int]  #: messages that cannot be cloned, by the reason
 
 
-def sampled(url: str, form: str | None, queue: str | None, n_most: int, into: Path) -> Sampled:
+def record_sample(url: str, form: str | None, queue: str | None, n_most: int, into: Path) -> Sampled:
     """Record at most *n_most* messages in the new file *into*; the queue stays as it is.
 
     Raises:
         ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* is there.
     """
-    from tuner.adapters.queues.brokers import empty_queue, found_queue, open_queue
+    from tuner.adapters.queues.brokers import empty_queue, find_queue, open_queue
     from tuner.adapters.queues.message import UnclonableError
     from tuner.adapters.queues.queue import BrokerError, Claim, hint_for
     from tuner.adapters.queues.sample_file import write_sample
 
-    form, name = found_queue(url, form, queue, _TIMEOUT_S)
+    form, name = find_queue(url, form, queue, _TIMEOUT_S)
     source = open_queue(url, form, name, Claim("", "", ""), _TIMEOUT_S)
     try:
         messages = source.sample(n_most)

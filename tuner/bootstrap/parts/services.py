@@ -93,19 +93,19 @@ def _running(
 ) -> Running:
     """How it runs. The environment file's values go before the config's, and are not filled in; with a known
     service the config's go first: they carry the layout. What makes a variant goes before all."""
-    from tuner.services.running import Running, escaped
+    from tuner.services.running import Running, escape_fields
 
     file: Mapping[str, str] = {}
     if asked.environment_file is not None:
         from tuner.config.environment_file import read_environment_file
 
         file = read_environment_file(asked.environment_file)
-    of_file = {name: escaped(value) for name, value in file.items()}
-    told = {**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file}
+    of_file = {name: escape_fields(value) for name, value in file.items()}
+    data = {**of_file, **asked.environment} if asked.record else {**asked.environment, **of_file}
     return Running(
         user=asked.user,
         directory=None if asked.directory is None else str(asked.directory),
-        environment={**told, **(of_variant or {})},
+        environment={**data, **(of_variant or {})},
         stop_signal=asked.stop.signal,
         stop_wait_s=asked.stop.wait,
         stop_as_group=asked.stop.as_group,

@@ -60,7 +60,7 @@ def services(incomplete: str) -> list[str]:
     """The services that tuner knows."""
     from tuner.bootstrap.configs import configs
 
-    return _beginning([str(one["service"]) for one in configs.described_services()], incomplete)
+    return _beginning([str(one["service"]) for one in configs.describe_services()], incomplete)
 
 
 def words_of_services(ctx: typer.Context, incomplete: str) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.cli.shared.exit_codes import EXIT_NOTHING
-from tuner.cli.shared.output import say
-from tuner.core.domain.resuming import told_again
+from tuner.cli.shared.output import echo_err
+from tuner.core.domain.resuming import resume_arguments
 
 if TYPE_CHECKING:
     from tuner.bootstrap.wire import Session
@@ -23,7 +23,7 @@ def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Pa
     code, is_over = outcome
     if not session.file.exists() or code == EXIT_NOTHING:
         return False
-    say(f"Kept in {session.file}; see it again with: {command} {session.file}")
+    echo_err(f"Kept in {session.file}; see it again with: {command} {session.file}")
     if not is_over:
         go_on(session, command, simulate)
     return True
@@ -31,9 +31,9 @@ def kept(session: Session, outcome: tuple[int, bool], command: str, simulate: Pa
 
 def go_on(session: Session, command: str, simulate: Path | None, where: Sequence[str] = ()) -> None:
     """Print how to continue; *command* has begun it, *where* has the options that name the hosts."""
-    before, after = told_again(session.record)
+    before, after = resume_arguments(session.record)
     beside = ["--simulate", str(simulate)] if simulate is not None else []
     words = [*command.split(), *before, "--resume", str(session.file), *where, *beside, *after]
-    say(f"Continue with: {shlex.join(words)}")
+    echo_err(f"Continue with: {shlex.join(words)}")
     if after:
-        say("The command and its settings (--set) have to be as before: their secrets are not kept.")
+        echo_err("The command and its settings (--set) have to be as before: their secrets are not kept.")

@@ -77,7 +77,7 @@ def command_words(command: str) -> list[str]:
     return words
 
 
-def given(parameters: Mapping[str, object]) -> Options:
+def typed_options(parameters: Mapping[str, object]) -> Options:
     """The settings that were typed, of the *parameters* of a command: those that `SETTINGS` has."""
     from tuner.cli.shared.options import PLACES
     from tuner.config.load import Given
@@ -89,7 +89,7 @@ def given(parameters: Mapping[str, object]) -> Options:
     }
 
 
-def check_nothing_asked(file: Path, options: Options, others: Mapping[str, object | None]) -> None:
+def check_no_measuring_options(file: Path, options: Options, others: Mapping[str, object | None]) -> None:
     """A file of what was measured is shown, and takes no options of measuring; *others* is by their names.
 
     Raises:

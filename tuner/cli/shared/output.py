@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tuner.core.domain.simulated import is_simulated, simulated_told
+from tuner.core.domain.simulated import is_simulated, simulation_notes
 
 if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
@@ -21,20 +21,20 @@ def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: b
     if as_json:
         typer.echo(json.dumps({"simulated": is_simulated(record), **facts}))
         return
-    for sentence in simulated_told(record):
+    for sentence in simulation_notes(record):
         typer.echo(f"{sentence}\n")
     show(text)
 
 
 def show(text: str) -> None:
     """Print a result for people; tables that a terminal is too narrow for are folded."""
-    from tuner.reports.text.folding import folded
+    from tuner.reports.text.folding import fold_tables
 
     if sys.stdout.isatty():
-        text = folded(text, shutil.get_terminal_size().columns)
+        text = fold_tables(text, shutil.get_terminal_size().columns)
     typer.echo(text, nl=False)
 
 
-def say(text: str) -> None:
+def echo_err(text: str) -> None:
     """Tell the person at the terminal; results go elsewhere."""
     typer.echo(text, err=True)

@@ -40,5 +40,5 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
         ("service", "axes", AXIS, name, "interpreter"): Given(
             f"--python {words[0]}", shlex.join(word.replace("{", "{{").replace("}", "}}") for word in words)
         )
-        for name, words in pythons.pythons_asked(texts).items()
+        for name, words in pythons.parse_pythons(texts).items()
     }

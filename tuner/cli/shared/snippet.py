@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def _names_kinds(value: str | None) -> str | None:
     """`--snippet list` needs no study: it is answered while options are read."""
     if value == "list":
-        from tuner.reports.snippets import kinds_told
+        from tuner.reports.snippets import list_kinds
 
-        typer.echo(kinds_told())
+        typer.echo(list_kinds())
         raise typer.Exit
     return value
 

@@ -12,7 +12,7 @@ from tuner.config.document import Document, FileKind, Place, parse_document
 from tuner.config.paths import with_home
 from tuner.config.start_files.dockerfile import Image, Words, read_images, started_by
 from tuner.config.start_files.dotenv import parse_dotenv, read_text
-from tuner.config.start_files.expansion import interpolated, name_after
+from tuner.config.start_files.expansion import interpolate, name_after
 from tuner.config.start_files.started import Source, Started, Variables
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import split_command
@@ -101,7 +101,7 @@ def _published(section: Mapping[str, Any], variables: Variables) -> dict[int, in
             target, published = str(port.get("target", "")), str(port.get("published", ""))
         else:
             try:
-                text = interpolated(str(port), variables, lambda _: "")
+                text = interpolate(str(port), variables, lambda _: "")
             except ConfigError:
                 continue
             match = _PORT.fullmatch(text)
@@ -204,7 +204,7 @@ class _Service:
         where = self.document.where(("services", self.name, *place))
         if isinstance(value, Mapping | list):
             raise ConfigError(f"{where}: {'.'.join(map(str, place))}: should be a text", hint="Quote it.")
-        return interpolated("" if value is None else str(value), self.variables, lambda _: where)
+        return interpolate("" if value is None else str(value), self.variables, lambda _: where)
 
     def _text(self, section: Mapping[str, Any], key: str) -> str | None:
         return None if section.get(key) is None else self._expanded(section[key], key)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.config.start_files.expansion import replaced
+from tuner.config.start_files.expansion import replace_variables
 from tuner.config.start_files.shell_line import ShellCommand, read_shell_line, shell_text
 from tuner.config.start_files.started import Joined, Source, Started, Variables, Where
 from tuner.core.errors import ConfigError
@@ -101,7 +101,7 @@ def read_images(source: Source) -> list[Image]:
             words = [word for word in instruction.rest.text.split() if not word.startswith("--")]
             if not words:
                 raise ConfigError(f"{where(0)}: FROM names no image", hint="Write FROM IMAGE.")
-            base = replaced(words[0], known, where, escape)
+            base = replace_variables(words[0], known, where, escape)
             name = words[2] if len(words) > 2 and words[1].upper() == "AS" else str(len(images))
             before = next((image for image in images if image.name.lower() == base.lower()), Image(""))
             # an entrypoint of the stage's own takes back the command that it inherits
@@ -141,10 +141,12 @@ def _with(
         found = {name: value or "" for name, value in _pairs(rest, variables, where, escape)}
         return replace(image, environment={**image.environment, **found})
     if instruction.name == "WORKDIR":
-        path = replaced(rest.text, variables, where, escape).strip("\"'")
+        path = replace_variables(rest.text, variables, where, escape).strip("\"'")
         return replace(image, directory=path if path.startswith("/") else f"{image.directory or ''}/{path}")
     if instruction.name == "EXPOSE":
-        ports = (word.partition("/")[0] for word in replaced(rest.text, variables, where, escape).split())
+        ports = (
+            word.partition("/")[0] for word in replace_variables(rest.text, variables, where, escape).split()
+        )
         return replace(image, ports=(*image.ports, *ports))
     if instruction.name in ("USER", "STOPSIGNAL", "VOLUME"):
         return replace(image, left_out=(*image.left_out, f"{instruction.name} {rest.text}"))
@@ -323,7 +325,7 @@ def _pairs(
         raise ConfigError(f"{where(0)}: expected NAME=VALUE", hint="Write ENV NAME=VALUE.")
     if "=" not in words[0][0] and not bare:
         name, _, value = rest.text.partition(" ")
-        return [(name, _unquoted(value.strip(), variables, where, escape))]
+        return [(name, _unquote(value.strip(), variables, where, escape))]
     pairs: list[tuple[str, str | None]] = []
     for word, at in words:
         name, equals, value = word.partition("=")
@@ -331,7 +333,7 @@ def _pairs(
             raise ConfigError(
                 f"{where(at)}: expected NAME=VALUE, got {name[:40]!r}", hint="Quote a value with blanks."
             )
-        pairs.append((name, _unquoted(value, variables, where, escape) if equals else None))
+        pairs.append((name, _unquote(value, variables, where, escape) if equals else None))
     return pairs
 
 
@@ -341,7 +343,7 @@ def _quoted_words(text: str, escape: str) -> Sequence[tuple[str, int]]:
     return [(match[0], match.start()) for match in re.finditer(pattern, text, re.DOTALL)]
 
 
-def _unquoted(value: str, variables: Variables, where: Where, escape: str) -> str:
+def _unquote(value: str, variables: Variables, where: Where, escape: str) -> str:
     """A value with its variables filled in, but in single quotes."""
     done: list[str] = []
     any_escaped = f"{re.escape(escape)}."
@@ -352,7 +354,7 @@ def _unquoted(value: str, variables: Variables, where: Where, escape: str) -> st
         if match["plain"] is not None:
             done.append(match["plain"])
         elif (text := match["quoted"] if match["quoted"] is not None else match["bare"]) is not None:
-            filled = replaced(text, variables, where, escape)
+            filled = replace_variables(text, variables, where, escape)
             done.append(re.sub(rf"{re.escape(escape)}(.)", r"\1", filled, flags=re.DOTALL))
         else:
             done.append(match[0])

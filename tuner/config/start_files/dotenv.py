@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tuner.config.environment_file import LARGEST_BYTES
-from tuner.config.start_files.expansion import interpolated
+from tuner.config.start_files.expansion import interpolate
 from tuner.config.start_files.started import Variables, fixed
 from tuner.core.errors import ConfigError
 
@@ -66,14 +66,14 @@ def parse_dotenv(text: str, name: str, variables: Variables, *, expands: bool = 
                 found[match["name"]] = variables.outside[match["name"]]
             continue
         place = f"{name}:{number}:{written.index(match['name']) + 1}"
-        value = _unquoted(_whole(match["value"], lines, place))
+        value = _unquote(_whole(match["value"], lines, place))
         if value.startswith("'") or not expands:
             found[match["name"]] = (
                 value[1:] if value.startswith("'") else value.removeprefix("=").replace("$$", "$")
             )
             continue
         of_line = Variables({**variables.own, **found}, variables.outside)
-        found[match["name"]] = interpolated(value.removeprefix("="), of_line, fixed(place))
+        found[match["name"]] = interpolate(value.removeprefix("="), of_line, fixed(place))
     return found
 
 
@@ -90,7 +90,7 @@ def _whole(value: str, lines: Iterator[tuple[int, str]], place: str) -> str:
     return value
 
 
-def _unquoted(raw: str) -> str:
+def _unquote(raw: str) -> str:
     """The value: after ``'`` where nothing is expanded in it, after ``=`` where it was in double quotes."""
     quoted = _QUOTED.fullmatch(raw)
     if quoted is None:

@@ -77,25 +77,25 @@ def name_after(text: str, at: int) -> str | None:
     return None if match is None else match[0]
 
 
-def interpolated(text: str, variables: Variables, where: Where) -> str:
+def interpolate(text: str, variables: Variables, where: Where) -> str:
     """*text* as compose has it: ``$$`` is a dollar sign, ``$NAME`` and ``${NAME:-word}`` are expanded.
 
     Raises:
         ConfigError: a form that compose does not know either, or a variable that is required is not set.
     """
-    return _expanded(text, variables, where, escape=None)
+    return _expand(text, variables, where, escape=None)
 
 
-def replaced(text: str, variables: Variables, where: Where, escape: str = "\\") -> str:
+def replace_variables(text: str, variables: Variables, where: Where, escape: str = "\\") -> str:
     """*text* as a Dockerfile has it: as `interpolated`, but *escape* quotes a dollar sign."""
-    return _expanded(text, variables, where, escape=escape)
+    return _expand(text, variables, where, escape=escape)
 
 
 def _word(word: str, variables: Variables, at: str, escape: str | None) -> str:
-    return _expanded(word, variables, fixed(at), escape=escape)
+    return _expand(word, variables, fixed(at), escape=escape)
 
 
-def _expanded(text: str, variables: Variables, where: Where, *, escape: str | None) -> str:
+def _expand(text: str, variables: Variables, where: Where, *, escape: str | None) -> str:
     done: list[str] = []
     at = 0
     while at < len(text):

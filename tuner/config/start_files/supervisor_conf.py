@@ -37,7 +37,7 @@ def read_supervisor_conf(source: Source, environment: Mapping[str, str]) -> list
         ConfigError: with the place of a line that is none of such a file.
     """
     sources = [source]
-    main = _parsed(source)
+    main = _parse(source)
     if main.has_option("include", "files"):
         patterns = main.get("include", "files").replace("%(here)s", str(source.folder)).split()
         for pattern in patterns:
@@ -52,10 +52,10 @@ def read_supervisor_conf(source: Source, environment: Mapping[str, str]) -> list
     if main.has_option("supervisord", "environment"):
         here = {"here": str(source.folder)} | {f"ENV_{name}": value for name, value in environment.items()}
         at = _at(source, "supervisord", "environment")
-        of_all = _pairs(_filled(main.get("supervisord", "environment"), here, at), at)
+        of_all = _pairs(_fill(main.get("supervisord", "environment"), here, at), at)
     started: list[Started] = []
     for one in sources:
-        parser = main if one is source else _parsed(one)
+        parser = main if one is source else _parse(one)
         started += [
             _started(one, parser, section, source.folder, of_all, environment)
             for section in parser.sections()
@@ -64,7 +64,7 @@ def read_supervisor_conf(source: Source, environment: Mapping[str, str]) -> list
     return started
 
 
-def _parsed(source: Source) -> configparser.RawConfigParser:
+def _parse(source: Source) -> configparser.RawConfigParser:
     parser = configparser.RawConfigParser(strict=False, inline_comment_prefixes=(";", "#"))
     try:
         parser.read_string(source.text, source.name)
@@ -108,7 +108,7 @@ def _started(
     def get(option: str) -> str | None:
         if not parser.has_option(section, option):
             return None
-        return _filled(parser.get(section, option), fields, _at(source, section, option))
+        return _fill(parser.get(section, option), fields, _at(source, section, option))
 
     try:
         copies = _whole(get("numprocs") or "1", _at(source, section, "numprocs"))
@@ -168,7 +168,7 @@ def _at(source: Source, section: str, option: str) -> str:
     return source.at(header.start() if match is None else match.end())
 
 
-def _filled(text: str, fields: Mapping[str, object], at: str) -> str:
+def _fill(text: str, fields: Mapping[str, object], at: str) -> str:
     """*text* with its ``%(NAME)s`` filled in, by Python's own rules, as supervisord does."""
     try:
         return text % fields

@@ -204,7 +204,7 @@ def _words(command: Joined, variables: Variables, specifiers: _Specifiers, where
         elif len(text) > 1 and text[0] == "$" and text[1] not in "{$":  # systemd takes all of it for the name
             words += _unquoted_words(variables.get(text[1:]) or "", where(_index(command, place)))
         else:
-            words.append(_filled(text, variables))
+            words.append(_fill(text, variables))
     if "@" in command.text[:n_prefixes] and len(words) > 1:
         del words[1]  # the name that the program sees as its own
     if not words:
@@ -220,7 +220,7 @@ def _index(command: Joined, offset: int) -> int:
     return list(command.offsets).index(offset)
 
 
-def _filled(text: str, variables: Variables) -> str:
+def _fill(text: str, variables: Variables) -> str:
     """``${NAME}`` as the variable's value, ``$$`` as a dollar sign; ``$NAME`` within a word stays."""
     return re.sub(
         r"\$(?:\$|\{([A-Za-z_]\w*)\})",
@@ -251,7 +251,7 @@ def _split(line: Joined, where: Where) -> Iterator[Joined]:
                     done.append("\\")  # systemd warns of it, and takes it as it is
                     at += 1
                     continue
-                done.append(_escaped(match))
+                done.append(_escape(match))
                 at = match.end()
             else:
                 done.append(text[at])
@@ -261,7 +261,7 @@ def _split(line: Joined, where: Where) -> Iterator[Joined]:
         yield Joined("".join(done), line.offsets[begin : at + 1])
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     if match["one"] is not None:
         return _ESCAPED.get(match["one"], match["one"])
     code = next(match[name] for name in ("hex", "four", "eight", "octal") if match[name] is not None)
@@ -299,12 +299,12 @@ class _Specifiers:
             "n": name,
             "N": stem,
             "p": prefix,
-            "P": _unescaped(prefix),
+            "P": _unescape(prefix),
             "i": instance,
-            "I": _unescaped(instance),
-            "f": "/" + _unescaped(instance or prefix),
+            "I": _unescape(instance),
+            "f": "/" + _unescape(instance or prefix),
             "j": prefix.rpartition("-")[2],
-            "J": _unescaped(prefix.rpartition("-")[2]),
+            "J": _unescape(prefix.rpartition("-")[2]),
             "H": host,
             "l": host.partition(".")[0],
             "q": host,
@@ -339,7 +339,7 @@ class _Specifiers:
         return re.sub(r"%(.?)", value, text, flags=re.DOTALL)
 
 
-def _unescaped(name: str) -> str:
+def _unescape(name: str) -> str:
     """Of a unit's name: ``-`` is a slash, ``\\x2d`` a dash (systemd-escape(1))."""
     return re.sub(
         r"-|\\x([0-9a-f]{2})", lambda match: "/" if match[0] == "-" else chr(int(match[1], 16)), name

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tuner.core.doctor.finding import UNKNOWN, Finding, doubtful, fine
-from tuner.core.text.figures import busy_cores, counted, percent
+from tuner.core.text.figures import busy_cores, percent, pluralize
 from tuner.core.windows.validity import FOREIGN_SHARE_RATIO
 
 #: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
@@ -90,9 +90,9 @@ def neighbours_findings(seen: Neighbours) -> Iterator[Finding]:
 
 
 def _cores(seen: CoresSeen) -> Finding:
-    found, effects, cures = f"{counted(seen.offered, 'core')} ({seen.why})", [], []
+    found, effects, cures = f"{pluralize(seen.offered, 'core')} ({seen.why})", [], []
     if seen.offered < len(seen.cpus):
-        found += f", on {counted(len(seen.cpus), 'CPU')}"
+        found += f", on {pluralize(len(seen.cpus), 'CPU')}"
         effects.append(
             "once a quota is used up, all workers stand still until its period ends: throughput comes in"
             " bursts, and layouts of many processes use it up sooner"
@@ -106,10 +106,10 @@ def _cores(seen: CoresSeen) -> Finding:
         found += f" for layouts of {seen.wanted}"
     if is_short:
         effects.append(
-            f"the ranking is that of {counted(seen.offered, 'core')}: more processes than that only wait"
+            f"the ranking is that of {pluralize(seen.offered, 'core')}: more processes than that only wait"
         )
         cures.append(
-            f"Measure on {counted(seen.wanted, 'core')}, or add --cores {max(1, int(seen.offered))}."
+            f"Measure on {pluralize(seen.wanted, 'core')}, or add --cores {max(1, int(seen.offered))}."
         )
     return doubtful("cores", found, "; ".join(effects), " ".join(cures)) if effects else fine("cores", found)
 
@@ -122,12 +122,12 @@ def _smt(seen: CoresSeen) -> Finding:
     if not shared:
         return fine("smt", "off: each CPU is a separate core")
     n_cores = len({seen.siblings.get(cpu, frozenset({cpu})) for cpu in used})
-    found = f"on: {counted(len(used), 'CPU')} for the workers {_are(n_cores)}"
+    found = f"on: {pluralize(len(used), 'CPU')} for the workers {_are(n_cores)}"
     strangers = {one for cpu in shared for one in seen.siblings[cpu]} - used
     if strangers:
         return doubtful(
             "smt",
-            f"{found}, shared with {counted(len(strangers), 'CPU')} that {_is(len(strangers))} not theirs",
+            f"{found}, shared with {pluralize(len(strangers), 'CPU')} that {_is(len(strangers))} not theirs",
             "tuner, a feeder and other processes slow the cores that they share with the workers",
             "Measure with all CPUs of these cores: leave --cores out, or hand them out with taskset -c.",
         )

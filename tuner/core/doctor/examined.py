@@ -46,7 +46,7 @@ class BoxSeen:
     queues: tuple[QueueSeen, ...] = ()
 
 
-def examined(seen: BoxSeen) -> tuple[Finding, ...]:
+def examine(seen: BoxSeen) -> tuple[Finding, ...]:
     """Every finding, the worst first."""
 
     def found() -> Iterator[Finding]:

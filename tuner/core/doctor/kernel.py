@@ -79,8 +79,8 @@ def _memory_figures(seen: KernelSeen) -> Finding:
 
 
 def _run_delays(seen: KernelSeen) -> Finding:
-    told = {True: "on", False: "off", None: UNKNOWN}[seen.delay_accounting]
-    block = f"task_delayacct {told}, which tuner does not need"
+    text = {True: "on", False: "off", None: UNKNOWN}[seen.delay_accounting]
+    block = f"task_delayacct {text}, which tuner does not need"
     if seen.has_run_delays:
         return fine("delay-accounting", f"schedstat is filled in; {block}")
     return doubtful(

@@ -42,7 +42,7 @@ class Needed:
     largest: Layout  #: that has the most tasks
 
 
-def needed(
+def sum_needs(
     layouts: Sequence[Layout],
     *,
     extra_threads: int,

@@ -37,7 +37,7 @@ class ServerSeen:
     where: str  #: without user and password
     named_by: str
     problem: str  #: empty: it answered
-    told: str  #: what it answered, or that it accepts connections
+    answer: str  #: what it answered, or that it accepts connections
     may_be_started: bool  #: a hook may start it later
     needed_by_tuner: bool  #: it counts or feeds; else only the service is told of it
     cure: str = ""  #: where it is there, and refuses; empty: it is not there
@@ -117,7 +117,7 @@ def server_finding(seen: ServerSeen) -> Finding:
     """Whether a server answers."""
     place = f"{seen.where} ({seen.named_by})"
     if not seen.problem:
-        return fine("servers", f"{place} {seen.told}")
+        return fine("servers", f"{place} {seen.answer}")
     effect = "tuner cannot feed or count items, so no window is valid"
     if not seen.needed_by_tuner:
         effect = "if the service needs it, all layouts wait or fail"
@@ -163,8 +163,8 @@ def _numeric_threads(seen: InterpreterSeen, place: str, n_cores: int) -> Finding
     """What sets the threads of libraries that are installed; whether items use them, nobody knows."""
     known = f"{', '.join(seen.numeric_packages)} can be imported{place}"
     if seen.set_variables:
-        told = ", ".join(f"{name} is {value}" for name, value in seen.set_variables.items())
-        return fine("numeric-threads", f"{known}; {told}")
+        text = ", ".join(f"{name} is {value}" for name, value in seen.set_variables.items())
+        return fine("numeric-threads", f"{known}; {text}")
     return fine(
         "numeric-threads",
         f"{known}; {', '.join(VARIABLES)} are not set: by default they compute in {n_cores} threads",

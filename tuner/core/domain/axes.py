@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.command_words import taken_apart
+from tuner.core.text.command_words import parse_command
 
 ANY = "*"  #: in place of a value: each of them
 MOST_VARIANTS = 100
@@ -78,7 +78,7 @@ def _run_by(
     words: Sequence[str], interpreter: Sequence[str], script: Callable[[str], str | None]
 ) -> tuple[str, ...]:
     """The command *words* run by another *interpreter*; what stands before its Python or script stays."""
-    taken = taken_apart(words)
+    taken = parse_command(words)
     at = len(words) - len(taken.interpreter) - len(taken.words)
     if taken.is_run:
         raise ConfigError(

@@ -87,13 +87,13 @@ def uneven_ratio(spread: ConnectionSpread, total_threads: int) -> float | None:
     return None if starved is None or starved < STARVED_RATIO else starved
 
 
-def spread_kept(spread: ConnectionSpread) -> list[Any]:
-    """*spread* as a file keeps it: JSON that `spread_of` reads back."""
+def spread_to_json(spread: ConnectionSpread) -> list[Any]:
+    """*spread* as a file keeps it: JSON that `spread_from_json` reads back."""
     return [spread.seconds, spread.starved_s, spread.waiting_s, [*spread.connection_s]]
 
 
-def spread_of(kept: Any) -> ConnectionSpread:
-    """What `spread_kept` gave.
+def spread_from_json(kept: Any) -> ConnectionSpread:
+    """What `spread_to_json` gave.
 
     Raises:
         ValueError: *kept* is something else.

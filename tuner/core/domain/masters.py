@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.stored_config import parse_stored_service
 
 
 def has_master(config: str, layout: Layout) -> bool:
     """Whether a program that is no worker runs beside those of *layout*, by a study's settings as JSON."""
-    service = stored_service(config)
+    service = parse_stored_service(config)
     if not service:
         return False
     asked: dict[str, Any] = (service.get("variants") or {}).get(layout.variant) or {}

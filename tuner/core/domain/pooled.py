@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tuner.core.domain.layout import Layout
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.stored_config import parse_stored_service
 
 
 def pooled_variants(config: str) -> frozenset[str]:
@@ -25,13 +25,13 @@ def one_process_variants(config: str) -> frozenset[str]:
 
 def event_loop_variants(config: str) -> frozenset[str]:
     """Return the variants whose workers are event loops; *config* is as for `pooled_variants`."""
-    service = stored_service(config)
+    service = parse_stored_service(config)
     own = service.get("event_loop") is True
-    told = {"": own}
+    data = {"": own}
     for name, variant in (service.get("variants") or {}).items():
         asked = variant.get("event_loop")
-        told[name] = own if asked is None else asked is True
-    return frozenset(name for name, is_one in told.items() if is_one)
+        data[name] = own if asked is None else asked is True
+    return frozenset(name for name, is_one in data.items() if is_one)
 
 
 def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = ()) -> Layout:
@@ -48,8 +48,8 @@ def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = (
 
 
 def _variants_with(asked: str, config: str) -> frozenset[str]:
-    service = stored_service(config)
+    service = parse_stored_service(config)
     own = service.get("workers")
     variants = service.get("variants") or {}
-    told = {"": own, **{name: variant.get("workers") or own for name, variant in variants.items()}}
-    return frozenset(name for name, workers in told.items() if workers == asked)
+    data = {"": own, **{name: variant.get("workers") or own for name, variant in variants.items()}}
+    return frozenset(name for name, workers in data.items() if workers == asked)

@@ -67,8 +67,8 @@ class Requests:
         for last in sorted({*ended, *after, *before}):
             n_within += ended.get(last, 0)
             n_beyond += before.get(last, 0) - ended.get(last, 0) - after.get(last, 0)
-            n_told = n_within + max(0, n_beyond)
-            if n_told and n_within >= ceil(share * n_told):
+            n_reported = n_within + max(0, n_beyond)
+            if n_reported and n_within >= ceil(share * n_reported):
                 return _high_s(last)
         return LONGEST_S if last is None or n_beyond > 0 else _high_s(last)
 

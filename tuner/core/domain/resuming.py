@@ -12,7 +12,7 @@ TYPED = "command_typed"  #: in the provenance: the command was on the command li
 STUDY_TYPED = "study_typed"
 
 
-def told_again(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
+def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
     """What is put before ``--resume FILE`` and what behind it: the config or the command.
 
     Nothing, unless they hold secrets, or *again* says that they are needed all the same.

@@ -30,10 +30,10 @@ def blocks(layouts: Sequence[Layout], n_blocks: int, seed: int) -> tuple[tuple[L
     if n_blocks < 0:
         raise ValueError(f"{n_blocks} blocks")
     random = Random(seed)
-    return tuple(_shuffled(layouts, random) for _ in range(n_blocks))
+    return tuple(_shuffle(layouts, random) for _ in range(n_blocks))
 
 
-def _shuffled(layouts: Sequence[Layout], random: Random) -> tuple[Layout, ...]:
+def _shuffle(layouts: Sequence[Layout], random: Random) -> tuple[Layout, ...]:
     # Fisher-Yates written out over getrandbits, whose stream is fixed by the Mersenne twister; how
     # Random.shuffle uses that stream has changed between versions.
     order = list(layouts)

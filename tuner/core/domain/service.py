@@ -80,21 +80,21 @@ class ServiceSpec:
         return layout.as_loops if is_loop and layout.has_threads else layout
 
     def command_line(
-        self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None
+        self, layout: Layout, process: int, cores: int, data: Mapping[str, str] | None = None
     ) -> tuple[str, ...]:
         """The argument list of process number *process* (from 0) of *layout*; *told* is what its launch adds
         to the environment. Without it fields of the probe stay as they are written."""
-        fields = {**self._fields(layout, process, cores), **self._of_probe(told or {})}
+        fields = {**self._fields(layout, process, cores), **self._of_probe(data or {})}
         return tuple(part.format(**fields) for part in self.command)
 
     def environment_of(
-        self, layout: Layout, process: int, cores: int, told: Mapping[str, str] | None = None
+        self, layout: Layout, process: int, cores: int, data: Mapping[str, str] | None = None
     ) -> dict[str, str]:
         """What is added to the environment of process number *process* (from 0) of *layout*; *told* as for
         the command line."""
         fields = self._fields(layout, process, cores)
         own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}
-        fields |= self._of_probe(told or {})
+        fields |= self._of_probe(data or {})
         return {**own, **{name: value.format(**fields) for name, value in self.environment.items()}}
 
     def _fields(self, layout: Layout, process: int, cores: int) -> dict[str, int | str]:
@@ -107,8 +107,8 @@ class ServiceSpec:
             "cores_per_process": cores_per_process(cores, self.shape(layout).processes),
         }
 
-    def _of_probe(self, told: Mapping[str, str]) -> dict[str, str]:
-        return {name: told.get(name, f"{{{name}}}") for name in self.probe_fields}
+    def _of_probe(self, data: Mapping[str, str]) -> dict[str, str]:
+        return {name: data.get(name, f"{{{name}}}") for name in self.probe_fields}
 
 
 def cores_per_process(cores: int, processes: int) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.core.domain.records import StudyRecord
-from tuner.core.text.figures import counted
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.figures import pluralize
+from tuner.core.text.stored_config import parse_stored_config
 
 SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
 SIMULATED_HOST = "a simulated box"
@@ -25,7 +25,7 @@ def is_simulated(study: StudyRecord) -> bool:
     return SIMULATED in study.provenance
 
 
-def simulated_told(study: StudyRecord) -> list[str]:
+def simulation_notes(study: StudyRecord) -> list[str]:
     """The sentence that stands before everything said of a simulated study; none for a real one."""
     if not is_simulated(study):
         return []
@@ -34,7 +34,7 @@ def simulated_told(study: StudyRecord) -> list[str]:
 
 def simulated_sentence(profile: str, cores: float) -> str:
     """The same of a box with so many *cores*."""
-    on = counted(cores, "core")
+    on = pluralize(cores, "core")
     return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."
 
 
@@ -42,7 +42,7 @@ def memory_assumed(study: StudyRecord) -> list[str]:
     """What memory the profile of a simulated study did not know, in a sentence; none: it knew all of it."""
     if not is_simulated(study):
         return []
-    profile = stored_config(study.config).get("simulate")
+    profile = parse_stored_config(study.config).get("simulate")
     if profile is None:  # made elsewhere: nobody says what it knew
         return []
     memory: Mapping[str, str | None] = profile.get("memory") or {}

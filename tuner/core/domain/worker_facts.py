@@ -36,14 +36,14 @@ def key_of(name: str, variant: str) -> str:
 def has_gil(provenance: Mapping[str, str], variant: str) -> bool | None:
     """Whether the workers of a *variant* have a GIL that is on: as running ones were seen, else as their
     interpreter alone said. None: not known."""
-    told = fact_of(provenance, GIL_SEEN, variant) or fact_of(provenance, GIL, variant)
-    return {"on": True, "off": False}.get(told or "")
+    reported = fact_of(provenance, GIL_SEEN, variant) or fact_of(provenance, GIL, variant)
+    return {"on": True, "off": False}.get(reported or "")
 
 
 def gil_came_back(provenance: Mapping[str, str], variant: str) -> bool:
     """Whether the interpreter alone has no GIL, and workers were seen to run with one."""
-    told = fact_of(provenance, GIL, variant), fact_of(provenance, GIL_SEEN, variant)
-    return told == ("off", "on")
+    reported = fact_of(provenance, GIL, variant), fact_of(provenance, GIL_SEEN, variant)
+    return reported == ("off", "on")
 
 
 def for_each_variant(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Protocol, runtime_checkable
 
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.core.windows.validity import foreign_limit_cores
 
 GO = "go"  #: what a program of Go needs; every other need is a package of Python
@@ -130,7 +130,7 @@ class Rows(dict[Any, Row]):
         self._what = what
 
     def __missing__(self, key: Any) -> Row:
-        raise NotRunError(f"{self._what}{point_told(key)} was not run undisturbed")
+        raise NotRunError(f"{self._what}{format_point(key)} was not run undisturbed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class Model:
 
     modelled: Mapping[At, Mapping[str, float]]  #: by point and figure
     fitted_to: frozenset[At]  #: points whose runs it has seen
-    told: str  #: what was fitted, and the values found, in a sentence
+    sentence: str  #: what was fitted, and the values found, in a sentence
 
 
 class Experiment(Protocol):
@@ -264,21 +264,21 @@ def is_quiet(run: LabRun) -> bool:
     return run.values.get(FOREIGN.key, 0.0) <= limit_cores + ticks_cores
 
 
-def point_told(at: Value | At) -> str:
+def format_point(at: Value | At) -> str:
     """A point, or a part of one, for people."""
     values = at if isinstance(at, tuple) else (at,)
     return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in values)
 
 
-def failures_told(experiment: Experiment, failures: Sequence[Failure]) -> list[str]:
+def describe_failures(experiment: Experiment, failures: Sequence[Failure]) -> list[str]:
     """What failed, a sentence for each reason."""
-    told = []
+    sentence = []
     for why in dict.fromkeys(one.why for one in failures):
         same = [one.at for one in failures if one.why == why]
-        points = "; ".join(map(point_told, dict.fromkeys(same)))
-        head = f"{counted(len(same), 'run')} failed ({', '.join(experiment.parameters)}: {points})"
-        told.append(f"{head}, tried again when the file is continued: {why}.")
-    return told
+        points = "; ".join(map(format_point, dict.fromkeys(same)))
+        head = f"{pluralize(len(same), 'run')} failed ({', '.join(experiment.parameters)}: {points})"
+        sentence.append(f"{head}, tried again when the file is continued: {why}.")
+    return sentence
 
 
 def in_blocks(points: Sequence[At], n_blocks: int, seed: int) -> list[tuple[int, At]]:
@@ -303,10 +303,10 @@ def spreads(runs: Sequence[LabRun]) -> dict[At, dict[str, Spread]]:
 
 def source_of(experiment: Experiment, seeds: Mapping[str, Any]) -> str:
     """Who published an experiment, and when; "same as NAME" is what that block says."""
-    told = str(seeds[experiment.publication]["source"])
-    head, mark, rest = told.partition(";")
+    sentence = str(seeds[experiment.publication]["source"])
+    head, mark, rest = sentence.partition(";")
     other = head.removeprefix(_SAME_AS)
-    return f"{seeds[other]['source']}{mark}{rest}" if other != head else told
+    return f"{seeds[other]['source']}{mark}{rest}" if other != head else sentence
 
 
 def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[LabRun]) -> Outcome:
@@ -323,8 +323,8 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Lab
     measured = {at: quiet.get(at, figures) for at, figures in spreads(runs).items()}
     disturbed = Counter(run.at for run in runs if not is_quiet(run))
     model = experiment.model(measured)
-    told = dict.fromkeys([*experiment.points(list(published), quick=False), *published])
-    known = [at for at in told if at in published or at in measured]
+    sentence = dict.fromkeys([*experiment.points(list(published), quick=False), *published])
+    known = [at for at in sentence if at in published or at in measured]
     others = sorted((at for at in measured if at not in known), key=_in_order)
     rows = tuple(
         Row(
@@ -347,18 +347,18 @@ def outcome(experiment: Experiment, seeds: Mapping[str, Any], runs: Sequence[Lab
         experiment,
         source_of(experiment, seeds),
         rows,
-        _told_of(model, rows),
+        _describe_fit(model, rows),
         tuple(experiment.findings(undisturbed)),
         follows,
     )
 
 
-def _told_of(model: Model, rows: Sequence[Row]) -> str:
+def _describe_fit(model: Model, rows: Sequence[Row]) -> str:
     n = sum(1 for row in rows if row.is_fitted and row.is_disturbed)
     return (
-        f"{model.told} It was fitted to {counted(n, 'row')} measured while other work ran."
+        f"{model.sentence} It was fitted to {pluralize(n, 'row')} measured while other work ran."
         if n
-        else model.told
+        else model.sentence
     )
 
 

@@ -119,18 +119,18 @@ class Gnocchi:
                 "n_threads": float(run.n_threads),
             }
         alone = {at for at in runs if n_threads_of(at) == 1}
-        told = (
+        text = (
             "For each store the row of one thread gives how long an operation computes and how long it waits."
         )
         if costs is None:
-            return Model(modelled, frozenset(alone), f"{told} No larger pool was measured.")
-        told += (
+            return Model(modelled, frozenset(alone), f"{text} No larger pool was measured.")
+        text += (
             " The rest is a first-come, first-served line for the GIL: a pool costs "
             f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each started "
             f"thread, fitted to {len(fitted)} rows: the fewest and the most threads, with the shortest and "
             "the longest waits."
         )
-        return Model(modelled, frozenset({*alone, *fitted}), told)
+        return Model(modelled, frozenset({*alone, *fitted}), text)
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """Who wins at each store; whether distance helps threads; the rule, held against every row."""
@@ -151,15 +151,15 @@ class Gnocchi:
             raise NotRunError("no pool was measured, only one thread")
         pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
         waits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
-        told, wrong = _held(measured, costs)
+        reported, wrong = _judge_rows(measured, costs)
         return (
             "Threads pay if the waits that they overlap are longer than the cost of their pool. On this host "
             f"they pay from a wait of {waits} in each of eight operations. This rule is right in "
-            f"{len(told) - len(wrong)} of the {len(told)} rows in which these runs show a winner."
+            f"{len(reported) - len(wrong)} of the {len(reported)} rows in which these runs show a winner."
         )
 
 
-def _told(store: Store) -> str:
+def _describe_store(store: Store) -> str:
     target, away_us = store
     return f"{target}, {away_us:g} us away" if away_us else target
 
@@ -183,7 +183,7 @@ def _who_wins(row: Row, alone: Row | None, published: Mapping[At, Mapping[str, f
     one = f", {alone.of('batch_ms'):.2f} ms with one" if alone is not None else ""
     model = f"; {row.modelled['gain']:.2f} by the model" if row.modelled else ""
     return LabClaim(
-        f"{_told(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
+        f"{_describe_store(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
         f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}{one}: gain {gain.median:.2f}{lies}{model}.",
     )
@@ -211,7 +211,7 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
     return found
 
 
-def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
+def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
     """Of each row of a pool that tells it, whether the pool won; and the rows in which the rule is wrong."""
     operations = operations_of(runs)
     verdicts = {
@@ -219,13 +219,13 @@ def _held(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[At]]:
         for at, values in runs.items()
         if n_threads_of(at) > 1 and store_of(at) in operations
     }
-    told = {at: pays for at, pays in verdicts.items() if pays is not None}
+    data = {at: pays for at, pays in verdicts.items() if pays is not None}
     wrong = [
         at
-        for at, pays in told.items()
+        for at, pays in data.items()
         if pays != (operations[store_of(at)].wait_s > wait_that_pays_s(n_threads_of(at), costs))
     ]
-    return told, wrong
+    return data, wrong
 
 
 def _rule(runs: Measured) -> LabClaim:
@@ -237,31 +237,35 @@ def _rule(runs: Measured) -> LabClaim:
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
         return LabClaim(claim, None, "No pool was measured, only one thread.")
-    told, wrong = _held(runs, costs)
+    reported, wrong = _judge_rows(runs, costs)
     n_rows = sum(1 for at in runs if n_threads_of(at) > 1)
-    n_fitted = len(set(pool_rows(runs)) & set(told))
+    n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
-        f"Right in {len(told) - len(wrong)} of the {len(told)} rows in which these runs show a winner "
+        f"Right in {len(reported) - len(wrong)} of the {len(reported)} rows in which these runs show a "
+        "winner "
         f"({n_fitted} of them were used to fit these costs)"
     )
-    if len(told) < n_rows:
+    if len(reported) < n_rows:
         why += f", of {n_rows}"
     if wrong:
-        why += f"; wrong: {'; '.join(f'{_told(store_of(at))}, {n_threads_of(at)} threads' for at in wrong)}"
-    crossings = [_crossing(n, operations, told, costs) for n in numbers_of_pools(runs)]
+        why += (
+            "; wrong: "
+            f"{'; '.join(f'{_describe_store(store_of(at))}, {n_threads_of(at)} threads' for at in wrong)}"
+        )
+    crossings = [_crossing(n, operations, reported, costs) for n in numbers_of_pools(runs)]
     return LabClaim(
         claim,
-        None if not told else not wrong,
+        None if not reported else not wrong,
         f"A pool costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us per thread here. {why}."
         f" {' '.join(crossings)}",
     )
 
 
 def _crossing(
-    n_threads: int, operations: Mapping[Store, Operation], told: Mapping[At, bool], costs: PoolCosts
+    n_threads: int, operations: Mapping[Store, Operation], data: Mapping[At, bool], costs: PoolCosts
 ) -> str:
     """From which wait on so many threads pay: by the rule, and as measured."""
-    by_store = {store_of(at): pays for at, pays in told.items() if n_threads_of(at) == n_threads}
+    by_store = {store_of(at): pays for at, pays in data.items() if n_threads_of(at) == n_threads}
     lost = [operations[one] for one, pays in by_store.items() if not pays]
     won = [operations[one] for one, pays in by_store.items() if pays]
     sides = []

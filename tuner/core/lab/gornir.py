@@ -27,7 +27,7 @@ from tuner.core.lab.gornir_table import (
     WORKERS,
     Table,
     is_nornir,
-    listed,
+    join_words,
     workers_of,
 )
 from tuner.core.lab.nornir import N_TASKS, Nornir, pool_model
@@ -92,7 +92,7 @@ class Gornir:
         """Goroutines and coroutines: the wait, and a constant; nornir's threads: a line for the GIL."""
         modelled: dict[At, Mapping[str, float]] = {}
         fitted: set[At] = set()
-        told = []
+        lines = []
         for pool in (*GO_POOLS, ASYNCIO):
             own = {float(at[0]): values for at, values in runs.items() if at[1] == pool}
             if not own:
@@ -102,19 +102,19 @@ class Gornir:
             beside = _Beside.of(wait_s, own[wait_s])
             modelled |= {(wait, pool): beside.modelled(wait) for wait in own}
             start, task = f"{1e3 * beside.start_s:.0f} ms", f"{1e6 * beside.task_s:.1f} us"
-            told.append(f"{pool} {start} to start and end and {task} a task")
+            lines.append(f"{pool} {start} to start and end and {task} a task")
         sentences = []
-        if told:
+        if lines:
             sentences.append(
                 "Goroutines and coroutines: the wait plus the overhead of the run with the shortest wait: "
-                f"{'; '.join(told)}."
+                f"{'; '.join(lines)}."
             )
         threads = {at: values for at, values in runs.items() if is_nornir(at)}
         if threads:
             line = pool_model({(at[0], float(workers_of(str(at[1])))): one for at, one in threads.items()})
             modelled |= {at: line.modelled[at[0], float(workers_of(str(at[1])))] for at in threads}
             fitted |= {at for at in threads if (at[0], float(workers_of(str(at[1])))) in line.fitted_to}
-            sentences.append(f"nornir: {line.told}")
+            sentences.append(f"nornir: {line.sentence}")
         return Model(modelled, frozenset(fitted), " ".join(sentences))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
@@ -140,8 +140,9 @@ class Gornir:
         if not cpu_us:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
-            f"CPU time per wait, including a share of the process's start: {listed(cpu_us)}. {N_TASKS} waits "
-            f"at once end {listed(beside_s)} later than a single one would (medians over the waits)."
+            f"CPU time per wait, including a share of the process's start: {join_words(cpu_us)}. {N_TASKS} "
+            "waits "
+            f"at once end {join_words(beside_s)} later than a single one would (medians over the waits)."
         )
 
 

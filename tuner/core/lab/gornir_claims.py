@@ -7,7 +7,7 @@ from math import inf
 from statistics import fmean
 
 from tuner.core.lab.experiment import LabClaim, Row
-from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, listed
+from tuner.core.lab.gornir_table import ASYNCIO, CORES, GO_POOLS, MOST, WORKERS, Table, join_words
 from tuner.core.lab.verdicts import both, more, over
 
 _WITHIN = 0.05  #: how near totals lie to a wait and a constant that are taken for them
@@ -28,7 +28,7 @@ def gornir_findings(rows: Sequence[Row]) -> list[LabClaim]:
 
 
 def _wait_and_a_constant(table: Table) -> LabClaim:
-    published, told, verdicts, worst = [], [], list[bool | None](), 0.0
+    published, lines, verdicts, worst = [], [], list[bool | None](), 0.0
     for pool in GO_POOLS:
         rows = table.of(pool)
         if len(rows) < 2:
@@ -37,7 +37,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             f"{1e3 * fmean(row.published['total_s'] - wait for wait, row in rows.items()):.0f} ms ({pool})"
         )
         beside_s = fmean(row.of("total_s") - wait for wait, row in rows.items())
-        told.append(f"{1e3 * beside_s:.0f} ms ({pool})")
+        lines.append(f"{1e3 * beside_s:.0f} ms ({pool})")
         for wait, row in rows.items():
             took = row.measured["total_s"]
             low, high = (wait + beside_s) / (1 + _WITHIN), (wait + beside_s) / (1 - _WITHIN)
@@ -46,12 +46,12 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             near = True if low <= took.median <= high else False if apart else None
             verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
     claim = "Goroutines take the wait plus a constant, for any GOMAXPROCS"
-    if not told:
-        return _untold(f"{claim}.", "Go was not run with two waits.")
+    if not lines:
+        return _undecided(f"{claim}.", "Go was not run with two waits.")
     return LabClaim(
-        f"{claim}: {listed(published)}.",
+        f"{claim}: {join_words(published)}.",
         both(*verdicts),
-        f"Here {listed(told)} on average; with these, totals are off by at most "
+        f"Here {join_words(lines)} on average; with these, totals are off by at most "
         f"{100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
@@ -60,9 +60,9 @@ def _one_is_slower(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 1", CORES))
     claim = "With GOMAXPROCS 1 they take longer than with as many as cores"
     if not pairs:
-        return _untold(f"{claim}.", "Go was not run.")
+        return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
-        return _untold(f"{claim}.", "The claim needs two cores, and Go uses one here.")
+        return _undecided(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
     return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} on average.",
@@ -75,9 +75,9 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 100", CORES))
     claim = "GOMAXPROCS 100 gains no time over as many as cores and costs more CPU time"
     if not pairs:
-        return _untold(f"{claim}.", "Go was not run.")
+        return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
-        return _untold(f"{claim}.", "The claim needs two cores, and Go uses one here.")
+        return _undecided(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     sooner = more([(other.measured["total_s"], one.measured["total_s"]) for _, one, other in pairs], inf)
     no_sooner = both(*(_no_sooner(one, other) for _, one, other in pairs))
     dearer = more([(one.measured["cpu_s"], other.measured["cpu_s"]) for _, one, other in pairs], inf)
@@ -102,9 +102,9 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(MOST, CORES))
     claim = f"Goroutines take less CPU time than nornir's pool of at most {WORKERS[-1]} threads"
     if not pairs:
-        return _untold(f"{claim}.", "Go and nornir were not both run.")
+        return _undecided(f"{claim}.", "Go and nornir were not both run.")
     published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
-    told = "; ".join(
+    text = "; ".join(
         f"{1e3 * wait:g} ms: {go.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s, "
         f"{threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much"
         for wait, threads, go in pairs
@@ -112,7 +112,7 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}: that takes {min(published):.0f} to {max(published):.0f} times as much.",
         more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
-        f"User and system time here: {told}.",
+        f"User and system time here: {text}.",
     )
 
 
@@ -120,23 +120,23 @@ def _sooner_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(None, CORES))
     claim = "Goroutines finish sooner than any number of nornir's threads"
     if not pairs:
-        return _untold(f"{claim}.", "Go and nornir were not both run.")
-    published, told, fastest = [], [], []
+        return _undecided(f"{claim}.", "Go and nornir were not both run.")
+    published, lines, fastest = [], [], []
     for wait, enough, go in pairs:
         rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
         best = min(rows, key=lambda row: row.of("total_s"))
         least_s = min(row.published["total_s"] for row in rows)
         published.append(f"{least_s / go.published['total_s']:.1f} times as long with {1e3 * wait:g} ms")
-        told.append(
+        lines.append(
             f"{1e3 * wait:g} ms: {go.of('total_s'):.2f} s and {best.of('total_s'):.2f} s, "
             f"{best.of('total_s') / go.of('total_s'):.1f} times as long; "
             f"{enough.at[1]} is the fewest that is enough"
         )
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
     return LabClaim(
-        f"{claim}: the best of those takes {listed(published)}.",
+        f"{claim}: the best of those takes {join_words(published)}.",
         more(fastest, _SURELY_S),
-        f"Here {'; '.join(told)}.",
+        f"Here {'; '.join(lines)}.",
     )
 
 
@@ -149,20 +149,20 @@ def _asyncio_between(table: Table) -> LabClaim:
     waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
     above, below = ([pair for pair in pairs if pair[0] in waits] for pairs in (above, below))
     if not waits:
-        return _untold(claim, "Go, asyncio and nornir were not all run.")
+        return _undecided(claim, "Go, asyncio and nornir were not all run.")
     verdicts = [
         more([(more.measured[key], less.measured[key]) for _, more, less in pairs], _SURELY_S)
         for pairs in (above, below)
         for key in ("total_s", "cpu_s")
     ]
-    told = "; ".join(
+    text = "; ".join(
         f"{1e3 * wait:g} ms: Go {_both(go)}, asyncio {_both(coroutines)}, {threads.at[1]} {_both(threads)}"
         for (wait, threads, coroutines), (_, _, go) in zip(above, below, strict=True)
     )
     return LabClaim(
         claim,
         both(*verdicts),
-        f"Total and CPU time of Go, asyncio and the fewest threads that are enough: {told}.",
+        f"Total and CPU time of Go, asyncio and the fewest threads that are enough: {text}.",
     )
 
 
@@ -170,7 +170,7 @@ def _pools_of_nornir(table: Table, wait: float) -> list[str]:
     return [pool for pool in (f"nornir {n}" for n in WORKERS) if (wait, pool) in table]
 
 
-def _untold(claim: str, why: str) -> LabClaim:
+def _undecided(claim: str, why: str) -> LabClaim:
     return LabClaim(claim, None, why)
 
 

@@ -58,6 +58,6 @@ class Table:
                 yield wait, self[wait, first], self[wait, second]
 
 
-def listed(told: Sequence[str]) -> str:
+def join_words(lines: Sequence[str]) -> str:
     """Some words, one after the other: a, b and c."""
-    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    return lines[0] if len(lines) == 1 else f"{', '.join(lines[:-1])} and {lines[-1]}"

@@ -65,8 +65,8 @@ class OnInterpreters:
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, Mapping[str, float]]:
         """The published figures, beside each interpreter."""
-        told = self._of_one.published(seeds)
-        return {(python, *at): told[at] for python, at in self._on_each(list(told))}
+        sentences = self._of_one.published(seeds)
+        return {(python, *at): sentences[at] for python, at in self._on_each(list(sentences))}
 
     def points(self, published: Sequence[At], *, quick: bool) -> list[At]:
         """Those of one interpreter, on each that changes something."""
@@ -82,7 +82,7 @@ class OnInterpreters:
         """Each interpreter's own, fitted to its runs."""
         modelled: dict[At, Mapping[str, float]] = {}
         fitted: set[At] = set()
-        told = []
+        lines = []
         for python in (*self.programs, NONE):
             own = {at[1:]: values for at, values in runs.items() if at[0] == python}
             if not own:
@@ -90,8 +90,8 @@ class OnInterpreters:
             model = self._of_one.model(own)
             modelled |= {(python, *at): figures for at, figures in model.modelled.items()}
             fitted |= {(python, *at) for at in model.fitted_to}
-            told.append(model.told if python == NONE else f"Python {python}: {model.told}")
-        return Model(modelled, frozenset(fitted), " ".join(told))
+            lines.append(model.sentence if python == NONE else f"Python {python}: {model.sentence}")
+        return Model(modelled, frozenset(fitted), " ".join(lines))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """What was claimed, on each interpreter; then what the interpreter alone changes."""
@@ -111,14 +111,14 @@ class OnInterpreters:
             if finding not in shared
         ]
         changed = [
-            _told(change, one, other) for one, other, changes in self.changes(rows) for change in changes
+            _claim(change, one, other) for one, other, changes in self.changes(rows) for change in changes
         ]
         return [*shared, *own, *changed]
 
     def follows(self, rows: Sequence[Row]) -> str:
         """What one learns on each; and by how much the first figure differs for certain."""
         of_none = self._rows_of(NONE, rows)
-        told = [
+        lines = [
             f"Python {python}: {self._of_one.follows([*own, *of_none])}"
             for python, own in self._by_python(rows).items()
         ]
@@ -128,10 +128,10 @@ class OnInterpreters:
             for change in changes
             if change.is_sure
         ]
-        told.append(
+        lines.append(
             f"Significant effects of the interpreter alone: {'; '.join(sure) if sure else 'nothing'}."
         )
-        return " ".join(told)
+        return " ".join(lines)
 
     def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[InterpreterRatio]]]:
         """What each interpreter changes beside the one before it, by figure; figures without one left out.
@@ -189,7 +189,7 @@ def _change(
     )
 
 
-def _told(change: InterpreterRatio, one: str, other: str) -> LabClaim:
+def _claim(change: InterpreterRatio, one: str, other: str) -> LabClaim:
     claim = f"Not published: Python {other} instead of {one} changes {change.figure.label}."
     if change.low == change.high == 1:
         return LabClaim(claim, False, f"It is the same at all {change.n_points} points.")

@@ -18,7 +18,7 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.lab.verdicts import both, measured, more, negated, over
+from tuner.core.lab.verdicts import both, measured_ratio, more, negate, over
 from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
 
@@ -103,8 +103,8 @@ class Nornir:
                 started = f"{same[most].of('n_threads'):.0f} threads for {most} workers"
                 beyond.append(f"{1e3 * wait:g} ms: {started}, {cpu_s[1] - cpu_s[0]:+.2f} s of CPU")
         within = f"within {100 * KNEE_WITHIN:.0f} % of the best time"
-        told = f"The fewest workers that are {within}: {', '.join(knees)}."
-        return f"{told} With the most workers: {'; '.join(beyond)}." if beyond else told
+        text = f"The fewest workers that are {within}: {', '.join(knees)}."
+        return f"{text} With the most workers: {'; '.join(beyond)}." if beyond else text
 
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -137,13 +137,13 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
             "cpu_percent": 100 * (user_s + system_s) / run.total_s,
             "n_threads": float(run.n_threads),
         }
-    told = (
+    text = (
         f"A first-come, first-served line for the GIL, fitted to the totals of {len(seen)} corners: "
         f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL per task, "
         f"{1e6 * costs.thread_s:.0f} us per started thread, and waits that end "
         f"{1e3 * costs.wake_s:.1f} ms late. User and system time are a constant plus a cost per thread."
     )
-    return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), told)
+    return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), text)
 
 
 @lru_cache(maxsize=8)
@@ -188,7 +188,7 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
         f"{100 * KNEE_WITHIN:.0f} % of the best.",
         both(
             _is_enough(rows, published),
-            *(negated(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
+            *(negate(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
         ),
         why,
     )
@@ -204,7 +204,7 @@ def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
 
 def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     last = {wait: rows[max(rows)] for wait, rows in by_wait.items()}
-    told = "; ".join(
+    text = "; ".join(
         f"{1e3 * wait:g} ms: {row.of('n_threads'):.0f} (model {row.modelled['n_threads']:.0f})"
         for wait, row in last.items()
     )
@@ -212,13 +212,13 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabCl
     return LabClaim(
         f"Not published: not all of {most} workers are started.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
-        f"The pool starts a thread only if none is idle. Most threads, by wait: {told}.",
+        f"The pool starts a thread only if none is idle. Most threads, by wait: {text}.",
     )
 
 
 def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     """What the most workers cost, beside those that are enough."""
-    published, told, pairs = [], [], []
+    published, lines, pairs = [], [], []
     for wait, rows in by_wait.items():
         knee, most = fewest_enough(_totals(rows)), max(rows)
         if knee == most:
@@ -227,14 +227,14 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
         published.append(_cpu_s(after.published) - _cpu_s(before.published))
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
-        told.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
+        lines.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
     claim = "More workers than enough gain no time and cost CPU"
-    if not told:
+    if not lines:
         return LabClaim(f"{claim}.", None, "No wait was run with more workers than are enough.")
     return LabClaim(
         f"{claim}: up to {max(published):.2f} s.",
         more(pairs, _SURELY_S),
-        f"User and system time here: {'; '.join(told)}.",
+        f"User and system time here: {'; '.join(lines)}.",
     )
 
 
@@ -257,7 +257,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     can_tell = most.of(USABLE_CORES) > 1 and most.measured["cpu_percent"].n > 1
     return LabClaim(
         claim,
-        measured(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
+        measured_ratio(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
         f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
         f"{kernel_s + most.of('user_s'):.2f} s are kernel time for starting and waking threads, without the "
         "GIL.",

@@ -95,18 +95,18 @@ class PiPools:
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """The facts that are figures, as ratios to one job's CPU time, and per core."""
-        told = seeds[self.publication]["figures"]
-        alone_s, cores = float(told["alone_s"]), float(told["cores"])
+        reported = seeds[self.publication]["figures"]
+        alone_s, cores = float(reported["alone_s"]), float(reported["cores"])
         return {
             (C, CPU, OWN, ALONE): {"ratio": 1.0},
-            (C, CPU, OWN, 1.0): {"ratio": told["all_cores_s"] / alone_s},
+            (C, CPU, OWN, 1.0): {"ratio": reported["all_cores_s"] / alone_s},
             (C, SLEEPS, OWN, ALONE): {
-                "ratio": told["with_sleeps_s"] / alone_s,
-                "fill_core": told["threads"] / cores,
+                "ratio": reported["with_sleeps_s"] / alone_s,
+                "fill_core": reported["threads"] / cores,
             },
             # flat to there: as long as alone
-            (C, SLEEPS, OWN, float(told["flat_to_jobs_per_core"])): {
-                "ratio": told["with_sleeps_s"] / alone_s
+            (C, SLEEPS, OWN, float(reported["flat_to_jobs_per_core"])): {
+                "ratio": reported["with_sleeps_s"] / alone_s
             },
         }
 
@@ -163,14 +163,14 @@ class PiPools:
             }
             if n == ALONE:
                 modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
-        told = (
+        text = (
             f"Closed forms, fitted to four rows: jobs alone, and as many as cores. {n_cores:.0f} "
             f"busy cores are worth {worth:.2f} cores whose neighbours are idle; a sleeping job "
             f"sleeps for {sleeping:.1f} times its CPU time. Own threads share the cores out of step. A "
             "semaphore and a scheduled pool take the cores' work or a job's own time, whichever is longer. "
             "A fixed pool takes wave after wave. Work under the GIL has one core."
         )
-        return Model(modelled, fitted, told)
+        return Model(modelled, fitted, text)
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """The published sentences, and what the issue asks beside them."""

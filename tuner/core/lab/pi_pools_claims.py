@@ -20,7 +20,7 @@ from tuner.core.lab.pi_pools_seen import (
     C,
     PoolRows,
 )
-from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, judged, measured, over
+from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, judge_claim, measured_ratio, over
 
 FLAT_RATIO = 1.10  #: a time up to so much over that of one job per core still is flat
 GAIN = 0.05  #: less than that is no gain
@@ -34,7 +34,7 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
     """The published sentences, and then what is asked beside them."""
     seen = PoolRows(rows)
     return [
-        judged(claim, partial(judge, seen))
+        judge_claim(claim, partial(judge, seen))
         for claim, judge in (
             (
                 f"A job that only computes takes {seen.all_cores_claimed:.2g} times as long as alone when as "
@@ -65,7 +65,7 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
             (
                 "A scheduled pool of as many threads as cores does as well as the semaphore, for any number "
                 "of jobs.",
-                _scheduled,
+                _judge_schedule,
             ),
             (
                 f"Threads = cores / utilization ({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} per "
@@ -114,31 +114,31 @@ def _all_cores(seen: PoolRows) -> Verdict:
         where += f" ({n_physical:.0f} physical ones)"
     return (
         here.near(claimed) if seen.n_cores > 1 else None,
-        f"{here.value:.2f} times here{_told(here)} {where}.",
+        f"{here.value:.2f} times here{_format_ratio(here)} {where}.",
     )
 
 
 def _more_threads(seen: PoolRows) -> Verdict:
     own, fixed = (seen.per_core(C, CPU, pool) for pool in (OWN, FIXED))
     gains = {n: over(row, own[1.0], "jobs_per_s") for n, row in own.items() if n > 1}
-    told = ", ".join(
+    text = ", ".join(
         f"{n:g} per core: {gain.value:.2f}"
         + (f" (fixed pool: {over(fixed[n], own[1.0], 'jobs_per_s').value:.2f})" if n in fixed else "")
         for n, gain in gains.items()
     )
     return (
         both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
-        f"Jobs per second, over those of one thread per core: {told}.",
+        f"Jobs per second, over those of one thread per core: {text}.",
     )
 
 
 def _fixed_is_linear(seen: PoolRows) -> Verdict:
     fixed = seen.per_core(C, SLEEPS, FIXED)
     slopes = {n: over(row, fixed[1.0]).times(1 / n) for n, row in fixed.items() if n > 1}
-    told = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
+    text = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
     return (
         both(*(slope.near(1.0) for slope in slopes.values())),
-        f"Time per job, over that with one job per core: {told}.",
+        f"Time per job, over that with one job per core: {text}.",
     )
 
 
@@ -152,25 +152,25 @@ def _flat(seen: PoolRows) -> Verdict:
     if beyond:
         risen = over(own[beyond[0]], own[1.0]).at_most(FLAT_RATIO)
         verdict = both(verdict, None if risen is None else not risen)
-    told = ", ".join(f"{n:g}: {over(row, own[1.0]).value:.2f}" for n, row in own.items() if n > 1)
+    text = ", ".join(f"{n:g}: {over(row, own[1.0]).value:.2f}" for n, row in own.items() if n > 1)
     published = (seen.published[at]["ratio"] for at in (seen.asleep.at, seen.all_cores.at))
     full = over(seen.asleep, seen.all_cores).value, truediv(*published)
     return (
         verdict if beyond else None,
         f"Within {100 * (FLAT_RATIO - 1):.0f} % of the time of one per core up to {here:g} of those "
-        f"tested{by_model}. Time over that of one, by jobs per core: {told}. The cores are full "
+        f"tested{by_model}. Time over that of one, by jobs per core: {text}. The cores are full "
         f"from {full[0]:.1f} per core (by the published figures from {full[1]:.1f}).",
     )
 
 
 def _starves(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
-    extra = {n: measured(row).times(1 / seen.in_step(n)) for n, row in own.items()}
-    least = ", ".join(f"{n:g}: {measured(row).value / seen.least(n):.2f}" for n, row in own.items())
-    told = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
+    extra = {n: measured_ratio(row).times(1 / seen.in_step(n)) for n, row in own.items()}
+    least = ", ".join(f"{n:g}: {measured_ratio(row).value / seen.least(n):.2f}" for n, row in own.items())
+    text = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        f"Time over that of jobs in step, which all compute and then all sleep, by jobs per core: {told}. "
+        f"Time over that of jobs in step, which all compute and then all sleep, by jobs per core: {text}. "
         f"Time over the ideal, the cores' work or a job alone, whichever is longer: {least}.",
     )
 
@@ -178,37 +178,37 @@ def _starves(seen: PoolRows) -> Verdict:
 def _semaphore(seen: PoolRows) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     gains = {n: over(own[n], held[n]) for n in own if n in held and n > 1}
-    told = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
+    text = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Time with a thread per job over that with permits, by jobs per core: {told}.",
+        f"Time with a thread per job over that with permits, by jobs per core: {text}.",
     )
 
 
 def _heart(seen: PoolRows) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     ratios = {n: over(own[n], held[n], "beat_p99_ms") for n in own if n in held and n > seen.fill}
-    told = ", ".join(
+    text = ", ".join(
         f"{n:g}: {own[n].of('beat_p99_ms'):.1f} and {held[n].of('beat_p99_ms'):.1f} ms"
         for n in own
         if n in held
     )
     return (
         both(*(ratio.at_least(LATER) for ratio in ratios.values())),
-        f"Delay of the heartbeat (p99) by jobs per core, own threads and semaphore: {told}.",
+        f"Delay of the heartbeat (p99) by jobs per core, own threads and semaphore: {text}.",
     )
 
 
-def _scheduled(seen: PoolRows) -> Verdict:
+def _judge_schedule(seen: PoolRows) -> Verdict:
     held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (SEMAPHORE, SCHEDULED))
     ratios = {n: over(steps[n], held[n]) for n in steps if n in held}
-    told = ", ".join(f"{n:g}: {ratio.value:.2f}" for n, ratio in ratios.items())
+    text = ", ".join(f"{n:g}: {ratio.value:.2f}" for n, ratio in ratios.items())
     most = max(steps)
     if not ratios:
         raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
     return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
-        f"Time over the semaphore's, by jobs per core: {told}, with {steps[most].of('n_threads'):.0f} "
+        f"Time over the semaphore's, by jobs per core: {text}, with {steps[most].of('n_threads'):.0f} "
         f"threads and an event loop for {steps[most].of('n_jobs'):.0f} jobs.",
     )
 
@@ -224,11 +224,11 @@ def _cores_over_utilization(seen: PoolRows) -> Verdict:
         fewer = [n for n in held if n < expected[0]]
         reached = [shares[n].at_least(1 - GAIN) for n in (*fewer[-1:], expected[0])]
         verdict = both(*(None if one is None else not one for one in reached[:-1]), reached[-1])
-    told = ", ".join(f"{n:g}: {100 * share.value:.0f} %" for n, share in shares.items())
+    text = ", ".join(f"{n:g}: {100 * share.value:.0f} %" for n, share in shares.items())
     return (
         verdict,
         f"{seen.fill:.1f} per core by the utilization here; {enough:g} are the fewest of those tested within "
-        f"{100 * GAIN:.0f} % of the best. Jobs per second over the best, by jobs per core: {told}.",
+        f"{100 * GAIN:.0f} % of the best. Jobs per second over the best, by jobs per core: {text}.",
     )
 
 
@@ -277,5 +277,5 @@ def _flat_to(rows: Mapping[float, Row], *, modelled: bool = False) -> float:
     return flat
 
 
-def _told(ratio: Ratio) -> str:
+def _format_ratio(ratio: Ratio) -> str:
     return f" ({ratio.low:.2f} to {ratio.high:.2f} by the runs)"

@@ -27,7 +27,7 @@ class PoolRows:
     def __init__(self, rows: Sequence[Row]) -> None:
         run = {row.at: row for row in rows if row.measured}
         off = _apart(list(run.values()))
-        self.rows = Rows("", {at: _widened(row, off) for at, row in run.items()})
+        self.rows = Rows("", {at: _widen(row, off) for at, row in run.items()})
         self.published = {row.at: row.published for row in rows}
 
     @property
@@ -65,8 +65,8 @@ class PoolRows:
         """The published number of jobs per core to which a thread per job stays flat."""
         return max(
             float(at[3])
-            for at, told in self.published.items()
-            if at[:3] == (C, SLEEPS, OWN) and told and at[3] != ALONE
+            for at, reported in self.published.items()
+            if at[:3] == (C, SLEEPS, OWN) and reported and at[3] != ALONE
         )
 
     def per_core(self, work: str, kind: str, pool: str) -> Rows:
@@ -100,7 +100,7 @@ def _apart(rows: Sequence[Row]) -> float:
     return off
 
 
-def _widened(row: Row, off: float) -> Row:
+def _widen(row: Row, off: float) -> Row:
     """*row*, of which single runs lie within what they may be off; a tail of one run tells nothing."""
     measured = {
         key: one

@@ -33,7 +33,7 @@ from tuner.core.lab.studied import Simulate, Study
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 _POOL = {
     name: {"options": {"producer_consumer_class": name}} for name in (THREADED, SINGLE)
@@ -71,12 +71,12 @@ class Socorro:
 
     def published(self, seeds: Mapping[str, Any]) -> dict[At, dict[str, float]]:
         """Six layouts on 24 cores; on this box their items in times of 1x24, as boxes differ."""
-        told = {(one["processes"], one["threads"]): one for one in seeds[self.publication]["layouts"]}
-        items = {Layout(*key): float(one["items_per_10min"]) for key, one in told.items()}
+        data = {(one["processes"], one["threads"]): one for one in seeds[self.publication]["layouts"]}
+        items = {Layout(*key): float(one["items_per_10min"]) for key, one in data.items()}
         found: dict[At, dict[str, float]] = {}
         for layout, n in items.items():
             ratio = {"ratio": n / items[REFERENCE]}
-            load = _load(told[layout.processes, layout.threads].get("load"), told)
+            load = _load(data[layout.processes, layout.threads].get("load"), data)
             found[point(HERE, layout)] = ratio
             found[point(FAR, layout)] = {
                 **ratio,
@@ -104,7 +104,7 @@ class Socorro:
         asked = [
             Study(
                 "layouts",
-                f"{counted(len(layouts), 'layout')}, task managers included",
+                f"{pluralize(len(layouts), 'layout')}, task managers included",
                 _settings({**run_by, "axes": {"pool": _POOL}}, layouts, usual),
             )
         ]
@@ -116,7 +116,7 @@ class Socorro:
             variants = [f"{version}+{spawn}" for version in pythons for spawn in _SPAWN]
             layouts = [replace(one, variant=name) for one in (_ALONE, REFERENCE) for name in variants]
             own = {"axes": axes, "options": {"producer_consumer_class": THREADED}}
-            what = f"Python {', '.join(pythons)}, each with {counted(len(_SPAWN), 'way')} to start a child"
+            what = f"Python {', '.join(pythons)}, each with {pluralize(len(_SPAWN), 'way')} to start a child"
             asked.append(Study("interpreters", what, _settings(own, layouts, usual)))
         return asked
 
@@ -165,7 +165,7 @@ class Socorro:
             beside = modelled.get(reference)
             if beside is not None and at != reference:  # of itself it is 1, whatever the model is worth
                 values["ratio"] = values["items_per_10min"] / beside["items_per_10min"]
-        return Model(modelled, frozenset(fitted), _told(runs, modelled, fitted, demands_here))
+        return Model(modelled, frozenset(fitted), _describe_fit(runs, modelled, fitted, demands_here))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
         """What was claimed, on this box and on 24 simulated cores; task managers and interpreters."""
@@ -186,21 +186,21 @@ def _settings(
     }
 
 
-def _load(told: str | None, layouts: Mapping[tuple[int, int], Mapping[str, Any]]) -> float | None:
+def _load(text: str | None, layouts: Mapping[tuple[int, int], Mapping[str, Any]]) -> float | None:
     """The load that was told, or a share of another's; None for a bound ("never above 16"), which is none."""
-    if told is None:
+    if text is None:
         return None
-    steady = re.fullmatch(r"steady at (\d+)", told)
+    steady = re.fullmatch(r"steady at (\d+)", text)
     if steady is not None:
         return float(steady[1])
-    share = re.fullmatch(r"(\d+) % of the load of (\d+)x(\d+)", told)
+    share = re.fullmatch(r"(\d+) % of the load of (\d+)x(\d+)", text)
     if share is None:
         return None
     other = _load(layouts[int(share[2]), int(share[3])].get("load"), layouts)
     return None if other is None else float(share[1]) / 100 * other
 
 
-def _told(
+def _describe_fit(
     runs: Mapping[At, Mapping[str, Spread]],
     modelled: Mapping[At, Mapping[str, float]],
     fitted: Sequence[At],
@@ -215,7 +215,7 @@ def _told(
         "waiting": demands.waiting_s,
     }
     total_s = sum(shares.values())
-    told = [
+    lines = [
         f"{'Each' if len(fitted) > 1 else 'The'} model is fitted to 1x1 alone: an item takes "
         f"{1e3 * total_s:.1f} ms there, "
         + ", ".join(f"{name} {100 * part_s / total_s:.0f} %" for name, part_s in shares.items())
@@ -229,10 +229,10 @@ def _told(
         }
         if errors:
             worst = max(errors, key=lambda at: abs(errors[at]))
-            told.append(
+            lines.append(
                 f"Its throughput differs from the {beside} one by "
                 f"{100 * fmean(map(abs, errors.values())):.1f} % on average over "
-                f"{counted(len(errors), 'row')}, by {100 * errors[worst]:+.1f} % at worst "
+                f"{pluralize(len(errors), 'row')}, by {100 * errors[worst]:+.1f} % at worst "
                 f"({worst[1]}, {worst[2]:g}x{worst[3]:g})."
             )
-    return " ".join(told)
+    return " ".join(lines)

@@ -12,17 +12,17 @@ from tuner.core.lab.socorro_runs import CORES, FAR, HERE, PUBLISHED, REFERENCE, 
 from tuner.core.lab.socorro_seen import (
     ITEMS,
     SocorroRows,
-    best_told,
-    bound_told,
-    cpu_told,
-    items_told,
-    layout_told,
+    describe_best,
+    describe_bound,
+    format_cpu,
+    format_items,
+    format_layout,
+    format_ratio,
     measured,
     over,
     published,
-    ratio_told,
 )
-from tuner.core.lab.verdicts import Ratio, both, judged, negated
+from tuner.core.lab.verdicts import Ratio, both, judge_claim, negate
 
 #: as it was told in words; a test holds them against the publication
 ENOUGH_THREADS = 12  #: beyond them one process gains nothing
@@ -54,20 +54,20 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
 def follows(rows: Sequence[Row]) -> str:
     """Two sentences."""
     seen = SocorroRows(rows)
-    told = []
+    lines = []
     boxes = {HERE: f"On the {seen.n_cores:g} cores of this host", FAR: f"On {CORES} cores, simulated,"}
     for box, where in boxes.items():
         if not {point(box, _MOB, THREADED), point(box, REFERENCE, THREADED)} <= seen.rows.keys():
             continue
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
-        told.append(
-            f"{where} {best_told(seen, box)}. {CORES} processes of one thread give "
+        lines.append(
+            f"{where} {describe_best(seen, box)}. {CORES} processes of one thread give "
             f"{over(mob, reference, ITEMS).value:.2f} times the items of one process of {CORES} threads: "
-            f"{bound_told(seen, box)}."
+            f"{describe_bound(seen, box)}."
         )
-    if not told:
+    if not lines:
         return "Too little was run undisturbed for a conclusion."
-    return " ".join(told)
+    return " ".join(lines)
 
 
 def _ahead(ratio: Ratio) -> bool | None:
@@ -82,14 +82,15 @@ def _past_enough(seen: SocorroRows, box: str) -> LabClaim:
         best = max(row.of(ITEMS) for row in rows.values())
         enough = min(n for n, row in rows.items() if row.of(ITEMS) >= best * (1 - _ENOUGH))
         gain = over(many, few, ITEMS)
-        tried = ", ".join(f"{n}: {items_told(row)}" for n, row in rows.items())
+        tried = ", ".join(f"{n}: {format_items(row)}" for n, row in rows.items())
         return gain.at_most(1 + _ENOUGH), (
-            f"{CORES} give {ratio_told(gain)} times the items of {ENOUGH_THREADS}. Items per ten minutes by "
+            f"{CORES} give {format_ratio(gain)} times the items of {ENOUGH_THREADS}. Items per ten minutes "
+            "by "
             f"threads: {tried}; {enough} are the fewest of those tested within {100 * _ENOUGH:.0f} % of the "
             "best."
         )
 
-    return judged(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
+    return judge_claim(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
 
 
 def _mob(seen: SocorroRows, box: str) -> LabClaim:
@@ -97,29 +98,29 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"{ratio_told(ratio)} times. {cpu_told(mob)}; {cpu_told(reference)}."
+            f"{format_ratio(ratio)} times. {format_cpu(mob)}; {format_cpu(reference)}."
         )
 
     claim = (
         f"{CORES} processes of one thread give {MOB[0]:g} to {MOB[1]:g} times the items of one of {CORES} "
         "threads."
     )
-    return judged(claim, judge)
+    return judge_claim(claim, judge)
 
 
 def _best(seen: SocorroRows, box: str) -> LabClaim:
     def judge() -> tuple[bool | None, str]:
         claimed = seen.row(box, BEST)
         others = [row for row in published(seen, box) if row is not claimed]
-        ratios = {layout_told(row): over(claimed, row, ITEMS) for row in others}
-        told = ", ".join(f"{ratio_told(ratio)} times the items of {name}" for name, ratio in ratios.items())
+        ratios = {format_layout(row): over(claimed, row, ITEMS) for row in others}
+        text = ", ".join(f"{format_ratio(ratio)} times the items of {name}" for name, ratio in ratios.items())
         missing = len(PUBLISHED) - 1 - len(others)
         verdict = both(*map(_ahead, ratios.values()))
         return None if verdict and missing else verdict, (
-            f"{BEST} gives {told or 'items that no other can be compared with'}."
+            f"{BEST} gives {text or 'items that no other can be compared with'}."
         )
 
-    return judged(f"{BEST} is the best published layout.", judge)
+    return judge_claim(f"{BEST} is the best published layout.", judge)
 
 
 def _between(seen: SocorroRows, box: str) -> LabClaim:
@@ -137,13 +138,16 @@ def _between(seen: SocorroRows, box: str) -> LabClaim:
         if 1 < apart.low < 1 / (1 - _ENOUGH):
             is_apart += f", though perhaps by less than {100 * _ENOUGH:.0f} %"
         return both(*order, *above), (
-            f"{layout_told(first)} gives {ratio_told(apart)} times the items of {layout_told(second)}: these "
+            f"{format_layout(first)} gives {format_ratio(apart)} times the items of {format_layout(second)}: "
+            "these "
             f"runs {is_apart} (runs of one layout differ by {100 * spread:.1f} %). "
-            f"{', '.join(f'{layout_told(row)} {items_told(row)}' for row in by_items)} "
+            f"{', '.join(f'{format_layout(row)} {format_items(row)}' for row in by_items)} "
             "items per ten minutes."
         )
 
-    return judged(f"Mixed layouts: {' beats '.join(map(str, BETWEEN))}, and all beat {REFERENCE}.", judge)
+    return judge_claim(
+        f"Mixed layouts: {' beats '.join(map(str, BETWEEN))}, and all beat {REFERENCE}.", judge
+    )
 
 
 def _loads(seen: SocorroRows, box: str) -> LabClaim:
@@ -155,7 +159,7 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
         share, same = over(rows[2], rows[0], "load"), over(rows[2], rows[0], ITEMS)
         return both(mob.near(CORES), reference.at_most(MOST_LOAD), share.near(LIGHT_SHARE)), (
             f"{_MOB} {mob.value:.1f}, {REFERENCE} {reference.value:.1f}, {LIGHT} {light.value:.1f} active "
-            f"tasks on average, {100 * share.value:.0f} % of {_MOB}'s, with {ratio_told(same)} times its "
+            f"tasks on average, {100 * share.value:.0f} % of {_MOB}'s, with {format_ratio(same)} times its "
             "items. A thread that waits for the GIL or sleeps is no load; one that waits for a core is."
         )
 
@@ -163,13 +167,13 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
         f"Load: {_MOB} steady at {CORES}, {REFERENCE} rarely above {MOST_LOAD:g}, {LIGHT} at "
         f"{100 * LIGHT_SHARE:.0f} % of {_MOB}'s."
     )
-    return judged(claim, judge)
+    return judge_claim(claim, judge)
 
 
 def _queue(seen: SocorroRows) -> LabClaim | None:
     """What a queue and its thread cost where one thread would do without."""
     pairs = {
-        layout_told(row): over(row, other, ITEMS)
+        format_layout(row): over(row, other, ITEMS)
         for at, row in seen.rows.items()
         if at[0] == HERE
         and at[1] == THREADED
@@ -181,7 +185,7 @@ def _queue(seen: SocorroRows) -> LabClaim | None:
         "Not published: with one thread per process, the queue of the threaded task manager costs at most "
         f"{100 * _ALIKE:.0f} %.",
         both(*(ratio.near(1.0, _ALIKE) for ratio in pairs.values())),
-        f"Items with the queue over items without it, by layout: {_listed(pairs)}.",
+        f"Items with the queue over items without it, by layout: {_list(pairs)}.",
     )
 
 
@@ -205,7 +209,7 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
                 f"Not published: the interpreter alone changes at most {100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
                 f"Items of {REFERENCE} with the same way to start a child, over those with Python {first}: "
-                f"{_listed(ratios)}.",
+                f"{_list(ratios)}.",
             )
         )
     held = {
@@ -219,13 +223,13 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
                 "Not published: one process of "
                 f"{CORES} threads gives fewer items if the start of a child holds the GIL until its exec "
                 "(posix_spawn).",
-                both(*(negated(one.at_least(1.0)) for one in held.values())),
-                f"Items of {REFERENCE} with posix_spawn over those with vfork, by Python: {_listed(held)}. "
+                both(*(negate(one.at_least(1.0)) for one in held.values())),
+                f"Items of {REFERENCE} with posix_spawn over those with vfork, by Python: {_list(held)}. "
                 "The model has no GIL that is held without CPU.",
             )
         )
     return findings
 
 
-def _listed(ratios: Mapping[str, Ratio]) -> str:
-    return ", ".join(f"{one} {ratio_told(ratio)}" for one, ratio in ratios.items())
+def _list(ratios: Mapping[str, Ratio]) -> str:
+    return ", ".join(f"{one} {format_ratio(ratio)}" for one, ratio in ratios.items())

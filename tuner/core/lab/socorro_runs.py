@@ -18,7 +18,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import Prediction
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
-from tuner.core.model.simulation.layouts import scenarios, simulated_layouts
+from tuner.core.model.simulation.layouts import scenarios, simulate_layouts
 
 HERE = "this box"
 CORES = 24  #: of the published box; a test holds it against the publication
@@ -72,10 +72,10 @@ def _values(window: WindowRecord, machine: Machine) -> dict[str, float]:
 
 def demands_in(values: Mapping[str, float]) -> Demands | None:
     """What an item asks for by a run of 1x1, or by the medians of some; None: it is of another layout."""
-    told = {one.name: values.get(f"{_DEMAND}{one.name}") for one in fields(Demands)}
-    if None in told.values():
+    data = {one.name: values.get(f"{_DEMAND}{one.name}") for one in fields(Demands)}
+    if None in data.values():
         return None
-    known = {name: float(value) for name, value in told.items() if value is not None}
+    known = {name: float(value) for name, value in data.items() if value is not None}
     return Demands(**{**known, "n_gil_visits": max(1, round(known["n_gil_visits"]))})  # type: ignore[arg-type]
 
 
@@ -125,9 +125,9 @@ def simulated_runs(runs: Sequence[LabRun], simulate: Simulate) -> list[LabRun]:
         disturbed = {FOREIGN.key: run.values[FOREIGN.key]}  # what 1x1 showed meanwhile is what is simulated
         asked = scenarios(Profile("socorro", demands, machine), machine, layouts, WhatIf())
         asked = [replace(one, seed=run.block + 1) for one in asked]
-        told = simulated_layouts(asked, simulate(asked)).prediction
+        reported = simulate_layouts(asked, simulate(asked)).prediction
         for n, layout in enumerate(layouts):
-            figures = figures_of(told, n, layout, demands)
+            figures = figures_of(reported, n, layout, demands)
             found.append(LabRun(point(FAR, layout), run.block, {**figures, **_of_box(machine), **disturbed}))
     return found
 

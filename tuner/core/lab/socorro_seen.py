@@ -27,7 +27,7 @@ from tuner.core.model.machine import Machine
 ITEMS = "items_per_10min"
 ALONE = Layout(1, 1)
 _SINGLE = 0.10  #: a single window is taken to be off by so much
-measured, over = (partial(one, single=_SINGLE) for one in (verdicts.measured, verdicts.over))
+measured, over = (partial(one, single=_SINGLE) for one in (verdicts.measured_ratio, verdicts.over))
 
 
 class SocorroRows:
@@ -61,22 +61,22 @@ class SocorroRows:
         return demands, machine if box == HERE else far_machine(machine)
 
 
-def layout_told(row: Row) -> str:
+def format_layout(row: Row) -> str:
     """4x6."""
     return f"{row.at[2]:g}x{row.at[3]:g}"
 
 
-def items_told(row: Row) -> str:
+def format_items(row: Row) -> str:
     """Per ten minutes."""
     return f"{row.of(ITEMS):.0f}"
 
 
-def ratio_told(ratio: Ratio) -> str:
+def format_ratio(ratio: Ratio) -> str:
     """With what it lies within."""
     return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
-def bound_told(seen: SocorroRows, box: str) -> str:
+def describe_bound(seen: SocorroRows, box: str) -> str:
     """What stops one process of many threads: its GIL, or the cores before it."""
     known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
@@ -99,10 +99,10 @@ def bound_told(seen: SocorroRows, box: str) -> str:
     )
 
 
-def cpu_told(row: Row) -> str:
+def format_cpu(row: Row) -> str:
     """How many cores a layout keeps busy, and how many threads stand in line."""
     line = f", {row.of('gil_waiting'):.1f} threads waiting for a GIL" if "gil_waiting" in row.measured else ""
-    return f"{layout_told(row)} keeps {row.of('cpu_percent') / 100:.2f} cores busy{line}"
+    return f"{format_layout(row)} keeps {row.of('cpu_percent') / 100:.2f} cores busy{line}"
 
 
 def published(seen: SocorroRows, box: str) -> list[Row]:
@@ -111,14 +111,14 @@ def published(seen: SocorroRows, box: str) -> list[Row]:
     return sorted(rows, key=lambda row: -row.published["ratio"])
 
 
-def best_told(seen: SocorroRows, box: str) -> str:
+def describe_best(seen: SocorroRows, box: str) -> str:
     """The best of the published layouts, and those that cannot be told from it."""
     rows = published(seen, box)
     best = max(rows, key=lambda row: (row.of(ITEMS), row.at[2:]))
     alike = [row for row in rows if row is best or over(best, row, ITEMS).low <= 1]
     if len(alike) == len(rows):
         return "no published layout differs significantly from the others"
-    names = " and ".join(layout_told(row) for row in sorted(alike, key=lambda row: row.at[2:]))
+    names = " and ".join(format_layout(row) for row in sorted(alike, key=lambda row: row.at[2:]))
     if len(alike) == 1:
         return f"{names} is the best published layout"
     return f"{names} are the best published layouts and do not differ significantly"

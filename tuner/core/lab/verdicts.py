@@ -36,7 +36,7 @@ class Ratio:
         return both(self.at_least(claimed * (1 - within)), self.at_most(claimed * (1 + within)))
 
 
-def judged(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> LabClaim:
+def judge_claim(claim: str, judge: Callable[[], tuple[bool | None, str]]) -> LabClaim:
     """Whether *claim* holds, and why, as *judge* says; it cannot be told without a row that it rests on."""
     try:
         return LabClaim(claim, *judge())
@@ -49,7 +49,7 @@ def both(*verdicts: bool | None) -> bool | None:
     return None if not verdicts else False if False in verdicts else None if None in verdicts else True
 
 
-def negated(verdict: bool | None) -> bool | None:
+def negate(verdict: bool | None) -> bool | None:
     """The other one; None stays."""
     return None if verdict is None else not verdict
 
@@ -82,11 +82,11 @@ def over(one: Row, other: Row, key: str = "ratio", *, single: float = 0.0) -> Ra
     """
     if one is other:
         return Ratio(1.0, 1.0, 1.0)
-    a, b = measured(one, key, single=single), measured(other, key, single=single)
+    a, b = measured_ratio(one, key, single=single), measured_ratio(other, key, single=single)
     return Ratio(a.low / b.high, a.value / b.value, a.high / b.low if b.low else inf)
 
 
-def measured(row: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
+def measured_ratio(row: Row, key: str = "ratio", *, single: float = 0.0) -> Ratio:
     """A figure of *row*, and within what it lies; *single*: by what share one run alone may be off."""
     spread = row.measured[key]
     off = 1 + (single if spread.n == 1 else 0.0)

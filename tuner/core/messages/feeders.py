@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 
 @warning(
@@ -86,7 +86,7 @@ def queue_left(layout: Layout, problem: str) -> str:
     "Find the other producer, perhaps the service itself, or use a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
-    messages = counted(n_messages, "message")
+    messages = pluralize(n_messages, "message")
     return f"{layout}: {queue} holds {messages} that tuner did not feed; tuner leaves them there"
 
 

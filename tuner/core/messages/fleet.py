@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 
 @warning(
@@ -51,6 +51,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 )
 def needs_boxes(n_hosts: int) -> str:
     return (
-        f"layouts differ too much between {counted(n_hosts, 'host')}: it takes more hosts, not more windows,"
+        f"layouts differ too much between {pluralize(n_hosts, 'host')}: it takes more hosts, not more "
+        "windows,"
         " to decide"
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import invalid_window, with_reasons
-from tuner.core.text.figures import busy_cores, counted, percent
+from tuner.core.text.figures import busy_cores, percent, pluralize
 
 
 @invalid_window(
@@ -55,7 +55,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
     " ([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
-    lines = counted(n_lines, "line")
+    lines = pluralize(n_lines, "line")
     return f"the probe could not read {lines} that should count items, so their items are missing"
 
 
@@ -89,12 +89,12 @@ _layouts_alike = invalid_window(
 
 @_layouts_alike
 def processes_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str:
-    return f"{more} ran with {counted(n_more, 'worker process')}, no more than {fewer} ({n_fewer})"
+    return f"{more} ran with {pluralize(n_more, 'worker process')}, no more than {fewer} ({n_fewer})"
 
 
 @_layouts_alike
 def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str:
-    ran = f"{counted(n_more, 'thread')} in a worker process"
+    ran = f"{pluralize(n_more, 'thread')} in a worker process"
     return f"{more} ran with {ran}, no more than {fewer} ({n_fewer})"
 
 
@@ -132,7 +132,7 @@ def only_failed_items(n_failed: int) -> str:
     "Raise `net.core.rmem_max` to 4194304, or let the service send fewer metrics or a sample (`@rate`).",
 )
 def packets_lost(n_packets: int) -> str:
-    return f"the kernel dropped {counted(n_packets, 'packet')} to the probe, so their counts are missing"
+    return f"the kernel dropped {pluralize(n_packets, 'packet')} to the probe, so their counts are missing"
 
 
 @invalid_window(
@@ -155,9 +155,9 @@ def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
 ) -> str:
     return (
-        f"{names[0]} counted {counted(counts[0], 'item')} and {names[1]} {counts[1]:.0f} in the same time;"
+        f"{names[0]} counted {pluralize(counts[0], 'item')} and {names[1]} {counts[1]:.0f} in the same time;"
         f" they differ by {percent(apart_ratio)}, but only {percent(within_ratio)} and"
-        f" {counted(n_threads, 'item')} in progress are allowed"
+        f" {pluralize(n_threads, 'item')} in progress are allowed"
     )
 
 
@@ -207,16 +207,16 @@ _wrong_layout = invalid_window(
 
 @_wrong_layout
 def too_few_threads(layout: Layout, n_running: int, n_counting: int) -> str:
-    wanted = counted(layout.total_threads, "thread")
+    wanted = pluralize(layout.total_threads, "thread")
     return f"{layout} has {wanted}: {n_running} run, {n_counting} count items"
 
 
 @_wrong_layout
 def processes_missing(n_running: int, n_wanted: int, service: str) -> str:
-    return f"{counted(n_running, 'worker process')} of {n_wanted} run below {service}"
+    return f"{pluralize(n_running, 'worker process')} of {n_wanted} run below {service}"
 
 
 @_wrong_layout
 def wrong_threads(worker: str, n_threads: int, least: int, most: float) -> str:
     wanted = f"{least} or more" if most == inf else f"{least} to {most:g}"
-    return f"{worker} has {counted(n_threads, 'thread')}, not {least if least == most else wanted}"
+    return f"{worker} has {pluralize(n_threads, 'thread')}, not {least if least == most else wanted}"

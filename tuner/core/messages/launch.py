@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 
 _COUNT_ALL_THE_SAME = "its windows count all the same"
 
@@ -20,7 +20,7 @@ _few_items = warning(
 @_few_items
 def few_items(layout: Layout, n_items: int, window_s: float, enough_s: float) -> str:
     return (
-        f"{layout}: {counted(n_items, 'item')} ended in a window of {render_duration(round(window_s, 1))},"
+        f"{layout}: {pluralize(n_items, 'item')} ended in a window of {render_duration(round(window_s, 1))},"
         f" and one more or less changes its throughput by {percent(1 / n_items)}: {_would_do(enough_s)}"
     )
 
@@ -55,7 +55,7 @@ def gil_came_back(module: str | None, variant: str) -> str:
     "Measure the number of these threads, too: `--axis omp=1,auto` ([inner threads](inner-threads.md)).",
 )
 def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
-    return f"{layout} runs {counted(n_threads, 'computing thread')} on {counted(cores, 'core')}: {cause}"
+    return f"{layout} runs {pluralize(n_threads, 'computing thread')} on {pluralize(cores, 'core')}: {cause}"
 
 
 _launch_failed = warning(

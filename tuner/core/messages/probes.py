@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuner.core.messages.catalogue import warning, with_reasons
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
@@ -43,7 +43,7 @@ def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> s
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:
     return (
-        f"{layout}: {log} was truncated, rewritten or freed {counted(n_times, 'time')}; lines that were not"
+        f"{layout}: {log} was truncated, rewritten or freed {pluralize(n_times, 'time')}; lines that were not"
         " read before are not counted"
     )
 
@@ -54,7 +54,7 @@ def log_cut(layout: Layout, log: object, n_times: int) -> str:
     "Match something at the beginning of the line, or log shorter lines.",
 )
 def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
-    lines = f"{counted(n_lines, 'longer line')} of {log}"
+    lines = f"{pluralize(n_lines, 'longer line')} of {log}"
     return f"{layout}: the probe searched only the first 64 KiB of {lines}"
 
 
@@ -64,7 +64,7 @@ def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
     "Follow the advice for the invalid window `packets-lost`.",
 )
 def packets_lost(layout: Layout, n_packets: int) -> str:
-    dropped = f"the kernel dropped {counted(n_packets, 'packet')} to statsd"
+    dropped = f"the kernel dropped {pluralize(n_packets, 'packet')} to statsd"
     return f"{layout}: {dropped}, so their counts are missing"
 
 
@@ -76,7 +76,7 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
     " metrics, find the other program that sends to `TUNER_STATSD`.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
-    lines = counted(n_lines, "line")
+    lines = pluralize(n_lines, "line")
     of_names = f"{lines} of {names} sent to statsd"
     problem = {
         "unreadable": f"could not read {of_names}, so the windows they came in are invalid",

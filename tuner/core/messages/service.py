@@ -52,7 +52,7 @@ def probe_costs(cost: str) -> str:
     "",
     "No action is needed.",
 )
-def queue_told(service: str, added: str) -> str:
+def describe_queue(service: str, added: str) -> str:
     return (
         f"the command names no queue, so tuner starts its workers with {added} while it measures {service};"
         " the command in production stays as it is"

@@ -7,7 +7,7 @@ from typing import Literal
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import block_told, counted
+from tuner.core.text.figures import format_block, pluralize
 
 
 @warning(
@@ -54,13 +54,13 @@ _budget_over = warning(
 @_budget_over
 def budget_over(n_blocks: int, partial_block: int | None) -> str:
     """Word it; *partial_block* has begun and is not complete, counted from 0."""
-    partial = "" if partial_block is None else f"; {block_told(partial_block)} is incomplete"
-    return f"the budget ends after {counted(n_blocks, 'block')}{partial}"
+    partial = "" if partial_block is None else f"; {format_block(partial_block)} is incomplete"
+    return f"the budget ends after {pluralize(n_blocks, 'block')}{partial}"
 
 
 @_budget_over
 def budget_over_in_fleet(n_windows: int) -> str:
-    return f"the budget ends after {counted(n_windows, 'window')}"
+    return f"the budget ends after {pluralize(n_windows, 'window')}"
 
 
 _budget_short = warning(
@@ -73,7 +73,8 @@ _budget_short = warning(
 @_budget_short
 def warmups_cut(block: int, needs: str, left: str) -> str:
     return (
-        f"{block_told(block)} may take {needs}, but {left} of the budget are left: its warm-ups are cut short"
+        f"{format_block(block)} may take {needs}, but {left} of the budget are left: its warm-ups are cut "
+        "short"
         " where necessary"
     )
 
@@ -92,12 +93,12 @@ _cell_void = warning(
 
 @_cell_void
 def block_without_window(layout: Layout, block: int) -> str:
-    return f"{layout} has no valid window in {block_told(block)}"
+    return f"{layout} has no valid window in {format_block(block)}"
 
 
 @_cell_void
 def block_without_window_on(layout: Layout, block: int, host: str) -> str:
-    return f"{layout} has no valid window in {block_told(block)} on {host}"
+    return f"{layout} has no valid window in {format_block(block)} on {host}"
 
 
 @warning(
@@ -108,7 +109,7 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 def chosen_otherwise(n_blocks: int, first: int) -> str:
     return (
         f"this version of tuner would have measured {n_blocks} of the blocks in the file differently (first:"
-        f" {block_told(first)}); all windows count, and the study continues from there"
+        f" {format_block(first)}); all windows count, and the study continues from there"
     )
 
 
@@ -119,7 +120,7 @@ def chosen_otherwise(n_blocks: int, first: int) -> str:
 )
 def fails_alike(n_launches: int, smallest: Layout) -> str:
     return (
-        f"{counted(n_launches, 'launch')} failed in the same way, {smallest} among them, and no window is"
+        f"{pluralize(n_launches, 'launch')} failed in the same way, {smallest} among them, and no window is"
         " valid yet; no other layout is tried"
     )
 

@@ -12,7 +12,7 @@ from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
 from tuner.core.planning.differences import Difference, differences
-from tuner.core.planning.heteroscedastic_change import own_changes
+from tuner.core.planning.heteroscedastic_change import estimate_changes
 from tuner.core.planning.slow_drift import drifts_on
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.ranking.ranking import Ranking
@@ -82,7 +82,7 @@ class StudyComparison:
         return self.figures["throughput"]
 
 
-def compared(before: Known, after: Known, confidence: float) -> StudyComparison:
+def compare_studies(before: Known, after: Known, confidence: float) -> StudyComparison:
     """Compare two studies.
 
     Raises:
@@ -96,7 +96,7 @@ def compared(before: Known, after: Known, confidence: float) -> StudyComparison:
     for figure in FIGURES:
         sides = [_side(known, own, figure, idle) for known, own in zip((before, after), tallies, strict=True)]
         # What drifts with the box is best known of throughput; of all else layouts are of unlike noise.
-        found = (changes if figure == "throughput" else own_changes)(sides[0], sides[1], confidence)
+        found = (changes if figure == "throughput" else estimate_changes)(sides[0], sides[1], confidence)
         if found.layouts:
             figures[figure] = found
             if figure == "throughput":

@@ -11,7 +11,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.resuming import CONFIG_FILE, STUDY_TYPED
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.domain.worker_facts import for_each_variant, names_by_variant
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 from tuner.core.windows.inner_threads import inner_threads_of, is_of_inner
 
 #: What is another in every study, or tells nothing of what was measured.
@@ -105,7 +105,7 @@ def _asked(study: StudyRecord) -> dict[str, str]:
 
 def _in_effect(study: StudyRecord) -> dict[str, str]:
     """Every setting by its place; what the config left to tuner is as the study took it."""
-    found = dict(_flat(stored_config(study.config)))
+    found = dict(_flat(parse_stored_config(study.config)))
     taken = {
         "repeats": study.n_blocks or None,
         "windows_per_launch": study.windows_per_launch,

@@ -54,7 +54,7 @@ class _Part:
     noisier: float  #: the second study's variance to the first's
 
 
-def own_changes(before: Side, after: Side, confidence: float) -> Changes:
+def estimate_changes(before: Side, after: Side, confidence: float) -> Changes:
     """Compare two studies, each layout by its own noise; *confidence* is of all intervals together.
 
     Without a layout that was launched twice nothing tells the noise: then ratios have no interval. There is

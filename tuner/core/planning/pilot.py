@@ -81,7 +81,7 @@ def pilot_of(
             asked where no launch has two windows to compare.
         confidence: of the intervals.
     """
-    compared = _compared(measured, objective)
+    compared = _compare(measured, objective)
     if compared is None:
         return None
     tallies, block_of, layouts = compared.tallies, compared.block_of, compared.layouts
@@ -117,7 +117,7 @@ def noise_of(
     confidence: float = CONFIDENCE,
 ) -> tuple[Estimate, Estimate | None] | None:
     """`Pilot.launch` and `Pilot.window` alone, for which no windows are read; arguments as of `pilot_of`."""
-    compared = _compared(measured, objective)
+    compared = _compare(measured, objective)
     return None if compared is None else compared.noise(within_window, confidence)
 
 
@@ -153,7 +153,7 @@ class _Compared:
         return launch, estimate_sd(second, confidence, per_unit=1 / self.window_s)
 
 
-def _compared(measured: Sequence[LaunchTally], objective: str) -> _Compared | None:
+def _compare(measured: Sequence[LaunchTally], objective: str) -> _Compared | None:
     """None: no layout was launched twice."""
     tallies = [one for one in measured if one.n_done and launch_value(one, objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)

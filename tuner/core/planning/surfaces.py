@@ -23,7 +23,7 @@ _OWN = (0.005, 0.01, 0.02, 0.04)  #: of each layout's own deviation
 _LEVEL_SD = 10.0  #: of the mean: nothing is known of it
 
 
-def drawn_surfaces(
+def draw_surfaces(
     layouts: Sequence[Layout], known: Mapping[Layout, PilotLevel], n: int, seed: int
 ) -> list[tuple[float, ...]]:
     """*n* surfaces over *layouts*: items per second, as they are ordered.

@@ -57,10 +57,10 @@ def standings(
         return Standings({}, {}, {}, {}, {}, Noise(None, None, None))
     layouts = list(of_layout)
     launches = _launch_means(of_layout, objective, block_of)
-    found = _judged(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
+    found = _judge(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
     candidates = [number for number, layout in enumerate(layouts) if layout in may_win]
     n_better = found.comparison.n_better(candidates)
-    groups, of_best = _grouped(found, candidates, within, confidence)
+    groups, of_best = _group(found, candidates, within, confidence)
     reference = layouts.index(current) if current is not None and current in of_layout else None
     return Standings(
         ranks={layouts[number]: 1 + n for number, n in zip(candidates, n_better, strict=True)},
@@ -76,7 +76,7 @@ def standings(
     )
 
 
-def _grouped(
+def _group(
     found: _Judged, candidates: Sequence[int], within: float, confidence: float
 ) -> tuple[dict[int, Group], dict[int, OfBest]]:
     """The group of each candidate, and what it rests on; the best is the one that measured most."""
@@ -101,7 +101,7 @@ class _Judged:
     boxes: Boxes | None = None
 
 
-def _judged(
+def _judge(
     launches: Sequence[LaunchMean],
     of_layout: Mapping[Layout, Sequence[LaunchTally]],
     block_of: Mapping[int, int],

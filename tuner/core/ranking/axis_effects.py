@@ -20,7 +20,7 @@ from tuner.core.ranking.study_difference import Side, estimate_of_gap, look_shar
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.stored_config import parse_stored_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class AxisEffect:
 
 def axes_of(config: str) -> dict[str, list[str]]:
     """The axes of a study's service and their values, in their order, by its settings as JSON."""
-    kept = stored_service(config).get("axes")
+    kept = parse_stored_service(config).get("axes")
     return {axis: [value for value, _ in values] for axis, values in kept or ()}
 
 

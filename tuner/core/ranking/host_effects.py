@@ -103,14 +103,16 @@ def what_boxes_do(
     by_box = table.by_box
     levels = _levels(by_box, across)
     spreads = [_level_spread(table, own, spread) for own in by_box]
-    told = [Estimate(None)] * table.n_boxes
+    reported = [Estimate(None)] * table.n_boxes
     if levels is not None:
-        told = [ratio_around(one, _reach(spreads, number, confidence)) for number, one in enumerate(levels)]
+        reported = [
+            ratio_around(one, _reach(spreads, number, confidence)) for number, one in enumerate(levels)
+        ]
     return Boxes(
         levels=tuple(
             BoxLevel(
                 box,
-                told[number],
+                reported[number],
                 sum(one.n_launches for one in by_box[number]),
                 table.within.n_blocks_of[number],
             )
@@ -163,8 +165,8 @@ def _reach(spreads: Sequence[tuple[float, float] | None], box: int, confidence: 
     n_boxes = len(known)
     own, df = known[box]
     variance = own * (1 - 2 / n_boxes) + fsum(one for one, _ in known) / n_boxes**2
-    n_told = n_boxes if n_boxes > 2 else 1  # of two, one is the other, turned round
-    each = confidence ** (1 / n_told)
+    n_reported = n_boxes if n_boxes > 2 else 1  # of two, one is the other, turned round
+    each = confidence ** (1 / n_reported)
     return student_t_quantile((1 + each) / 2, df) * sqrt(variance)
 
 

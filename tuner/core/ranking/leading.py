@@ -8,7 +8,7 @@ from typing import Protocol
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 
 MOST_NAMED = 4  #: layouts in the line
 
@@ -39,14 +39,14 @@ class Leading:
         if answer.layout is None or answer.layout == self._leader:
             return None
         self._leader = answer.layout
-        return leading_told(answer, self._standing.estimates(), self._n_layouts)
+        return describe_leader(answer, self._standing.estimates(), self._n_layouts)
 
     def grew(self, layouts: int) -> None:
         """There are so many layouts now."""
         self._n_layouts = layouts
 
 
-def leading_told(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
+def describe_leader(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
     """Who leads, who comes next, and what is not known, in one line."""
     means = {layout: one.mean for layout, one in estimates.items() if one.mean is not None}
     best = means.get(answer.layout) if answer.layout is not None else None
@@ -55,10 +55,10 @@ def leading_told(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts
     for layout in others[: MOST_NAMED - 1]:
         change = means[layout] / best - 1 if best else 0.0
         parts.append(f"{layout} ({'+' if change > 0 else '-'}{percent(abs(change))})")
-    told = f"Standing: {answer.layout} leads"
+    text = f"Standing: {answer.layout} leads"
     if parts:
-        told += f", then {', '.join(parts)}"
+        text += f", then {', '.join(parts)}"
     open_ = [x for x in answer.ties if x not in answer.tied]
-    known = f"; {counted(len(open_), 'layout')} not ruled out yet" if open_ else ""
+    known = f"; {pluralize(len(open_), 'layout')} not ruled out yet" if open_ else ""
     unseen = n_layouts - len(means)
-    return f"{told}{known}{f'; {unseen} not measured yet' if unseen > 0 else ''}"
+    return f"{text}{known}{f'; {unseen} not measured yet' if unseen > 0 else ''}"

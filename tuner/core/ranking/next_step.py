@@ -28,14 +28,14 @@ from tuner.core.domain.fleet import LOST, is_fleet
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
-from tuner.core.domain.resuming import told_again
+from tuner.core.domain.resuming import resume_arguments
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.ranking.leader import leader
 from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.settings.limit_text import OPTIONS, WORDS, render_level
-from tuner.core.text.durations import kept_duration, render_rest
-from tuner.core.text.figures import counted, named, percent
+from tuner.core.text.durations import render_exact_duration, render_rest
+from tuner.core.text.figures import list_names, percent, pluralize
 
 Slug = Literal[
     "watch",
@@ -144,13 +144,13 @@ class _Case:
 
     def anew(self, *options: str) -> tuple[str, ...]:
         """A new study, as this one but for *options*."""
-        before, after = told_again(self.study)
+        before, after = resume_arguments(self.study)
         fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
         return ("tuner", "grid", *before, "--like", self.facts.file, *options, *_asked(self), *fleet, *after)
 
     def going_on(self) -> tuple[str, ...]:
         """The same study, longer."""
-        before, after = told_again(self.study)
+        before, after = resume_arguments(self.study)
         made_by = self.study.provenance.get("made_by", "tuner grid").split()
         fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
         return (*made_by, *before, "--resume", self.facts.file, *fleet, *after)
@@ -198,7 +198,7 @@ def _check(case: _Case) -> NextStep | None:
     parent = case.study.provenance.get("check_of")
     if case.study.strategy != "check" or parent is None:
         return None
-    before, after = told_again(case.study)
+    before, after = resume_arguments(case.study)
     words = ("tuner", "check", _beside(case.facts.file, parent), *before, "--resume", case.facts.file, *after)
     return NextStep(
         "check", f"This is a check. This shows whether the result of {parent} still holds:", words
@@ -226,7 +226,7 @@ def _disturbed(case: _Case) -> NextStep | None:
         why = f"Other processes used {others.cores:.2f} of {others.host_cores:g} cores"
     elif _too_many_invalid(case) and 2 * n_of_host >= case.facts.n_invalid:
         most = max(OF_HOST, key=lambda slug: invalid.get(slug, 0))
-        why = f"The host was not quiet: {counted(n_of_host, 'window')} invalid, most for {most}"
+        why = f"The host was not quiet: {pluralize(n_of_host, 'window')} invalid, most for {most}"
     else:
         return None
     return NextStep(
@@ -242,7 +242,7 @@ def _invalid(case: _Case) -> NextStep | None:
         why = f"No layout could be measured ({first.layout}: {first.reason})"
     elif _too_many_invalid(case):
         most = max(case.facts.invalid, key=lambda slug: case.facts.invalid[slug])
-        why = f"{counted(case.facts.n_invalid, 'window')} invalid, most for {most}"
+        why = f"{pluralize(case.facts.n_invalid, 'window')} invalid, most for {most}"
     else:
         return None
     return NextStep(
@@ -259,7 +259,8 @@ def _few_clients(case: _Case) -> NextStep | None:
     most = max(layout.total_threads for layout in case.study.layouts)
     return NextStep(
         "few-clients",
-        f"The load generator's connections were the bottleneck of {named(starved)}. Measure again with more"
+        f"The load generator's connections were the bottleneck of {list_names(starved)}. Measure again with "
+        "more"
         " clients:",
         case.anew("--clients", str(8 * most)),
     )
@@ -360,7 +361,7 @@ def _go_on(case: _Case) -> NextStep | None:
         return NextStep("go-on", f"{why}. This gives it the same budget again:", case.going_on())
     if claim.rest.lasts_s > max(PATIENCE_S, 2 * claim.spent_s):
         return None
-    windows, lasts = counted(claim.rest.n_windows, "more window"), render_rest(claim.rest.lasts_s)
+    windows, lasts = pluralize(claim.rest.n_windows, "more window"), render_rest(claim.rest.lasts_s)
     return NextStep(
         "go-on",
         f"No result within the budget; at most {windows}, {lasts}, are likely to decide it. This gives it the"
@@ -381,7 +382,7 @@ def _too_noisy(case: _Case) -> NextStep | None:
     why = "One launch of a layout does not rule out" if is_single else "The noise is too large to rule out"
     return NextStep(
         "too-noisy",
-        f"{why} {named(rivals[1:], 4)}. A race measures them until the best is known:",
+        f"{why} {list_names(rivals[1:], 4)}. A race measures them until the best is known:",
         case.anew("--strategy", "race", *_layouts(case)),
     )
 
@@ -416,7 +417,7 @@ def _latency(case: _Case) -> NextStep | None:
         return None
     p95_s = next((limit.at_most for limit in case.ranking.limits if limit.name == "p95_s"), None)
     if p95_s is not None:
-        rate, how = f"p95={kept_duration(p95_s)}", "at the highest rate that keeps this p95"
+        rate, how = f"p95={render_exact_duration(p95_s)}", "at the highest rate that keeps this p95"
     else:
         rate, how = "70%", "at 70 % of the capacity of each layout"
     return NextStep(
@@ -552,14 +553,14 @@ def _asked(case: _Case) -> list[str]:
 def exact_amount(name: Quantity, value: float) -> str:
     """A limit as its option reads it back, exactly."""
     if name == "p95_s":
-        return kept_duration(value)
+        return render_exact_duration(value)
     per_unit, unit = (1024, "KiB") if name == "memory_bytes" else (1, "")
     return f"{repr(value / per_unit).removesuffix('.0')}{unit}"
 
 
 def config_again(study: StudyRecord) -> list[str]:
     """The config, where a check needs it again; see `tuner.core.domain.resuming`."""
-    before, after = told_again(study)
+    before, after = resume_arguments(study)
     return before or ["CONFIG"] * bool(after)
 
 

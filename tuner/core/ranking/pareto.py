@@ -83,15 +83,15 @@ def pareto_front(
 
     A layout is surely dominated when another one is surely faster and surely cheaper, and surely on the front
     when each other one is surely slower or surely dearer. *box_of* is each block's box; None: there is one.
-    *throughput* is what `compared_throughput` says of these launches, where each of them has a cost.
+    *throughput* is what `compare_throughput` says of these launches, where each of them has a cost.
     """
     seen = [one for one in launches if one.cost is not None and one.cost > 0]
     layouts = sorted({one.layout for one in seen})
     if not layouts:
         return Front(cost, None, (), (), within, confidence)
     if throughput is None or len(seen) < len(launches):
-        throughput = compared_throughput(seen, confidence=confidence, box_of=box_of)
-    costs = _compared(seen, [one.cost or 0.0 for one in seen], confidence, box_of)
+        throughput = compare_throughput(seen, confidence=confidence, box_of=box_of)
+    costs = _compare(seen, [one.cost or 0.0 for one in seen], confidence, box_of)
     order = sorted(range(len(layouts)), key=lambda one: -throughput.fit.effects[one])
     reference = order[0]
     places = []
@@ -111,14 +111,14 @@ def pareto_front(
     return Front(cost, layouts[reference], tuple(places), _trades(places, within), within, confidence)
 
 
-def compared_throughput(
+def compare_throughput(
     launches: Sequence[Traded], *, confidence: float, box_of: Mapping[int, int] | None = None
 ) -> Comparison:
     """How fast layouts are beside each other, for fronts of several costs; the arguments are theirs."""
-    return _compared(launches, [one.throughput for one in launches], confidence, box_of)
+    return _compare(launches, [one.throughput for one in launches], confidence, box_of)
 
 
-def _compared(
+def _compare(
     launches: Sequence[Traded], values: Sequence[float], confidence: float, box_of: Mapping[int, int] | None
 ) -> Comparison:
     """Layouts in their order, by *values*: one of each launch, above 0."""

@@ -16,7 +16,7 @@ from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.stats.groups import GROUPS, Group, OfBest, behind_by
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Claim:
     def of_whom(self) -> str:
         """What the best is the best of, in words."""
         if self.has_limits:
-            return f"those of {counted(self.n_layouts, 'layout')} that keep the limits"
-        return counted(self.n_layouts, "layout")
+            return f"those of {pluralize(self.n_layouts, 'layout')} that keep the limits"
+        return pluralize(self.n_layouts, "layout")
 
     @property
     def open_ties(self) -> tuple[Layout, ...]:

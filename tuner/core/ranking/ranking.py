@@ -31,7 +31,7 @@ from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, s
 from tuner.core.ranking.axis_bests import AxisBest, axis_bests
 from tuner.core.ranking.axis_effects import AxisEffect, axes_of, axis_effects
 from tuner.core.ranking.host_effects import Boxes
-from tuner.core.ranking.pareto import Cost, Front, Traded, compared_throughput, pareto_front
+from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched
 from tuner.core.settings.limit_text import why_kept_out
@@ -42,8 +42,8 @@ from tuner.core.stats.mixed_model import comparable
 from tuner.core.stats.noise import Noise
 from tuner.core.stats.two_way_anova import Observation
 from tuner.core.warmup.by_chance import NONE_JUDGED, NeverSettled
-from tuner.core.warmup.report import settling_told
-from tuner.core.windows.failures import failures_told
+from tuner.core.warmup.report import summarize_settling
+from tuner.core.windows.failures import describe_failures
 from tuner.core.windows.launch_sums import LaunchTally, Sums, VoidTally, tally, why_not_ranked
 from tuner.core.windows.other_processes import Others, others_of
 from tuner.core.windows.summary import mean_or_none
@@ -250,7 +250,7 @@ def rank(
     sums = windows if isinstance(windows, Sums) else tally(windows)
     tallies, void = sums.launches, sums.void_of_layouts()
     launches = list(launches)
-    settling = settling_told(launches, study.window_s)
+    settling = summarize_settling(launches, study.window_s)
     errors = {record.layout: record.error for record in launches if record.error is not None}
     of_layout: dict[Layout, list[LaunchTally]] = {layout: [] for layout in study.layouts}
     for one in tallies:
@@ -260,7 +260,7 @@ def rank(
         x: over.get(x) or _why_not(own, void[x], errors.get(x), objective) for x, own in of_layout.items()
     }
     measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
-    judged = _judged(study, limits, list(of_layout), tallies, confidence)
+    judged = _judge(study, limits, list(of_layout), tallies, confidence)
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
     block_of = blocks_of(tallies, joins_single=study.strategy != "all")
     box_of = boxes_of_blocks(tallies, block_of) if is_fleet(study) else {}
@@ -285,7 +285,7 @@ def rank(
             rank_=found.ranks.get(layout),
             group=found.groups.get(layout),
             of_best=found.of_best.get(layout),
-            per_10min=_scaled(of_throughput.values.get(layout, _plain_mean(own)), TEN_MINUTES_S),
+            per_10min=_scale(of_throughput.values.get(layout, _plain_mean(own)), TEN_MINUTES_S),
             per_cpu_s=found.values.get(layout) if objective != "throughput" else None,
             ratio=found.ratios.get(layout),
             reason=reasons[layout],
@@ -301,7 +301,7 @@ def rank(
         confidence,
         current,
         of_throughput.noise,
-        (*found.notes, *failures_told(tallies)),
+        (*found.notes, *describe_failures(tallies)),
         objective,
         tuple(limits),
         _fronts([one for x in may_win for one in measured[x]], block_of, costs, confidence, within, box_of),
@@ -337,7 +337,7 @@ def _side(
     return Side(launches, is_adaptive=is_adaptive)
 
 
-def _judged(
+def _judge(
     study: StudyRecord,
     limits: Sequence[Limit],
     layouts: Sequence[Layout],
@@ -386,7 +386,7 @@ def _fronts(
             for one in launches
         ]
         if throughput is None and traded:
-            throughput = compared_throughput(traded, confidence=confidence, box_of=box_of)
+            throughput = compare_throughput(traded, confidence=confidence, box_of=box_of)
         fronts.append(
             pareto_front(
                 traded, cost, confidence=confidence, within=within, box_of=box_of, throughput=throughput
@@ -486,7 +486,7 @@ def _order(row: RankedLayout, objective: str) -> tuple[int, bool, bool, float, L
     return (place, not is_best, not row.is_kept_out, -mean, row.layout)
 
 
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
+def _scale(estimate: Estimate, factor: float) -> Estimate:
     scaled = (
         None if value is None else value * factor for value in (estimate.mean, estimate.low, estimate.high)
     )

@@ -45,7 +45,7 @@ class RankingOptions:
         return self.objective_of(study) == study.objective and self.limits_of(study) == own
 
 
-def boxes_asked_for(question: RankingOptions, known: Sequence[str]) -> frozenset[str]:
+def selected_boxes(question: RankingOptions, known: Sequence[str]) -> frozenset[str]:
     """Those of the boxes *known* of a study that are looked at.
 
     Raises:

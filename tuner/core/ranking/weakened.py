@@ -12,7 +12,7 @@ USUAL_ATTEMPTS = 3
 USUAL_SHORTEST_S = 60.0  #: of a window
 
 
-def weakened_by(study: StudyRecord) -> tuple[str, ...]:
+def find_weakened(study: StudyRecord) -> tuple[str, ...]:
     """What is weaker than usual in how *study* was measured, in a few words each with the usual value."""
     found = []
     usual_cores = foreign_limit_cores(study.box_cores)

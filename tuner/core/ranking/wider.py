@@ -15,7 +15,7 @@ from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.ranking.leader import leader
-from tuner.core.search.growth import MAY_HELP, MOST_THREADS, doubled, growth_of, opens_too_many
+from tuner.core.search.growth import MAY_HELP, MOST_THREADS, double, growth_of, opens_too_many
 from tuner.core.text.figures import percent
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _larger(study: StudyRecord, edge: Layout, busiest: float) -> tuple[tuple[Lay
     n = min(_MOST_DOUBLINGS, max(1, ceil(log2(1 / busiest)))) if busiest > 0 else _MOST_DOUBLINGS
     found: list[Layout] = []
     for _ in range(n):
-        layout = doubled(found[-1] if found else edge)[0]
+        layout = double(found[-1] if found else edge)[0]
         if layout.total_threads > MOST_THREADS:
             break
         if why := opens_too_many(study.config, layout):

@@ -57,8 +57,8 @@ class Challenge:
         noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
         gains = []
         for k, other in ((leader, rival), (rival, leader)):
-            told = (cov[:, k, k] - cov[:, k, other]) ** 2 / (cov[:, k, k] + noise)
-            gains.append(float((weight * told).sum()))
+            reported = (cov[:, k, k] - cov[:, k, other]) ** 2 / (cov[:, k, k] + noise)
+            gains.append(float((weight * reported).sum()))
         return leader if gains[0] > gains[1] else rival
 
     def ties(self, doubt: float) -> list[int]:
@@ -233,7 +233,7 @@ def _likely(posterior: Posterior, above: Array, variance: Array) -> Array:
     return ratio
 
 
-def spread_out(posterior: Posterior, n: int, random: Random) -> list[int]:
+def choose_spread(posterior: Posterior, n: int, random: Random) -> list[int]:
     """*n* layouts that together tell most of all others, by the prior; ties are broken by *random*."""
     k = posterior.n_layouts
     cov = posterior.covariance[:, :k, :k].mean(axis=0)

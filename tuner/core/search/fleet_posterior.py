@@ -82,7 +82,7 @@ class FleetPosterior(Posterior):
         own = self._box(box, at_s)
         own.meet(layout, self.apart)
         self._boxes[box] = own
-        gain, of_zero, slope, variance = own.foretold(layout, self.n_layouts, self.apart)
+        gain, of_zero, slope, variance = own.predict_gain(layout, self.n_layouts, self.apart)
         variance = variance + _noise(self.share, length_s)
         beyond = log_value - self._centre - of_zero
         cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
@@ -103,7 +103,9 @@ class FleetPosterior(Posterior):
         self.covariance -= cross[:, :, None] * (cross / spread[:, None])[:, None, :]
         self.n_of[layout] += 1
 
-    def told(self, layout: int, box: str, length_s: float, at_s: float, *, between: tuple[int, int]) -> float:
+    def expected_information(
+        self, layout: int, box: str, length_s: float, at_s: float, *, between: tuple[int, int]
+    ) -> float:
         """By how much a window of *layout* on *box* would lessen the variance of a gap *between* two layouts.
 
         In units of sigma2, on average over the filters.
@@ -114,7 +116,7 @@ class FleetPosterior(Posterior):
 
     def _ahead(self, layout: int, box: str, length_s: float, at_s: float) -> tuple[Array, Array]:
         """Covariance of a window with all layouts, and its variance."""
-        _, _, slope, variance = self._box(box, at_s).foretold(layout, self.n_layouts, self.apart)
+        _, _, slope, variance = self._box(box, at_s).predict_gain(layout, self.n_layouts, self.apart)
         cross = np.matmul(self.covariance, slope[:, :, None])[:, :, 0]
         return cross, variance + _noise(self.share, length_s) + (cross * slope).sum(axis=1)
 
@@ -157,7 +159,7 @@ class FleetPosterior(Posterior):
                 own = _Box(filters.ratio, filters.level_sd**2, at_s)
             own = own.later(at_s, filters.ratio, filters.tau_s)
             own.meet(layout, apart)
-            gain, of_zero, slope, variance = own.foretold(layout, self.n_layouts, apart)
+            gain, of_zero, slope, variance = own.predict_gain(layout, self.n_layouts, apart)
             variance = variance + _noise(filters.share, length_s)
             own.learn(gain / variance[:, None], gain, log_value - self.centre - of_zero, slope)
             boxes[name] = own
@@ -270,7 +272,7 @@ class _Box:
         self.covariance[:, -1, -1] = apart**2
         self.mean = np.pad(self.mean, ((0, 0), (0, 1), (0, 1)))
 
-    def foretold(self, layout: int, n_layouts: int, apart: Array) -> tuple[Array, Array, Array, Array]:
+    def predict_gain(self, layout: int, n_layouts: int, apart: Array) -> tuple[Array, Array, Array, Array]:
         """Of a window of *layout* now, without its own noise.
 
         Its covariance with the states; its mean if mu were 0; how it goes with each mu; its variance.
@@ -280,11 +282,11 @@ class _Box:
             states.append(_FIRST + self.seen.index(layout))
         gain = self.covariance[:, :, states].sum(axis=2)
         variance = gain[:, states].sum(axis=1) + (apart**2 if is_new else 0.0)
-        told = self.mean[:, states].sum(axis=1)
+        expected_information = self.mean[:, states].sum(axis=1)
         slope = np.zeros((len(gain), n_layouts))
-        slope[:, self.seen] = -told[:, 1:]
+        slope[:, self.seen] = -expected_information[:, 1:]
         slope[:, layout] += 1
-        return gain, told[:, 0], slope, variance
+        return gain, expected_information[:, 0], slope, variance
 
     def learn(self, weight: Array, gain: Array, beyond: Array, slope: Array) -> None:
         """Take note of a window that was *beyond* what was foretold of it if mu were 0."""

@@ -32,9 +32,9 @@ from tuner.core.domain.pooled import pooled_variants, shape_of
 from tuner.core.domain.service import connections_of
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.study import grid_grows
-from tuner.core.text.figures import named
+from tuner.core.text.figures import list_names
 from tuner.core.text.sizes import render_size
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
@@ -125,7 +125,7 @@ def corner_of(layouts: Sequence[Layout]) -> Layout:
     return max(layouts, key=lambda layout: (layout.total_threads, layout.processes))
 
 
-def doubled(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
+def double(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
     """Twice the threads, then twice the processes, unless it has one only (not *may_fork*)."""
     processes, threads = layout.processes, layout.threads
     more = [Layout(2 * processes, threads, layout.variant, layout.has_threads)] if may_fork else []
@@ -134,7 +134,7 @@ def doubled(layout: Layout, *, may_fork: bool = True) -> list[Layout]:
     return more
 
 
-def added(layouts: Sequence[Layout], ways: Sequence[Way], refuses: Refuses) -> tuple[Layout, ...]:
+def added_layouts(layouts: Sequence[Layout], ways: Sequence[Way], refuses: Refuses) -> tuple[Layout, ...]:
     """The layouts by which a grid grows: half, once and twice the threads in all that each way reached.
 
     In as many processes as the grid has for the most threads that it was laid for, and as were reached. Those
@@ -165,15 +165,15 @@ def growth_of(study: StudyRecord) -> Growth | None:
     """How the grid of *study* grew; None: scouts have not looked, or never will."""
     if (kept := study.provenance.get(GREW)) is None:
         return None
-    told = json.loads(kept)
+    data = json.loads(kept)
     ways = [
         Way(parse_layout(one["from"]), parse_layout(one["to"]), one["ended"], one["why"])
-        for one in told["ways"]
+        for one in data["ways"]
     ]
-    return Growth(told["asked"], tuple(ways))
+    return Growth(data["asked"], tuple(ways))
 
 
-def kept_growth(growth: Growth) -> str:
+def growth_to_json(growth: Growth) -> str:
     """*growth* as a study keeps it."""
     ways = [
         {"from": str(way.began), "to": str(way.reached), "ended": way.ended, "why": way.why}
@@ -185,12 +185,12 @@ def kept_growth(growth: Growth) -> str:
 def growth_warning(growth: Growth, more: Sequence[Layout]) -> Message:
     """Return the warning that the grid grew by the layouts *more*."""
     ways = [way for way in growth.ways if way.reached != way.began]
-    came = named([f"{way.reached}" for way in ways])
-    began = named([f"{way.began}" for way in ways])
+    came = list_names([f"{way.reached}" for way in ways])
+    began = list_names([f"{way.began}" for way in ways])
     return grid_grows(began, came, growth.n_asked, growth.n_asked + len(more))
 
 
-def layouts_asked_of(study: StudyRecord) -> tuple[Layout, ...]:
+def initial_layouts(study: StudyRecord) -> tuple[Layout, ...]:
     """The layouts of *study* before its grid grew."""
     growth = growth_of(study)
     return study.layouts if growth is None else study.layouts[: growth.n_asked]
@@ -201,7 +201,7 @@ def opens_too_many(config: str, layout: Layout) -> str | None:
 
     *config* is the study's, as JSON.
     """
-    settings = stored_config(config)
+    settings = parse_stored_config(config)
     most = settings.get("study", {}).get("max_connections")
     if most is None:
         return None
@@ -217,7 +217,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
     while True:
         here = seen.get(at)
         if here is None:  # only the corner: others are reached by what they gave
-            whys = [refuses(layout) for layout in doubled(at, may_fork=may_fork)]
+            whys = [refuses(layout) for layout in double(at, may_fork=may_fork)]
             if all(why is not None for why in whys):  # nothing could come of looking
                 return Way(corner, at, "refused", whys[0] or "")
             return Way(corner, at, next=at)
@@ -228,7 +228,7 @@ def _way(corner: Layout, seen: Mapping[Layout, Sequence[Scout]], refuses: Refuse
         if any(what not in MAY_HELP for one in here for what in one.what):
             return Way(corner, at, "full")
         refused, is_unseen = "", False
-        for more in doubled(at, may_fork=may_fork):
+        for more in double(at, may_fork=may_fork):
             there = seen.get(more)
             if there is None:
                 if (why := refuses(more)) is None:

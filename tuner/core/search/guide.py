@@ -33,8 +33,8 @@ from tuner.core.search.posterior import (
     USUAL_SIGMA,
     Filters,
     Posterior,
-    alike,
     noises,
+    similarity,
 )
 
 N_SETS = 2048  #: of the ensemble that stands for all services
@@ -119,7 +119,7 @@ class Guide:
         self._near: Normal | None = None
         k = len(layouts)
         choices = list(product(_HEIGHTS, _OWN))
-        smooth = alike(layouts, _REACH)
+        smooth = similarity(layouts, _REACH)
         self._kernels = np.array([LEVEL + h**2 * smooth + own**2 * np.eye(k) for h, own in choices])
         self._kinds = [
             _Kind(share, ratio, tau_s, kernel, weight - log(len(choices) * len(level_sds)), level_sd)
@@ -156,8 +156,8 @@ class Guide:
         bank.observe(layout, log_value, at_s, length_s, box)
         self._windows.append((layout, log_value, at_s, length_s, box))
         if held_out:
-            told, told_without = (bank.last_surprise(guided=one) for one in (True, False))
-            self._errors.append(abs(told))
+            reported, told_without = (bank.last_surprise(guided=one) for one in (True, False))
+            self._errors.append(abs(reported))
             self._errors_without.append(abs(told_without))
             self._score += self._ahead(bank) - before
             if self._score < (0.0 if len(self._errors) >= N_TRIED else -log(WORST_ODDS)):
@@ -256,9 +256,9 @@ class Guide:
         across = np.vstack([prior[:k, layout], kind.ratio**2 * np.exp(-(at_s.max() - at_s) / kind.tau_s)])
         gain = np.linalg.solve(weighed.covariance, across.T).T
         kept = weighed.weight > _WEIGHT_KEPT
-        told = gain @ off[:, kept]
-        told[:k] += relative[:, kept]
-        mean, spread = _moments(told, weighed.weight[kept] / weighed.weight[kept].sum())
+        reported = gain @ off[:, kept]
+        reported[:k] += relative[:, kept]
+        mean, spread = _moments(reported, weighed.weight[kept] / weighed.weight[kept].sum())
         return prior - gain @ across.T + spread * (self._df / weighed.squares), mean
 
     def _narrow(self, weighed: Sequence[_Weighed], sets: Array) -> None:

@@ -114,7 +114,7 @@ class Posterior:
         self._centre: float | None = None
         self._all_prior = _log_sum(log_weight)
         self._surprise = np.zeros(n)  # of the last window, per filter
-        self.weight = _normalised(log_weight)
+        self.weight = _normalise(log_weight)
 
     def observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str = "") -> None:  # noqa: ARG002
         """Take note of one launch's window, in time order; here all are of one box."""
@@ -252,10 +252,10 @@ class Posterior:
         if self.df >= 8 and kept.sum() < 0.8 * len(kept):
             self._keep(kept)
             evidence = evidence[kept]
-        self.weight = _normalised(evidence)
+        self.weight = _normalise(evidence)
 
 
-def _normalised(log_weight: Array) -> Array:
+def _normalise(log_weight: Array) -> Array:
     weight: Array = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
     return weight
@@ -277,7 +277,7 @@ def smooth_posterior(layouts: Sequence[Layout], *, lengths_vary: bool) -> Poster
     """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
     kernels = []
     for reach, own in product(_REACHES, _OWN):
-        kernels.append(_HEIGHT**2 * alike(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
+        kernels.append(_HEIGHT**2 * similarity(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
     share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in noises(lengths_vary))
     prior = np.tile(np.array(kernels), (len(share) // len(kernels), 1, 1))
     return Posterior(
@@ -285,7 +285,7 @@ def smooth_posterior(layouts: Sequence[Layout], *, lengths_vary: bool) -> Poster
     )
 
 
-def alike(layouts: Sequence[Layout], reach: float) -> Array:
+def similarity(layouts: Sequence[Layout], reach: float) -> Array:
     """How alike layouts are, 0 to 1, by the distance of their P, T and P x T."""
     p = np.log([layout.processes for layout in layouts])
     t = np.log([layout.threads for layout in layouts])

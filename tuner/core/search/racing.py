@@ -257,9 +257,9 @@ class Racing:
         if self._goal.kind == "strict":
             layouts = list(self._layouts)
         else:
-            from tuner.core.search.challengers import spread_out
+            from tuner.core.search.challengers import choose_spread
 
-            layouts = [self._layouts[k] for k in spread_out(self._new_bank(), N_SPREAD, self._random)]
+            layouts = [self._layouts[k] for k in choose_spread(self._new_bank(), N_SPREAD, self._random)]
         self._random.shuffle(layouts)
         return layouts
 

@@ -112,7 +112,7 @@ class RecordedBox:
         return low + (high - low) * (place_s - low_s) / (high_s - low_s)
 
 
-def recorded_study(
+def record_study(
     name: str,
     study: StudyRecord,
     launches: Mapping[int, LaunchRecord],
@@ -139,11 +139,11 @@ def recorded_study(
             f"{name} has windows of {len(layouts)} of its layouts; a replay needs two or more",
             hint="Continue it, or replay another study.",
         )
-    fitted = _fitted(seen, layouts)
+    fitted = _fit(seen, layouts)
     if fitted is None:
         for one in seen:
             one.block = ("", 0)
-        fitted = _fitted(seen, layouts)
+        fitted = _fit(seen, layouts)
     if fitted is None:
         raise ConfigError(
             f"{name} has one launch of each layout, so the variation between launches is unknown",
@@ -194,7 +194,7 @@ class _Launch:
         return tuple((mean - expected) * scale + (value - mean) for value in self.values)
 
 
-def _fitted(launches: Sequence[_Launch], layouts: Sequence[Layout]) -> tuple[tuple[float, ...], float] | None:
+def _fit(launches: Sequence[_Launch], layouts: Sequence[Layout]) -> tuple[tuple[float, ...], float] | None:
     """Effects of layouts, and what residuals are to be scaled by; None: the blocks cannot tell."""
     numbers = {block: index for index, block in enumerate(dict.fromkeys(one.block for one in launches))}
     model = fit(

@@ -8,7 +8,7 @@ from math import hypot, log2
 from tuner.core.domain.layout import Layout
 
 
-def well_spread(layouts: Sequence[Layout], n: int) -> list[Layout]:
+def spread_subset(layouts: Sequence[Layout], n: int) -> list[Layout]:
     """At most *n* of *layouts*, far from each other, in their own order.
 
     Distance is counted in doublings of processes and threads, since that is how throughput changes. The first

@@ -89,7 +89,7 @@ def requests_at_once(found: ClientSearchResult) -> float | None:
     return most_per_s * alone_s / parse_layout(found.layout).processes
 
 
-def found_text(found: ClientSearchResult) -> str:
+def render_found(found: ClientSearchResult) -> str:
     """*found* as a study's provenance keeps it."""
     return json.dumps(
         {
@@ -102,8 +102,8 @@ def found_text(found: ClientSearchResult) -> str:
     )
 
 
-def found_in(provenance: Mapping[str, str], n_clients: int | None) -> ClientSearchResult | None:
-    """What `found_text` kept, where the settings give that number of clients: *n_clients*.
+def parse_found(provenance: Mapping[str, str], n_clients: int | None) -> ClientSearchResult | None:
+    """What `render_found` kept, where the settings give that number of clients: *n_clients*.
 
     None: there was no search, the user has set another number since, or what is kept cannot be read.
     """

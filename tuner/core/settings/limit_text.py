@@ -8,7 +8,7 @@ from tuner.core.domain.limits import Limit, LimitVerdict, Quantity, Verdict
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
 from tuner.core.text.durations import parse_duration
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.core.text.sizes import parse_size, render_size
 
 #: what people call them
@@ -91,7 +91,7 @@ def render_needed(finding: LimitVerdict) -> str:
         )
     if not more:
         return "the value is too close to the limit"
-    return f"about {counted(more, 'more launch')} would decide it"
+    return f"about {pluralize(more, 'more launch')} would decide it"
 
 
 def why_kept_out(verdict: Verdict) -> str | None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.durations import kept_duration, parse_duration
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.durations import parse_duration, render_exact_duration
+from tuner.core.text.stored_config import parse_stored_config
 
 MOST_PER_S = 1e6
 P95 = 0.95
@@ -76,13 +76,13 @@ def render_rate(rate: float | Pace) -> float | str:
     if isinstance(rate, Share):
         return f"{100 * rate.ratio:.12g}%"
     if isinstance(rate, WithinP95):
-        return f"p95={kept_duration(rate.p95_s)}"
+        return f"p95={render_exact_duration(rate.p95_s)}"
     return rate
 
 
 def rate_kept(config: str) -> float | Pace | None:
     """The rate that a study's settings, as it keeps them, ask for; None: none, or no requests are sent."""
-    here: Any = stored_config(config)
+    here: Any = parse_stored_config(config)
     for name in ("service", "feeder", "rate"):
         here = here.get(name) if isinstance(here, dict) else None
     return parse_rate(here) if isinstance(here, str) else here

@@ -30,15 +30,15 @@ class Braked(MeasurementError):
     """The brake stops a launch; ``problem`` says when, and what passed which limit."""
 
 
-def braked_by(error: str | None, slug: str) -> str | None:
+def parse_brake_error(error: str | None, slug: str) -> str | None:
     """What a launch's *error* says after *slug* (`BRAKED` or `OVER_LIMIT`); None: it does not begin so."""
     prefix = f"{slug}: "
     return error.removeprefix(prefix) if error is not None and error.startswith(prefix) else None
 
 
-def stopped_by_brake(launch: LaunchRecord) -> bool:
+def was_stopped_by_brake(launch: LaunchRecord) -> bool:
     """Whether the brake stopped *launch*: that it did not start tells nothing of the service or its box."""
-    return any(braked_by(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
+    return any(parse_brake_error(launch.error, slug) is not None for slug in (BRAKED, OVER_LIMIT))
 
 
 def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
@@ -46,7 +46,7 @@ def over_limit(launches: Iterable[LaunchRecord]) -> dict[Layout, str]:
     return {
         launch.layout: f"left out by a safety limit {passed}"
         for launch in launches
-        if (passed := braked_by(launch.error, OVER_LIMIT)) is not None
+        if (passed := parse_brake_error(launch.error, OVER_LIMIT)) is not None
     }
 
 

@@ -11,7 +11,7 @@ from tuner.core.domain.service import ServiceSpec
 READ_BY_PROGRAMS = ("TUNER_THREADS", "TUNER_LAYOUT")  #: variables that a program may read the number from
 
 
-def started_alike(
+def find_alike(
     spec: ServiceSpec, layouts: Sequence[Layout], mentions: Callable[[ServiceSpec], bool]
 ) -> tuple[Layout, Layout] | None:
     """Two of *layouts* whose processes the service *spec* starts alike, whatever threads they should have.
@@ -24,11 +24,11 @@ def started_alike(
         if other is None:
             continue  # one number of threads: the command may well have it
         own = spec.of(of_variant[0])
-        if not _is_told_threads(own) and not mentions(own):
+        if not _is_given_threads(own) and not mentions(own):
             return of_variant[0], other
     return None
 
 
-def _is_told_threads(spec: ServiceSpec) -> bool:
+def _is_given_threads(spec: ServiceSpec) -> bool:
     words = (*spec.command, *spec.environment.values())
     return any(name == "threads" for word in words for _, name, _, _ in string.Formatter().parse(word))

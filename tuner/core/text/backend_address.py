@@ -117,7 +117,7 @@ def _address(url: str) -> BackendAddress | None:
         )  # a socket's folder may stand in the host's place
         folder = asked.get("host", [encoded])[0]
         if folder.startswith("/"):
-            number = int(told) if (told := asked.get("port", [""])[0]).isdecimal() else number
+            number = int(reported) if (reported := asked.get("port", [""])[0]).isdecimal() else number
             return BackendAddress(path=f"{folder}/.s.PGSQL.{number}")
     if not host and scheme in _AT_LOCALHOST and driver != "socket":
         host = _LOCALHOST

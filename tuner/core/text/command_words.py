@@ -75,7 +75,7 @@ def split_command(text: str) -> list[str]:
         raise ValueError(f"cannot be split into words: {error}") from error
 
 
-def taken_apart(words: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandWords:
+def parse_command(words: Sequence[str], environment: Mapping[str, str] | None = None) -> CommandWords:
     """The parts of the command line *words*.
 
     Known before a program are assignments and ``exec``, as a shell has them (left out: ``exec`` means nothing
@@ -93,7 +93,7 @@ def taken_apart(words: Sequence[str], environment: Mapping[str, str] | None = No
     rest, is_module = parts.rest, parts.is_module
     interpreter: list[str] = []
     if rest and not is_module and is_python(PurePath(rest[0]).name):
-        interpreter = _moved(rest, _n_of_interpreter(rest))
+        interpreter = _take_first(rest, _n_of_interpreter(rest))
         is_module = bool(interpreter) and interpreter[-1] == "-m"
     program = ""
     if rest:
@@ -133,7 +133,7 @@ class _Parts:
         rest = self.rest
         name = PurePath(rest[0]).name
         if self.may_assign and len(rest) > 1 and is_assignment(rest[0]):
-            variable, _, value = _moved(rest, 1)[0].partition("=")
+            variable, _, value = _take_first(rest, 1)[0].partition("=")
             self.assigned[variable] = value
             return True
         if rest[0] == "exec" and len(rest) > 1:
@@ -152,7 +152,7 @@ class _Parts:
             return self._through_shell(call, environment)
         if (start := start_of(rest)) is None:
             return False
-        self.before += _moved(rest, start.n_words)
+        self.before += _take_first(rest, start.n_words)
         self.assigned |= start.assigned
         self.may_assign = False
         self.is_run = self.is_run or start.wrapper.project
@@ -166,7 +166,9 @@ class _Parts:
             last = last_command(call.text)
             written = last.words[1:] if last.words[0] == "exec" else last.words
             if passes_arguments_on(written):
-                self.before += _moved(self.rest, call.n_words + (len(written) == 1))  # "$@" is without "$0"
+                self.before += _take_first(
+                    self.rest, call.n_words + (len(written) == 1)
+                )  # "$@" is without "$0"
                 self.has_setup = self.has_setup or bool(last.before)
                 return bool(self.rest)
             words = _words_in(last, written, self.rest[call.n_words + 1 :], environment)
@@ -249,9 +251,9 @@ def is_runner(words: Sequence[str]) -> bool:
     """
     if is_shell(words):
         return False
-    taken = taken_apart(words)
+    taken = parse_command(words)
     return bool(taken.before) or (
-        bool(taken.interpreter) and not taken.is_module and bool(taken_apart(taken.words).before)
+        bool(taken.interpreter) and not taken.is_module and bool(parse_command(taken.words).before)
     )
 
 
@@ -272,7 +274,7 @@ def _with_lines_joined(quoted: re.Match[str]) -> str:
     return "" if quoted[1] else quoted[0]
 
 
-def _moved(words: list[str], n: int) -> list[str]:
+def _take_first(words: list[str], n: int) -> list[str]:
     """The first *n* of *words*, which they are taken out of."""
     moved = words[:n]
     del words[:n]

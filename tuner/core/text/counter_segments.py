@@ -26,7 +26,7 @@ class Segments:
     n_falls: Mapping[str, int] = field(default_factory=dict)  #: by series
 
 
-def joined(before: Segments, counts: Mapping[str, float]) -> Segments:
+def join_segments(before: Segments, counts: Mapping[str, float]) -> Segments:
     """*before* with the next look at all series.
 
     The first look is where counting begins. A series that comes later counts from 0, and so does one that

@@ -56,7 +56,7 @@ def render_duration(seconds: float) -> str:
     return "".join(parts) or "0s"
 
 
-def kept_duration(seconds: float) -> str:
+def render_exact_duration(seconds: float) -> str:
     """The same seconds as text that ``parse_duration`` reads back, exactly: a study goes on with them."""
     text = render_duration(seconds)
     return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"

@@ -25,7 +25,7 @@ def per_second(value: float) -> str:
     return f"{value:.0f}/s" if value >= 1000 else f"{value:.4g}/s"
 
 
-def counted(count: float, thing: str, digits: str = "g") -> str:
+def pluralize(count: float, thing: str, digits: str = "g") -> str:
     """So many of a *thing*: ``1 core``, ``1.5 cores``, ``3 launches``; *digits* is the format of a float."""
     shown = f"{count}" if isinstance(count, int) else f"{count:{digits}}"
     return f"{shown} {thing if shown == '1' else _plural(thing)}"
@@ -36,12 +36,12 @@ def busy_cores(count: float) -> str:
     return f"{count:.2f} {'core' if round(count, 2) <= 1 else 'cores'}"
 
 
-def block_told(block: int) -> str:
+def format_block(block: int) -> str:
     """A block by its number from 0: ``block 1``; ``before block 1`` for what is not counted."""
     return f"block {block + 1}" if block >= 0 else "before block 1"
 
 
-def named(names: Sequence[object], most: int = 10) -> str:
+def list_names(names: Sequence[object], most: int = 10) -> str:
     """A list for a sentence: *most* of them and how many more there are, or one more than *most*."""
     first = first_of(names, most)
     shown = ", ".join(map(str, first))

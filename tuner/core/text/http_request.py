@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redacted
+from tuner.core.text.redaction import redact
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")
@@ -54,7 +54,7 @@ def parse_url(text: str) -> HttpUrl:
         ConfigError: it is no such URL.
     """
     hint = "Write it as http://127.0.0.1:8000/path, escaped as in a browser's address line."
-    shown = redacted(text)  # an error may be logged
+    shown = redact(text)  # an error may be logged
     if _VISIBLE.fullmatch(text) is None:
         raise ConfigError(f"{shown!r} is no URL", hint=hint)
     try:
@@ -104,7 +104,7 @@ def check_header(name: str, value: str) -> None:
         )
 
 
-def rendered_request(method: str, url: HttpUrl, headers: Mapping[str, str], body: bytes) -> bytes:
+def render_request(method: str, url: HttpUrl, headers: Mapping[str, str], body: bytes) -> bytes:
     """The request as it goes over the wire; *headers* may name another Host."""
     sent = {} if "host" in map(str.lower, headers) else {"Host": url.authority}
     sent |= headers

@@ -70,7 +70,7 @@ def parse_samples(text: str, metric: str, labels: Mapping[str, str]) -> dict[str
         if sample is None or any(sample.labels.get(name, "") != value for name, value in labels.items()):
             continue
         _check_countable(sample, metric, labels, line)
-        own = _rendered(sample.labels)
+        own = _render(sample.labels)
         before = found.get(own)
         if before is not None and (before.at is None or sample.at is None or before.at == sample.at):
             raise ValueError(f"{metric}{{{own}}} stands there twice")
@@ -90,7 +90,7 @@ def _lines_of(text: str, metric: str) -> Iterator[str]:
 
     One by one, because a list of all of a page's lines may take ten times its size.
     """
-    written = _escaped(metric)
+    written = _escape(metric)
     can_begin = is_legacy(metric)
     begin = 0
     while (hit := text.find(written, begin)) >= 0:
@@ -119,7 +119,7 @@ def _parse_line(line: str, metric: str) -> _Sample | None:
             if term is None:
                 raise ValueError(f"{line[:80]!r} has no proper labels")
             legacy, quoted, value = term.groups()
-            label = _unescaped(quoted) if legacy is None else legacy
+            label = _unescape(quoted) if legacy is None else legacy
             if value is None:
                 if name is not None or legacy is not None:
                     raise ValueError(f"{line[:80]!r} has no proper labels")
@@ -127,7 +127,7 @@ def _parse_line(line: str, metric: str) -> _Sample | None:
             elif label in labels:
                 raise ValueError(f"{line[:80]!r} has no proper labels")
             else:
-                labels[label] = _unescaped(value)
+                labels[label] = _unescape(value)
             at = term.end()
         rest = rest[end.end() :]
     if name != metric:
@@ -153,21 +153,21 @@ def _check_countable(sample: _Sample, metric: str, labels: Mapping[str, str], li
         raise ValueError(f"{sample.written[:80]} is no count, in {line[:80]!r}")
 
 
-def _rendered(labels: Mapping[str, str]) -> str:
+def _render(labels: Mapping[str, str]) -> str:
     """*labels* in an order of their own: a page may write them in another one each time."""
     return ",".join(
-        f"{name if re.fullmatch(_LEGACY_LABEL, name) else _quoted(name)}={_quoted(labels[name])}"
+        f"{name if re.fullmatch(_LEGACY_LABEL, name) else _quote(name)}={_quote(labels[name])}"
         for name in sorted(labels)
     )
 
 
-def _quoted(text: str) -> str:
-    return f'"{_escaped(text)}"'
+def _quote(text: str) -> str:
+    return f'"{_escape(text)}"'
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\.", lambda escape: _UNESCAPED.get(escape[0], escape[0]), text) if "\\" in text else text

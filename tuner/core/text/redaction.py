@@ -44,15 +44,15 @@ _OPTION = re.compile(r"(?P<option>--?[A-Za-z][\w.-]*|[A-Za-z_][\w.-]*)=(?P<value
 _SCRIPT_FOLLOWS = re.compile(r"-[a-z]*c")  #: sh -c, bash -lc, python -c
 
 
-def redacted(value: Any) -> Any:
+def redact(value: Any) -> Any:
     """A copy of plain settings, with ``HIDDEN`` for secret values, in commands and URLs too."""
     if isinstance(value, Mapping):
         return {
-            key: HIDDEN if isinstance(entry, str) and looks_secret(key) else redacted(entry)
+            key: HIDDEN if isinstance(entry, str) and looks_secret(key) else redact(entry)
             for key, entry in value.items()
         }
     if isinstance(value, list | tuple):
-        return _redacted_words(list(value))
+        return _redact_words(list(value))
     if isinstance(value, str):
         shown = _USER_INFO.sub(lambda match: f"{match['scheme']}{HIDDEN}@", value)
         for before, hidden in _FORMS:
@@ -63,7 +63,7 @@ def redacted(value: Any) -> Any:
 
 def hidden_in(text: str, environment: Mapping[str, str], command: Sequence[str] = ()) -> str:
     """A *text* that a program wrote, for people: as `redacted`, and without the secrets that it was given."""
-    return str(redacted(without(text, secrets_of(environment, command))))
+    return str(redact(without(text, secrets_of(environment, command))))
 
 
 def secrets_of(environment: Mapping[str, str], command: Sequence[str] = ()) -> Sequence[str]:
@@ -73,7 +73,7 @@ def secrets_of(environment: Mapping[str, str], command: Sequence[str] = ()) -> S
     those of secrets, and the passwords of URLs, where they have 6 characters or more.
     """
     secrets = {value for name, value in environment.items() if looks_secret(name)}
-    for word, shown in zip(command, _redacted_words(list(command)), strict=True):
+    for word, shown in zip(command, _redact_words(list(command)), strict=True):
         if shown == HIDDEN:
             secrets.add(word)
         elif shown.endswith(f"={HIDDEN}"):
@@ -110,7 +110,7 @@ def _names_secret(found: re.Match[str]) -> bool:
     return is_secret
 
 
-def _redacted_words(words: list[Any]) -> list[Any]:
+def _redact_words(words: list[Any]) -> list[Any]:
     """The words of a command: ``--password X``, ``--password=X`` and ``PASSWORD=X`` lose all of X.
 
     Of a script, the word after ``-c``, only the word of the shell that is X goes.
@@ -124,7 +124,7 @@ def _redacted_words(words: list[Any]) -> list[Any]:
         elif option is not None and looks_secret(option["option"]):
             shown.append(f"{option['option']}={HIDDEN}")
         else:
-            shown.append(redacted(word))
+            shown.append(redact(word))
         hides_next = isinstance(word, str) and option is None and word.startswith("-") and looks_secret(word)
         is_script = isinstance(word, str) and _SCRIPT_FOLLOWS.fullmatch(word) is not None
     return shown

@@ -11,7 +11,7 @@ _ABSENT = object()
 _LOOKED_AT = ("os_threads",)
 
 
-def changed_settings(kept: str, given: str) -> list[str]:
+def list_changed_settings(kept: str, given: str) -> list[str]:
     """One line per setting that differs, as ``study.window: 600 in the study, 60 given``; empty: none does.
 
     Args:
@@ -29,7 +29,7 @@ def _differences(kept: Any, given: Any, place: str) -> Iterator[str]:
                 continue
             yield from _differences(kept.get(name, _ABSENT), given.get(name, _ABSENT), below)
     elif kept != given and not (_is_nothing(kept) and _is_nothing(given)):
-        yield f"{place}: {_shown(kept)} in the study, {_shown(given)} given"
+        yield f"{place}: {_show(kept)} in the study, {_show(given)} given"
 
 
 def _is_nothing(value: Any) -> bool:
@@ -37,5 +37,5 @@ def _is_nothing(value: Any) -> bool:
     return value is _ABSENT or value is None or value in ([], {})
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     return "nothing" if _is_nothing(value) else json.dumps(value, ensure_ascii=False)

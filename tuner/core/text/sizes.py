@@ -45,7 +45,7 @@ def render_size(size: float, digits: int = 3) -> str:
     return f"{whole if len(whole) >= digits else f'{scaled:.{digits}g}'} {_UNITS[power - 1]}"
 
 
-def shown_size(kept: str) -> str:
+def format_kept_size(kept: str) -> str:
     """A size that a study keeps among its facts in GiB, as it is printed; other texts are as they are."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) GiB", kept)
     return kept if match is None else render_size(float(match[1]) * 1024**3)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 
-def stored_config(text: str) -> dict[str, Any]:
+def parse_stored_config(text: str) -> dict[str, Any]:
     """Parse the settings in *text*, a study's ``config``; the caller owns the result.
 
     Returns:
@@ -20,11 +20,11 @@ def stored_config(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def stored_service(text: str) -> dict[str, Any]:
+def parse_stored_service(text: str) -> dict[str, Any]:
     """Parse the service section of a study's ``config``; empty where no service ran.
 
     Raises:
         ValueError: *text* is not JSON.
     """
-    found = stored_config(text).get("service")
+    found = parse_stored_config(text).get("service")
     return found if isinstance(found, dict) else {}

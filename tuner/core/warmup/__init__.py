@@ -9,7 +9,7 @@ from tuner.core.warmup.head import spoils, warming_n
 from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
 from tuner.core.warmup.online import LEAST_S, has_settled
 from tuner.core.warmup.transient import remaining_ratio, transient_end
-from tuner.core.warmup.trend import Trend, detectable_slope, estimate_trend, pooled_trend
+from tuner.core.warmup.trend import Trend, detectable_slope, estimate_trend, pool_trends
 from tuner.core.warmup.verdict import FEWEST, NotSettled, Steady, judge
 
 __all__ = [
@@ -24,7 +24,7 @@ __all__ = [
     "estimate_trend",
     "has_settled",
     "judge",
-    "pooled_trend",
+    "pool_trends",
     "remaining_ratio",
     "spoils",
     "transient_end",

@@ -11,7 +11,7 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.launch import never_settled, warmup_cut
 from tuner.core.stats.binomial import most_by_chance
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 #: The share of steady launches that the verdict calls unsettled, rounded up: the mean of the table of false
 #: alarms of bench/warmup.py is 3.7 % for launches of 11 minutes and more (docs/method/warmup.md). Launches
@@ -47,7 +47,7 @@ class NeverSettled:
 
     def __str__(self) -> str:
         by_chance = f"chance alone gives up to {self.most_by_chance}"
-        return f"{self.n_never} of {counted(self.n, 'launch')} did not settle; {by_chance}"
+        return f"{self.n_never} of {pluralize(self.n, 'launch')} did not settle; {by_chance}"
 
 
 NONE_JUDGED = NeverSettled(0, 0)

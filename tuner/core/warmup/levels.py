@@ -42,7 +42,7 @@ def find_levels(values: Sequence[float]) -> list[Level]:
         return [Level(0, n, sum(values) / n)] if n else []
     sums = [sum(values[i * cell : (i + 1) * cell]) / cell for i in range(n_cells)]
     variance = _variance(values, cell)
-    starts = _cut(sums, shortest, PRICE * variance)
+    starts = _cut_stretches(sums, shortest, PRICE * variance)
     edges = [start * cell for start in starts] + [n]
     return [Level(start, stop, sum(values[start:stop]) / (stop - start)) for start, stop in pairwise(edges)]
 
@@ -57,7 +57,7 @@ def _variance(values: Sequence[float], cell: int) -> float:
     return max(of_block * block / cell, tiny)
 
 
-def _cut(means: Sequence[float], shortest: int, price: float) -> list[int]:
+def _cut_stretches(means: Sequence[float], shortest: int, price: float) -> list[int]:
     """Where the stretches begin."""
     n = len(means)
     total, squares = [0.0], [0.0]

@@ -11,9 +11,9 @@ from statistics import median
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.core.warmup.by_chance import NeverSettled, SettlingCount, is_by_chance, is_cut, is_judged
-from tuner.core.warmup.trend import Trend, pooled_trend
+from tuner.core.warmup.trend import Trend, pool_trends
 
 SURE = 0.01  #: a trend of all launches is told when noise alone would show one as large so seldom
 HOUR_S = 3600.0
@@ -32,7 +32,7 @@ class Settling:
         return (f"{self.count}.",) if self.count.n_never and not self.count.is_alarm else ()
 
 
-def settling_told(launches: Iterable[LaunchRecord], window_s: float) -> Settling:
+def summarize_settling(launches: Iterable[LaunchRecord], window_s: float) -> Settling:
     """Count the launches that never settled, and name the layouts and the trend that chance does not explain.
 
     Args:
@@ -45,10 +45,11 @@ def settling_told(launches: Iterable[LaunchRecord], window_s: float) -> Settling
     for launch in judged:
         by_layout[launch.layout].append(launch)
     in_all = count.in_all
-    told = [f"{in_all}."] if in_all.is_alarm else []
+    lines = [f"{in_all}."] if in_all.is_alarm else []
     if n_cut := sum(is_cut(launch) for launch in judged):
-        told.append(
-            f"The budget cut the warm-up of {n_cut} of {counted(len(judged), 'launch')} short, before it had"
+        lines.append(
+            f"The budget cut the warm-up of {n_cut} of {pluralize(len(judged), 'launch')} short, before it "
+            "had"
             " settled; the windows count all the same."
         )
     for layout, own in sorted(by_layout.items()):
@@ -61,10 +62,10 @@ def settling_told(launches: Iterable[LaunchRecord], window_s: float) -> Settling
         if never:
             seen = f" ({never[-1].unsettled})" if never[-1].unsettled else ""
             which = f"{len(never)} of {len(own)} launches" if len(own) > 1 else "its only launch"
-            told.append(f"{layout}: {which} never settled{seen}; the windows count all the same.")
+            lines.append(f"{layout}: {which} never settled{seen}; the windows count all the same.")
     if (trend := _shared_trend(judged, window_s)) is not None:
-        told.append(trend)
-    return Settling(in_all, tuple(told))
+        lines.append(trend)
+    return Settling(in_all, tuple(lines))
 
 
 def _shared_trend(judged: Iterable[LaunchRecord], window_s: float) -> str | None:
@@ -74,7 +75,7 @@ def _shared_trend(judged: Iterable[LaunchRecord], window_s: float) -> str | None
     straight line through a steep fall would end below nothing.
     """
     trends = [one for one in judged if one.trend_ratio_per_h is not None]
-    pooled = pooled_trend(
+    pooled = pool_trends(
         [Trend(one.trend_ratio_per_h or 0.0, one.trend_se_ratio_per_h or 0.0, 1) for one in trends]
     )
     if pooled is None or pooled.p_value >= SURE:

@@ -59,7 +59,7 @@ def estimate_trend(values: Sequence[float]) -> Trend | None:
     return max(answers, key=lambda trend: (trend.p_value, trend.df))
 
 
-def pooled_trend(trends: Sequence[Trend]) -> Trend | None:
+def pool_trends(trends: Sequence[Trend]) -> Trend | None:
     """The trend that launches share, by their slopes alone: each launch is one value, however noisy within.
 
     A leak of the service is in every launch; what one launch cannot tell from noise, a study often can. The

@@ -9,7 +9,7 @@ from math import exp, expm1, log
 from statistics import fmean
 from typing import Literal
 
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.core.warmup.levels import Level, find_levels
 from tuner.core.warmup.mser import BATCH, batch_means
 from tuner.core.warmup.transient import transient_end
@@ -143,7 +143,7 @@ def _squares(values: Sequence[float]) -> float:
 def _levels_seen(levels: Sequence[Level]) -> str:
     low, high = min(level.mean for level in levels), max(level.mean for level in levels)
     n = len(levels) - 1
-    return f"throughput moved {counted(n, 'time')} between {low:.3g} and {high:.3g} items/s"
+    return f"throughput moved {pluralize(n, 'time')} between {low:.3g} and {high:.3g} items/s"
 
 
 def _trend_seen(per_s: Trend, lasted_s: int) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.domain.layout import Layout
-from tuner.core.text.figures import counted, named, percent
+from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.core.windows.launch_sums import LaunchTally
 
 FEW_RATIO = 0.01  #: of the items that ended: fewer failed ones go without saying, as with `requests-failed`
 _MOST_NAMED = 3  #: layouts
 
 
-def failures_told(launches: Sequence[LaunchTally]) -> tuple[str, ...]:
+def describe_failures(launches: Sequence[LaunchTally]) -> tuple[str, ...]:
     """Say which share of the items failed; nothing where few did, or the probe tells none apart."""
     sums: dict[Layout, tuple[int, int]] = {}
     for one in launches:
@@ -26,7 +26,9 @@ def failures_told(launches: Sequence[LaunchTally]) -> tuple[str, ...]:
         return ()
     if len(many) > _MOST_NAMED:
         least, most = percent(min(many.values())), percent(max(many.values()))
-        where = f"{least} to {most} of them in {counted(len(many), 'layout')}"
+        where = f"{least} to {most} of them in {pluralize(len(many), 'layout')}"
     else:
-        where = named([f"{percent(ratio)} of them in {layout}" for layout, ratio in sorted(many.items())])
+        where = list_names(
+            [f"{percent(ratio)} of them in {layout}" for layout, ratio in sorted(many.items())]
+        )
     return (f"Items that failed, or are to be tried again, are not in the throughput: {where}.",)

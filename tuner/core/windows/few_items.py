@@ -48,7 +48,7 @@ def few_items_warning(window: Window) -> Message | None:
         window.length_s * ENOUGH_ITEMS / n if n < LEAST_ITEMS else 0.0,
         LEAST_LONGEST * longest_s,
     )
-    layout, length_s, enough_s = window.layout, window.length_s, _rounded(enough_s)
+    layout, length_s, enough_s = window.layout, window.length_s, _round_up(enough_s)
     if n < LEAST_ITEMS:
         return few_items(layout, n, length_s, enough_s)
     if length_s < LEAST_LONGEST * longest_s:
@@ -132,7 +132,7 @@ def _high_s(bucket: int) -> float:
     return min(bucket_limits_ns(bucket)[1] / 1e9, 3600.0)
 
 
-def _rounded(seconds: float) -> float:
+def _round_up(seconds: float) -> float:
     """Up to whole five seconds, above two minutes to whole minutes."""
     step = _ROUND_S if seconds <= 120 else 60.0
     return step * ceil(seconds / step - 1e-9)

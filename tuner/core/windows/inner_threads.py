@@ -17,7 +17,7 @@ from tuner.core.domain.computing import LoadedPools, Pool
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.window import Window
-from tuner.core.text.figures import counted, named
+from tuner.core.text.figures import list_names, pluralize
 
 _KEPT = "inner_threads:"  #: in the provenance of a study, before a layout
 _MOST_SHOWN = 3  #: layouts in a sentence
@@ -45,8 +45,8 @@ class InnerThreads:
             for pool in causes:
                 libraries.setdefault(self._setting(pool), []).append(pool.library)
             return ", ".join(f"{setting} ({', '.join(names)})" for setting, names in libraries.items())
-        told = ", ".join(dict.fromkeys(f"{pool.variable} is {pool.value}" for pool in pools))
-        return f"no known library started them{f' ({told})' if told else ''}"
+        text = ", ".join(dict.fromkeys(f"{pool.variable} is {pool.value}" for pool in pools))
+        return f"no known library started them{f' ({text})' if text else ''}"
 
     def _setting(self, pool: Pool) -> str:
         if not pool.variable:
@@ -71,7 +71,7 @@ def inner_of(window: Window) -> InnerThreads | None:
 # ---------------------------------------------------------------------- what a study keeps of them
 
 
-def kept_inner(found: InnerThreads) -> dict[str, str]:
+def inner_to_facts(found: InnerThreads) -> dict[str, str]:
     """*found* as a study's provenance keeps it."""
     value = {
         "n_inner": found.n_inner,
@@ -87,7 +87,7 @@ def fact_of_inner(layout: Layout) -> str:
 
 
 def is_of_inner(fact: str) -> bool:
-    """Whether the *fact* of a provenance is kept by `kept_inner`."""
+    """Whether the *fact* of a provenance is kept by `inner_to_facts`."""
     return fact.startswith(_KEPT)
 
 
@@ -115,7 +115,9 @@ def _read(layout: Layout, text: str | None) -> InnerThreads | None:
 # ---------------------------------------------------------------------- in sentences
 
 
-def inner_told(found: Sequence[InnerThreads], cores: float, *, is_measured: bool = False) -> list[str]:
+def describe_extra_threads(
+    found: Sequence[InnerThreads], cores: float, *, is_measured: bool = False
+) -> list[str]:
     """Of all layouts, a sentence for each cause; *is_measured*: with other numbers of these threads, too."""
     by_cause: dict[str, list[InnerThreads]] = {}
     for one in found:
@@ -123,9 +125,9 @@ def inner_told(found: Sequence[InnerThreads], cores: float, *, is_measured: bool
     sentences = []
     for cause, alike in by_cause.items():
         most_first = sorted(alike, key=lambda one: -one.n_threads)
-        ran = named([f"{one.layout} in {one.n_threads}" for one in most_first], _MOST_SHOWN)
-        told = f"Workers computed in more threads than the layout has: {ran} on {counted(cores, 'core')}"
+        ran = list_names([f"{one.layout} in {one.n_threads}" for one in most_first], _MOST_SHOWN)
+        text = f"Workers computed in more threads than the layout has: {ran} on {pluralize(cores, 'core')}"
         is_to_set = any(pool.variable for pool in alike[0].loaded.causes)
         cure = " --axis omp=1,auto measures fewer." if is_to_set and not is_measured else ""
-        sentences.append(f"{told}: {cause}.{cure}")
+        sentences.append(f"{text}: {cause}.{cure}")
     return sentences

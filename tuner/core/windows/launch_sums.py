@@ -13,7 +13,7 @@ from tuner.core.domain.clocks import SUMMED_CLOCKS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.requests import Requests
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 #: what is added up of the windows that tell the CPU of workers from that of their children
 TOLD = (
@@ -58,7 +58,7 @@ class LaunchTally:
     requests: Requests | None = None  #: of all windows together; None: not known
     n_at_a_rate: int = 0  #: of the windows: with requests at a rate, so that threads also wait for work
     #: TOLD, summed over those not at a rate that tell it; None: no window does, or a clock that one lacks
-    told: tuple[float | None, ...] | None = None
+    sums: tuple[float | None, ...] | None = None
     n_failed: int = 0
     foreign_cpu_s: float = 0.0  #: of other processes
     steal_s: float = 0.0  #: that the hypervisor gave to others
@@ -136,7 +136,7 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
     windows = list(windows)
     tallies: dict[int, LaunchTally] = {}
     void: dict[int, LaunchVoid] = {}
-    telling: dict[int, list[WindowRecord]] = {}
+    windows_by_launch: dict[int, list[WindowRecord]] = {}
     for window in windows:  # 100 000 of them: each attribute is looked up once
         if window.block == WARMING_BLOCK:
             continue
@@ -188,10 +188,10 @@ def tally(windows: Iterable[WindowRecord]) -> Sums:
             launch.requests = requests if launch.requests is None else launch.requests.merged(requests)
         if is_at_a_rate:
             launch.n_at_a_rate += 1
-        elif tells_workers(window):
-            telling.setdefault(window.launch_id, []).append(window)
-    for launch_id, own in telling.items():
-        tallies[launch_id].told = added(map(told_by, own))
+        elif separates_workers(window):
+            windows_by_launch.setdefault(window.launch_id, []).append(window)
+    for launch_id, own in windows_by_launch.items():
+        tallies[launch_id].sums = add_sums(map(told_by, own))
     return Sums(
         [tallies[launch_id] for launch_id in sorted(tallies)],
         [void[launch_id] for launch_id in sorted(void)],
@@ -218,12 +218,12 @@ def is_short_of_memory(window: WindowRecord) -> bool:
     return {reason.slug for reason in window.void} == {_SHORT_OF_MEMORY}
 
 
-def tells_workers(window: WindowRecord) -> bool:
+def separates_workers(window: WindowRecord) -> bool:
     """Whether anybody told the CPU of the workers from that of their children."""
     return window.worker_cpu_s is not None or window.probe_python_cpu_s is not None
 
 
-def added(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
+def add_sums(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
     """The sums of TOLD over one or more *rows* of it; None: what one of them lacks.
 
     One after the other, as every Python adds them: `sum` takes other ways since 3.12.
@@ -232,11 +232,11 @@ def added(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]:
     return tuple(None if None in column else reduce(add, column) for column in columns)
 
 
-def summed_window(
-    layout: Layout, told: Sequence[float | None], launches: Sequence[LaunchTally] = ()
+def window_of_sums(
+    layout: Layout, reported: Sequence[float | None], launches: Sequence[LaunchTally] = ()
 ) -> WindowRecord:
     """One long window that *told* (TOLD) is of; of *launches* with their tasks and memory on average."""
-    sums: dict[str, Any] = dict(zip(TOLD, told, strict=True))
+    sums: dict[str, Any] = dict(zip(TOLD, reported, strict=True))
     window = WindowRecord(0, 0, layout, "", 0, 1, 0.0, **_NOTHING, **sums)
     if not launches:
         return window
@@ -259,7 +259,7 @@ def why_not_ranked(own: Sequence[LaunchTally], void: VoidTally, error: str | Non
         n_idle = sum(not launch.n_done for launch in own)
         if not n_idle:
             return None
-        return f"finished no item in {n_idle} of {counted(len(own), 'launch')}"
+        return f"finished no item in {n_idle} of {pluralize(len(own), 'launch')}"
     if void.total_windows:
         slugs = ", ".join(
             f"{slug} {n}" for slug, n in sorted(void.reasons.items(), key=lambda one: (-one[1], one[0]))

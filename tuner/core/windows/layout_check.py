@@ -30,7 +30,7 @@ from tuner.core.domain.pooled import pooled_variants, shape_of
 from tuner.core.domain.window import VoidReason, Window
 from tuner.core.errors import ConfigError
 from tuner.core.messages.invalid import processes_alike, threads_alike
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.stored_config import parse_stored_service
 
 ALIKE = "layouts-alike"  #: the slug of a window that ran as another layout's did
 _ON_DEMAND = "on-demand"
@@ -132,7 +132,7 @@ class RanLayouts:
             yield threads_alike(more.layout, round(more.most_threads), fewer.layout, round(fewer.threads))
 
     def _service(self) -> dict[str, Any]:
-        return stored_service(self.config)
+        return parse_stored_service(self.config)
 
     def _started(self, variant: str) -> str | None:
         """When the layout's threads are started; None: they are none of the system, or nobody knows."""

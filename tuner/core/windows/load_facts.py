@@ -10,8 +10,8 @@ from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.pooled import event_loop_variants
 from tuner.core.domain.records import StudyRecord
-from tuner.core.settings.clients import ClientSearchResult, clients_for, found_in
-from tuner.core.text.stored_config import stored_service
+from tuner.core.settings.clients import ClientSearchResult, clients_for, parse_found
+from tuner.core.text.stored_config import parse_stored_service
 from tuner.core.windows.launch_sums import LaunchTally
 
 _SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
@@ -47,17 +47,17 @@ class LoadFacts:
 
 def load_facts(study: StudyRecord) -> LoadFacts | None:
     """How *study* loaded its service; None: no clients send requests, or they come at a fixed rate."""
-    feeder = stored_service(study.config).get("feeder")
+    feeder = parse_stored_service(study.config).get("feeder")
     if not isinstance(feeder, dict) or feeder.get("kind") != "http":
         return None
     if isinstance(feeder.get("rate"), int | float):
         return None
     number = feeder.get("clients", feeder.get("connections"))
     n_set = number if isinstance(number, int) else None
-    return LoadFacts(n_set, found_in(study.provenance, n_set), event_loop_variants(study.config))
+    return LoadFacts(n_set, parse_found(study.provenance, n_set), event_loop_variants(study.config))
 
 
-def spread_of_launches(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:
+def sum_spreads(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:
     """How connections spread in all windows of *launches* that are not at a rate; None: not to be seen."""
     requests = [one.requests for one in launches if one.requests is not None and not one.n_at_a_rate]
     spreads = [one.spread for one in requests if one.spread is not None]

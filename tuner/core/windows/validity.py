@@ -41,7 +41,7 @@ def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[Voi
     return (invalid.too_few_threads(layout, usage.n_threads, n_counting),)
 
 
-def lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
+def find_lost_counts(begin: Reading, end: Reading) -> tuple[VoidReason, ...]:
     """Why items that were finished between two readings are missing from the later one."""
     n_lost = end.n_lost_total - begin.n_lost_total
     n_unreadable = end.n_unreadable_total - begin.n_unreadable_total
@@ -91,11 +91,11 @@ def void_reasons(
     reasons = [*problems]
     if source_dry:
         reasons.append(invalid.source_dry(feeder_problem))
-    reasons.extend(_disturbed(usage, foreign_limit_cores(cores, foreign_limit)))
+    reasons.extend(_find_disturbance(usage, foreign_limit_cores(cores, foreign_limit)))
     reasons.extend(_short_of_memory(usage, memory_pressure_limit))
     reasons.extend(_clock_jumped(samples, usage))
     looks_s = [sample.at_s for sample in samples] if looked_s is None else looked_s
-    gaps = _stalled(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s, probe_problem)
+    gaps = _find_stall(looks_s, interval_s) or _probe_gap(samples, looks_s, interval_s, probe_problem)
     reasons.extend(gaps)
     reasons.extend(_counts_fell(samples))
     if not source_dry and not problems:
@@ -113,7 +113,7 @@ def longest_gap_s(at_s: Sequence[float], looks_s: Sequence[float]) -> float:
     return max(*ages_s, *(later - earlier for earlier, later in pairwise(at_s)))
 
 
-def _disturbed(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
+def _find_disturbance(usage: Sequence[Usage], limit_cores: float) -> Iterator[VoidReason]:
     """Both are means over the window: a cron job of 2 s does not spoil ten minutes."""
     first, last = usage[0], usage[-1]
     elapsed_s = last.at_s - first.at_s
@@ -150,7 +150,7 @@ def _clock_jumped(samples: Sequence[Sample], usage: Sequence[Usage]) -> Iterator
         yield invalid.wall_clock_jumped(step_s)
 
 
-def _stalled(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason, ...]:
+def _find_stall(looks_s: Sequence[float], interval_s: float) -> tuple[VoidReason, ...]:
     gap_s = max(later - earlier for earlier, later in pairwise(looks_s))
     if gap_s <= MISSED_INTERVALS * interval_s:
         return ()

@@ -9,8 +9,8 @@ from tuner.core.text.figures import first_of, percent
 from tuner.reports.charts.frame import at, diamond, dot, legend, ring, whisker, x_axis
 from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
-from tuner.reports.comparison.words import change_told, in_order, percent_told, why_told
+from tuner.reports.charts.svg import element, fitting, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.comparison.words import explain_change, format_change, format_percent, in_order
 
 _ROW = 22.0
 _MOST = 60  #: rows that are drawn
@@ -29,7 +29,7 @@ def changes_picture(
     shown, shared = list(first_of(rows, most)), _shared(found)
     labels = [str(one.layout) for one in shown] + ([_ALL] if shared is not None else [])
     left = min(width * 0.3, 14 + max(map(width_of, labels)))
-    right = width - 18 - max(width_of(percent_told(one.ratio.mean)) for one in shown)
+    right = width - 18 - max(width_of(format_percent(one.ratio.mean)) for one in shown)
     scale = _scale([one.ratio for one in shown] + ([shared] if shared is not None else []), left + 10, right)
     top = 8.0
     bottom = top + _ROW * (len(shown) + (shared is not None))
@@ -41,12 +41,12 @@ def changes_picture(
     parts.append(line(scale(0.0), top, scale(0.0), bottom, "guide"))
     y = top + _ROW / 2
     if shared is not None:
-        told = f"All {found.throughput.n_shared} layouts together: {change_told(shared)}"
-        parts.append(_row(_ALL, shared, told, scale, y, left, width))
+        text = f"All {found.throughput.n_shared} layouts together: {format_change(shared)}"
+        parts.append(_row(_ALL, shared, text, scale, y, left, width))
         y += _ROW
     for one in shown:
-        told = f"{one.layout}: {change_told(one.ratio)}, {why_told(found.throughput, one)}"
-        parts.append(_row(str(one.layout), one.ratio, told, scale, y, left, width))
+        text = f"{one.layout}: {format_change(one.ratio)}, {explain_change(found.throughput, one)}"
+        parts.append(_row(str(one.layout), one.ratio, text, scale, y, left, width))
         y += _ROW
     drawn = [one.ratio for one in shown] + ([shared] if shared is not None else [])
     signs, end = legend(_legend(drawn), left, bottom + 54, width)
@@ -57,7 +57,7 @@ def changes_picture(
     return DrawnPicture(name, "Change of each layout", _summary(found, shown), width, end + 8, body)
 
 
-def _row(label: str, ratio: Estimate, told: str, scale: Scale, y: float, left: float, width: float) -> str:
+def _row(label: str, ratio: Estimate, text: str, scale: Scale, y: float, left: float, width: float) -> str:
     mean = ratio.mean or 0.0
     is_sure = is_surely_changed(ratio)
     class_ = "e b" if is_sure else "e"
@@ -68,8 +68,8 @@ def _row(label: str, ratio: Estimate, told: str, scale: Scale, y: float, left: f
         sign = diamond() if is_sure else dot()
     marks.append(at(scale(_points(mean)), y, sign))
     marks.append(words(fitting(label, left), left, y + 4, class_=class_))
-    marks.append(words(percent_told(mean), width - 6, y + 4, class_=class_))
-    tip = tipped(told, *marks)
+    marks.append(words(format_percent(mean), width - 6, y + 4, class_=class_))
+    tip = with_tooltip(text, *marks)
     return element("g", tip, class_="best") if is_sure else tip
 
 
@@ -104,7 +104,7 @@ def _points(ratio: float) -> float:
 
 
 def _summary(found: StudyComparison, rows: list[LayoutChange]) -> str:
-    first = ", ".join(f"{one.layout} {percent_told(one.ratio.mean)}" for one in rows[:3])
+    first = ", ".join(f"{one.layout} {format_percent(one.ratio.mean)}" for one in rows[:3])
     n_sure = sum(one.has_changed for one in rows)
     return (
         f"One line a layout, from {found.before.name} to {found.after.name}: {first}; {n_sure} of {len(rows)}"

@@ -8,13 +8,13 @@ from tuner.reports.charts.frame import at, dot, legend, x_axis, y_axis, y_labels
 from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.scale import scale_for
-from tuner.reports.charts.svg import element, line, tipped
-from tuner.reports.model.model import items, left_out_sentence, signed
+from tuner.reports.charts.svg import element, line, with_tooltip
+from tuner.reports.model.model import format_signed, items, left_out_sentence
 
 _BAND = 0.1
 
 
-def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> DrawnPicture:
+def prediction_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = "foretold") -> DrawnPicture:
     """A mark for each layout: where the model is right it lies on the line."""
     points = [
         (TEN_MINUTES_S * row.predicted_per_s, TEN_MINUTES_S * row.measured_per_s, row) for row in errors.rows
@@ -39,11 +39,13 @@ def foretold_picture(errors: LeftOutErrors, *, width: float = WIDE, name: str = 
     named = []
     for predicted, measured, row in sorted(points, key=lambda one: -abs(one[2].error_ratio)):
         x, y = along(predicted), up(measured)
-        told = (
+        text = (
             f"{row.layout}: measured {items(measured)}, predicted {items(predicted)}"
-            f" ({signed(row.error_ratio)})"
+            f" ({format_signed(row.error_ratio)})"
         )
-        parts.append(tipped(told, at(x, y, element("circle", r=10, fill="transparent") + dot(), "best")))
+        parts.append(
+            with_tooltip(text, at(x, y, element("circle", r=10, fill="transparent") + dot(), "best"))
+        )
         named.append((x, y, str(row.layout), False))
     parts.append(labels(named, side))
     entries = [

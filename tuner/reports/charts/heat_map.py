@@ -9,8 +9,8 @@ from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.reports.charts.colours import amount_colour, ink_on
 from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, tick_texts
-from tuner.reports.charts.svg import element, line, rectangle, tipped, width_of, words
-from tuner.reports.charts.values import told, unit_of
+from tuner.reports.charts.svg import element, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.charts.values import tooltip_of, unit_of
 from tuner.reports.model.model import items
 from tuner.reports.ranking.groups import NAMES
 from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
@@ -35,7 +35,7 @@ def heat_map_svg(
 
 
 def heat_map_picture(
-    overview: Overview, variant: str, *, width: float = WIDE, name: str = "heat-map", most_told: int = 250
+    overview: Overview, variant: str, *, width: float = WIDE, name: str = "heat-map", most_shown: int = 250
 ) -> DrawnPicture | None:
     """Rows are processes, columns threads; None: none of *variant* was measured.
 
@@ -70,7 +70,7 @@ def heat_map_picture(
             row = cells.get((processes, threads))
             if row is not None:
                 box = (_LEFT + wide * at_x, y, wide, high)
-                tip = told(row, ranking) if len(cells) <= most_told else ""
+                tip = tooltip_of(row, ranking) if len(cells) <= most_shown else ""
                 parts.append(_cell(row, ranking, (low, top), box, name, tip))
     bottom = _TOP + high * len(down)
     every = max(1, round(width_of("000") / wide + 0.4))
@@ -99,7 +99,7 @@ def _cell(
     value = value_beside(row, ranking)
     if value.mean is None:
         fill = f"url(#{name}-h)" if row.n_void or row.reason else "none"
-        return tipped(tip, rectangle(x + 1, y + 1, wide - 2, high - 2, fill=fill, class_="none"))
+        return with_tooltip(tip, rectangle(x + 1, y + 1, wide - 2, high - 2, fill=fill, class_="none"))
     share = (value.mean - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 1.0
     colour = amount_colour(share)
     ink = "k" if ink_on(colour) == "#000" else "l"
@@ -122,7 +122,7 @@ def _cell(
         marks.append(rectangle(x + inset, y + inset, wide - 2 * inset, high - 2 * inset, class_=frame))
     if row.is_kept_out:
         marks.append(line(x + 3, y + high - 3, x + wide - 3, y + 3, f"{ink}f"))
-    return tipped(tip, *marks)
+    return with_tooltip(tip, *marks)
 
 
 def _colours(low: float, high: float, y: float, width: float, title: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tuner.core.lab.experiment import LabFigure, Outcome, Row, Value, point_told
+from tuner.core.lab.experiment import LabFigure, Outcome, Row, Value, format_point
 from tuner.core.lab.studied import StudyExperiment
 from tuner.reports.charts.frame import legend
 from tuner.reports.charts.lab_layouts import layouts_picture
-from tuner.reports.charts.lab_scale import SIGNS, Log, frame, marks, pushed_apart, ticks_around, values_of
+from tuner.reports.charts.lab_scale import SIGNS, Log, frame, marks, push_apart, ticks_around, values_of
 from tuner.reports.charts.picture import WIDE, DrawnPicture
 from tuner.reports.charts.svg import element, width_of, words
 
@@ -32,9 +32,9 @@ def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> 
         panels = [(head, [row for row in rows if row.at[:-2] == head]) for head in heads]
     end, parts = 0.0, []
     for head, own in panels:
-        told = ": ".join(part for part in (_named(head, outcome), figure.label) if part)
+        text = ": ".join(part for part in (_named(head, outcome), figure.label) if part)
         high = min(400.0, 0.65 * width) if len(panels) == 1 else 200.0
-        drawn, end = _panel(own, len(head), outcome, told, (width, end, high))
+        drawn, end = _panel(own, len(head), outcome, text, (width, end, high))
         parts += drawn
     signs, end = legend(SIGNS, 40.0, end + 8, width - 8)
     n_measured = sum(1 for row in rows if row.measured)
@@ -47,7 +47,7 @@ def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> 
 
 
 def _panel(
-    rows: Sequence[Row], n_told: int, outcome: Outcome, title: str, place: tuple[float, float, float]
+    rows: Sequence[Row], n_reported: int, outcome: Outcome, title: str, place: tuple[float, float, float]
 ) -> tuple[list[str], float]:
     """Lines of *rows*, named by their parameters but the first *n_told* and the last.
 
@@ -65,7 +65,7 @@ def _panel(
     values = [value for row in rows for value in values_of(row, figure)]
     low, high = min(values), max(values)
     ticks = ticks_around(low, high)
-    names = {one: _named(one, outcome, n_told) for one in series}
+    names = {one: _named(one, outcome, n_reported) for one in series}
     ends_apart = [
         _apart([values_of(row, figure)[0] for row in rows if row.at[-1] == end])
         for end in (steps[0], steps[-1])
@@ -79,7 +79,7 @@ def _panel(
     along = {step: left + (n + 0.5) * (right - left) / len(steps) for n, step in enumerate(steps)}
 
     edge = left - (room if names_first else 0)
-    steps_told = {point_told(step): x for step, x in along.items()}
+    steps_told = {format_point(step): x for step, x in along.items()}
     parts = frame(title, ticks, up, steps_told, outcome.experiment.parameters[-1], (edge, right))
     ends: dict[float, dict[str, float]] = {}  # by x: names, and where their lines end
     for one in series:
@@ -93,7 +93,7 @@ def _panel(
     for x, named in ends.items():
         parts += [
             words(name, x, y, class_="s e" if names_first else "s")
-            for name, y in pushed_apart(named, bottom).items()
+            for name, y in push_apart(named, bottom).items()
         ]
     return parts, bottom + 46
 
@@ -118,7 +118,7 @@ def _apart(values: Sequence[float]) -> float:
     return min((later / earlier for earlier, later in pairwise(ordered)), default=1.0)
 
 
-def _named(values: tuple[Value, ...], outcome: Outcome, n_told: int = 0) -> str:
+def _named(values: tuple[Value, ...], outcome: Outcome, n_reported: int = 0) -> str:
     """A line's name: names alone, numbers with their parameter; without the first *n_told*."""
-    named = list(zip(outcome.experiment.parameters, values, strict=False))[n_told:]
+    named = list(zip(outcome.experiment.parameters, values, strict=False))[n_reported:]
     return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in named)

@@ -13,7 +13,7 @@ from tuner.reports.charts.lab_scale import (
     dash,
     frame,
     marks,
-    pushed_apart,
+    push_apart,
     ticks_around,
     values_of,
 )
@@ -83,7 +83,7 @@ def _panel(
         last = max(own, key=lambda row: along[_layout(row.at)])
         ends[name] = up(values_of(last, figure)[0]) + 4
     if len(by_series) > 1:
-        parts += [words(name, right + 8, y, class_="s") for name, y in pushed_apart(ends, bottom).items()]
+        parts += [words(name, right + 8, y, class_="s") for name, y in push_apart(ends, bottom).items()]
     return parts, bottom + 46
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import floor, log10
 
-from tuner.core.lab.experiment import LabFigure, Row, point_told
+from tuner.core.lab.experiment import LabFigure, Row, format_point
 from tuner.reports.charts.frame import at, diamond, dot, ring
-from tuner.reports.charts.svg import element, line, tipped, words
+from tuner.reports.charts.svg import element, line, with_tooltip, words
 
 _TICKS = (1.0, 2.0, 5.0)  #: of each power of ten
 _LINE_PX = 13.0  #: from one name to the next
@@ -64,7 +64,7 @@ def frame(
     return parts
 
 
-def pushed_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
+def push_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
     """Names from top to bottom, each a line's height below the one before it, none below *bottom*."""
     order = sorted(named, key=lambda name: named[name])
     placed: dict[str, float] = {}
@@ -91,20 +91,20 @@ def dash() -> str:
 
 def marks(row: Row, figure: LabFigure, x: float, up: Log) -> str:
     """A row as measured and as published, with its figures as a tip."""
-    drawn, told = [], [point_told(row.at)]
+    drawn, lines = [], [format_point(row.at)]
     measured = row.measured.get(figure.key)
     if measured is not None:
         if measured.high > measured.low:
             drawn.append(line(x, up(measured.low), x, up(measured.high), "whisker"))
         drawn.append(at(x, up(measured.median), diamond() if row.is_simulated else dot()))
         how = "simulated" if row.is_simulated else "measured"
-        told.append(f"{how} {measured.median:.{figure.digits}f}")
+        lines.append(f"{how} {measured.median:.{figure.digits}f}")
     for side, told_as in ((row.published, "published"), (row.modelled, "model")):
         if figure.key in side:
-            told.append(f"{told_as} {side[figure.key]:.{figure.digits}f}")
+            lines.append(f"{told_as} {side[figure.key]:.{figure.digits}f}")
     if figure.key in row.published:
         drawn.append(at(x, up(row.published[figure.key]), ring()))
-    return tipped(", ".join(told), *drawn)
+    return with_tooltip(", ".join(lines), *drawn)
 
 
 #: for the legend

@@ -8,8 +8,8 @@ from tuner.core.text.figures import first_of
 from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, whisker, x_axis
 from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import element, fitting, line, rectangle, tipped, width_of, words
-from tuner.reports.charts.values import MOST_OF_MEAN, told, unit_of
+from tuner.reports.charts.svg import element, fitting, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.charts.values import MOST_OF_MEAN, tooltip_of, unit_of
 from tuner.reports.model.model import items
 from tuner.reports.ranking.groups import NAMES, group_name, row_group
 from tuner.reports.ranking.ranking_words import level_of, value_ranked_by
@@ -79,7 +79,7 @@ def _row(
     marks.append(at(scale(mean), y, _sign(row)))
     marks.append(words(fitting(label, left), left, y + 4, class_="e b" if is_top else "e"))
     marks.append(words(items(mean), width - 6, y + 4, class_="e b" if is_top else "e"))
-    tip = tipped(told(row, ranking), *marks)
+    tip = with_tooltip(tooltip_of(row, ranking), *marks)
     return element("g", tip, class_="best") if is_top else tip
 
 

@@ -12,7 +12,7 @@ from tuner.core.text.figures import first_of
 from tuner.reports.charts import colours
 from tuner.reports.charts.frame import legend
 from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
-from tuner.reports.charts.svg import SMALL, element, fitting, line, rectangle, tipped, width_of, words
+from tuner.reports.charts.svg import SMALL, element, fitting, line, rectangle, width_of, with_tooltip, words
 from tuner.reports.model.explain import SHARES
 
 _ROW = 24.0
@@ -97,7 +97,7 @@ def _bar(one: Diagnosis, used: Sequence[Share], left: float, right: float, y: fl
                     marks.append(under)
                 marks.append(words(text, x + wide / 2, y + 16, class_=f"s c {ink}"))
                 break
-        parts.append(tipped(f"{one.layout}: {SHARES[share]} {figure}", *marks))
+        parts.append(with_tooltip(f"{one.layout}: {SHARES[share]} {figure}", *marks))
         x += wide
     return parts
 
@@ -119,5 +119,5 @@ def _pattern(share: Share, name: str) -> str:
 
 
 def _summary(shown: Sequence[Diagnosis]) -> str:
-    told = "; ".join(f"{one.layout}: {short(one.what)}" for one in shown[:8])
-    return f"A bar for each layout, the fastest first: the shares of its threads' time. Bottlenecks: {told}."
+    text = "; ".join(f"{one.layout}: {short(one.what)}" for one in shown[:8])
+    return f"A bar for each layout, the fastest first: the shares of its threads' time. Bottlenecks: {text}."

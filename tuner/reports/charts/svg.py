@@ -14,12 +14,12 @@ def element(name: str, *children: str, **attributes: object) -> str:
 
     *children* are markup already; attributes are values, escaped here.
     """
-    told = "".join(
+    text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{told}>{''.join(children)}</{name}>" if children else f"<{name}{told}/>"
+    return f"<{name}{text}>{''.join(children)}</{name}>" if children else f"<{name}{text}/>"
 
 
 def words(text: object, x: float, y: float, **attributes: object) -> str:
@@ -27,7 +27,7 @@ def words(text: object, x: float, y: float, **attributes: object) -> str:
     return element("text", in_markup(text, 60), x=x, y=y, **attributes)
 
 
-def tipped(tip: str, *children: str, **attributes: object) -> str:
+def with_tooltip(tip: str, *children: str, **attributes: object) -> str:
     """Marks that tell *tip* to whoever points at them; where there is nothing to tell, the marks alone."""
     if not tip:
         return "".join(children)

@@ -16,9 +16,9 @@ from tuner.reports.charts.frame import at, cross, diamond, dot, legend, y_axis, 
 from tuner.reports.charts.in_time import InTime, Series, in_time
 from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import SMALL, element, line, rectangle, tipped, width_of, words
+from tuner.reports.charts.svg import SMALL, element, line, rectangle, width_of, with_tooltip, words
 from tuner.reports.charts.time_axis import TimeAxis, axis_below, time_axis
-from tuner.reports.model.model import items, signed
+from tuner.reports.model.model import format_signed, items
 
 _PANEL = 130.0  #: height, px
 _LANE = 20.0
@@ -40,7 +40,7 @@ class Moment:
     off: tuple[float, ...]  #: the same, as ratios to their layouts' means, less 1
     n_void: int
     n_warming: int
-    told: str
+    tooltip: str
     is_best: bool  #: a single window of a layout of rank 1
     lane: int = 0  #: of its box
 
@@ -106,7 +106,7 @@ def timeline_picture(
         ]
     void_y = 24 + _PANEL + 10
     parts += [
-        tipped(moment.told, at(axis((moment.from_s + moment.to_s) / 2), void_y - 4, cross(3.2)))
+        with_tooltip(moment.tooltip, at(axis((moment.from_s + moment.to_s) / 2), void_y - 4, cross(3.2)))
         for moment in found
         if moment.n_void and len(found) == len(overview.windows)  # else the lane shows their share
     ]
@@ -126,8 +126,8 @@ def nothing_counts(overview: Overview) -> str:
     taken = [one for one in overview.windows if one.block != WARMING_BLOCK]
     if not taken:
         return "No valid window yet."
-    told = "the only one is" if len(taken) == 1 else f"all {len(taken)} are"
-    return f"No valid window: {told} invalid."
+    text = "the only one is" if len(taken) == 1 else f"all {len(taken)} are"
+    return f"No valid window: {text} invalid."
 
 
 def _moments(overview: Overview, seen: InTime, most: int) -> list[Moment]:
@@ -151,16 +151,16 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
     )
     first = windows[0]
     if len(windows) > 1:
-        told = f"{len(windows)} windows, {len(windows) - len(rates)} invalid or of the first launch"
-        told += f"; {signed(fmean(off))} on average" if off else ""
+        text = f"{len(windows)} windows, {len(windows) - len(rates)} invalid or of the first launch"
+        text += f"; {format_signed(fmean(off))} on average" if off else ""
     elif first.block == WARMING_BLOCK:
-        told = f"{first.layout}: warms the page cache, not used"
+        text = f"{first.layout}: warms the page cache, not used"
     elif first.void:
-        told = f"{first.layout}, block {first.block + 1}: invalid: "
-        told += "; ".join(f"{reason.slug}: {reason.detail}" for reason in first.void)
+        text = f"{first.layout}, block {first.block + 1}: invalid: "
+        text += "; ".join(f"{reason.slug}: {reason.detail}" for reason in first.void)
     else:
-        told = f"{first.layout}, block {first.block + 1}: {items(600 * rates[0])} items per 10 min"
-        told += f", {signed(off[0])} of its mean" if off else ""
+        text = f"{first.layout}, block {first.block + 1}: {items(600 * rates[0])} items per 10 min"
+        text += f", {format_signed(off[0])} of its mean" if off else ""
     return Moment(
         from_s=first.started_wall_s,
         to_s=windows[-1].started_wall_s + windows[-1].length_s,
@@ -168,7 +168,7 @@ def _moment(part: Series, best: set[Layout], lane: int) -> Moment:
         off=tuple(off),
         n_void=len(windows) - len(rates) - n_warming,
         n_warming=n_warming,
-        told=told,
+        tooltip=text,
         is_best=len(windows) == 1 and first.layout in best,
         lane=lane,
     )
@@ -186,7 +186,7 @@ def _mark(moment: Moment, axis: TimeAxis, raw: Scale, drift: Scale) -> str:
         marks.append(at(x, drift(100 * fmean(moment.off)), sign, class_))
         if len(moment.off) > 1:
             marks.append(line(x, drift(100 * min(moment.off)), x, drift(100 * max(moment.off)), "reach"))
-    return tipped(moment.told, *marks)
+    return with_tooltip(moment.tooltip, *marks)
 
 
 def _windows(moment: Moment, axis: TimeAxis, lane: float, name: str) -> str:
@@ -201,7 +201,7 @@ def _windows(moment: Moment, axis: TimeAxis, lane: float, name: str) -> str:
         marks.append(rectangle(left, lane, width, good, class_="counts"))
     if void:
         marks.append(rectangle(left, lane + good, width, void, fill=f"url(#{name}-h)", class_="void"))
-    return tipped("" if n > 1 else moment.told, *marks) if marks else ""
+    return with_tooltip("" if n > 1 else moment.tooltip, *marks) if marks else ""
 
 
 def _lane_names(boxes: Sequence[str], lane: float, left: float) -> Iterator[str]:
@@ -233,10 +233,10 @@ def _launches(overview: Overview, seen: InTime, axis: TimeAxis, top: float, most
                 marks.append(words(text, (left + right) / 2, lane - 6, class_="s m c"))
             if any(one.error is not None for one in few):
                 marks.append(at(left + 4, lane - 8, cross(3)))
-            yield tipped(_launch_told(few[0]) if n_each == 1 else "", *marks)
+            yield with_tooltip(_describe_launch(few[0]) if n_each == 1 else "", *marks)
 
 
-def _launch_told(launch: LaunchRecord) -> str:
+def _describe_launch(launch: LaunchRecord) -> str:
     which = "before the first block" if launch.block == WARMING_BLOCK else f"block {launch.block + 1}"
     again = f", attempt {launch.attempt}" if launch.attempt > 1 else ""
     warm = "" if launch.warmup_s is None else f", warm-up {launch.warmup_s:.0f} s"
@@ -285,8 +285,8 @@ def _drift(overview: Overview, seen: InTime, axis: TimeAxis, drift: Scale) -> It
             first, last = part.windows[0], part.windows[-1]
             left, right = axis(first.started_wall_s), axis(last.started_wall_s + last.length_s)
             mean = fmean(told_off)
-            told = f"{len(told_off)} windows: {signed(mean)} of their layouts' means"
-            yield tipped(told, line(left, drift(100 * mean), right, drift(100 * mean), "drift"))
+            text = f"{len(told_off)} windows: {format_signed(mean)} of their layouts' means"
+            yield with_tooltip(text, line(left, drift(100 * mean), right, drift(100 * mean), "drift"))
 
 
 def _hatch(name: str) -> str:

@@ -16,7 +16,7 @@ from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, x_
 from tuner.reports.charts.labels import labels
 from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
 from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import element, line, tipped
+from tuner.reports.charts.svg import element, line, with_tooltip
 from tuner.reports.charts.values import MOST_OF_MEAN
 from tuner.reports.model.model import interval, items
 from tuner.reports.ranking.ranking_words import level_of
@@ -38,7 +38,7 @@ class _Point:
     cost: float
     items: Estimate
     standing: Standing
-    told: str
+    tooltip: str
 
 
 def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone: bool = False) -> str:
@@ -51,7 +51,7 @@ def trade_svg(overview: Overview, cost: Cost, *, width: float = WIDE, standalone
 
 
 def trade_picture(
-    overview: Overview, cost: Cost, *, width: float = WIDE, name: str | None = None, most_told: int = 250
+    overview: Overview, cost: Cost, *, width: float = WIDE, name: str | None = None, most_shown: int = 250
 ) -> DrawnPicture | None:
     """A mark for each layout; None: nobody saw what they cost.
 
@@ -79,13 +79,13 @@ def trade_picture(
     if with_whiskers:
         parts += [_whisker(point, along, up) for point in points]
     ordered = sorted(points, key=lambda point: (point.standing != "front", -(point.items.mean or 0)))
-    rest = ordered[most_told:]
+    rest = ordered[most_shown:]
     if rest:
         specks = "".join(f"M{along(one.cost):.0f} {up(one.items.mean or 0):.0f}h0" for one in rest)
         parts.append(element("path", d=specks, class_="specks"))
-    parts += [_mark(point, along, up) for point in reversed(ordered[:most_told])]
+    parts += [_mark(point, along, up) for point in reversed(ordered[:most_shown])]
     parts.append(labels(_named(points, along, up), width, lines=_stretches(front_seen, along, up)))
-    entries = _legend(ordered[:most_told], front is not None)
+    entries = _legend(ordered[:most_shown], front is not None)
     if rest:
         entries.append((element("path", d="M0 0h0", class_="specks"), "the rest: see the table"))
     signs, end = legend(entries, left, high + 10, width)
@@ -127,8 +127,8 @@ def _points(overview: Overview, cost: Cost, front: Front | None) -> list[_Point]
         amount = f"{spent:.0f} MB" if cost == "memory" else f"{spent:.2f}"
         beaten = placed[row.layout].dominated_by if row.layout in placed else None
         by = "" if beaten is None else f", beaten by {beaten}"
-        told = f"{row.layout}: {items(value.mean)} items per 10 min{ends}, {_WORDS[cost]} {amount}{by}"
-        found.append(_Point(row.layout, spent, value, standing, told))
+        text = f"{row.layout}: {items(value.mean)} items per 10 min{ends}, {_WORDS[cost]} {amount}{by}"
+        found.append(_Point(row.layout, spent, value, standing, text))
     return found
 
 
@@ -137,7 +137,7 @@ def _mark(point: _Point, along: Scale, up: Scale) -> str:
     x, y = along(point.cost), up(point.items.mean or 0.0)
     class_ = "best" if point.standing == "front" else None
     area = element("circle", r=11, fill="transparent")
-    return tipped(point.told, at(x, y, area + signs[point.standing], class_))
+    return with_tooltip(point.tooltip, at(x, y, area + signs[point.standing], class_))
 
 
 def _whisker(point: _Point, along: Scale, up: Scale) -> str:

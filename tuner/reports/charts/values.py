@@ -15,7 +15,7 @@ def unit_of(ranking: Ranking) -> str:
     return "items per 10 min" if ranking.objective == "throughput" else "items per CPU second"
 
 
-def told(row: RankedLayout, ranking: Ranking) -> str:
+def tooltip_of(row: RankedLayout, ranking: Ranking) -> str:
     """Layout, value, interval, group: what is told of a mark that is pointed at."""
     from tuner.reports.ranking.ranking_words import level_of
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.defaults import TEN_MINUTES_S
-from tuner.core.domain.simulated import simulated_told
+from tuner.core.domain.simulated import simulation_notes
 from tuner.core.planning.compared import FIGURES, Figure, StudyComparison
 from tuner.core.ranking.study_difference import is_surely_changed
 from tuner.core.stats.interval import Estimate
@@ -12,12 +12,12 @@ from tuner.reports.comparison.data import data_table, render_comparison_json
 from tuner.reports.comparison.words import (
     comparison_notes,
     comparison_sentences,
+    explain_change,
+    format_interval,
+    format_percent,
     in_order,
-    interval_told,
-    percent_told,
     ratio_of,
     side_of,
-    why_told,
 )
 from tuner.reports.ranking.ranking_words import headline
 from tuner.reports.text.formats import Table, render_paragraph, render_table
@@ -39,7 +39,9 @@ def render_comparison(found: StudyComparison, fmt: str) -> str:
         return render_comparison_json(found)
     if fmt in _DATA_FORMATS:
         return render_table(data_table(found), fmt)
-    parts = [render_paragraph(sentence, fmt) for sentence in [*all_simulated_told(found), *sides_told(found)]]
+    parts = [
+        render_paragraph(sentence, fmt) for sentence in [*all_simulation_notes(found), *describe_sides(found)]
+    ]
     if found.differences:
         parts += [
             render_paragraph(
@@ -66,23 +68,23 @@ FIGURES_TOLD = (
 )
 
 
-def all_simulated_told(found: StudyComparison) -> list[str]:
+def all_simulation_notes(found: StudyComparison) -> list[str]:
     """What stands before everything said of simulated studies; none for real ones."""
     studies = (found.before.study, found.after.study)
-    return list(dict.fromkeys(sentence for study in studies for sentence in simulated_told(study)))
+    return list(dict.fromkeys(sentence for study in studies for sentence in simulation_notes(study)))
 
 
-def sides_told(found: StudyComparison) -> list[str]:
+def describe_sides(found: StudyComparison) -> list[str]:
     """What the two studies are, a sentence each."""
-    told = []
+    lines = []
     for name, known in (("Before", found.before), ("After", found.after)):
-        told.append(f"{name}, {known.name}: {headline(known.study, known.ranking)}")
+        lines.append(f"{name}, {known.name}: {headline(known.study, known.ranking)}")
     gap_s = found.after.study.created_wall_s - found.before.study.created_wall_s
     if abs(gap_s) > _A_DAY_S:
-        told[-1] += f" {gap_s / _A_DAY_S:.0f} days after." if gap_s > 0 else ""
+        lines[-1] += f" {gap_s / _A_DAY_S:.0f} days after." if gap_s > 0 else ""
     if not found.differences:
-        told.append("The kept settings and facts of both studies are the same.")
-    return told
+        lines.append("The kept settings and facts of both studies are the same.")
+    return lines
 
 
 def differences_table(found: StudyComparison) -> Table:
@@ -108,11 +110,13 @@ def changes_table(found: StudyComparison) -> Table:
         (
             str(one.layout),
             *(_items(TEN_MINUTES_S * level) for level in one.levels),
-            percent_told(one.ratio.mean),
-            interval_told(one.ratio),
-            "-" if one.beside is None else f"{percent_told(one.beside.mean)} ({interval_told(one.beside)})",
+            format_percent(one.ratio.mean),
+            format_interval(one.ratio),
+            "-"
+            if one.beside is None
+            else f"{format_percent(one.beside.mean)} ({format_interval(one.beside)})",
             f"{one.n_launches[0]}, {one.n_launches[1]}",
-            why_told(found.throughput, one),
+            explain_change(found.throughput, one),
         )
         for one in in_order(found)
     )
@@ -130,12 +134,12 @@ def figures_table(found: StudyComparison) -> Table:
             for figure, ratio in zip(shown, ratios, strict=True)
             if ratio is not None and ratio.mean is not None and is_surely_changed(ratio)
         ]
-        rows.append((str(one.layout), *map(_ratio_told, ratios), ", ".join(surely) or "-"))
+        rows.append((str(one.layout), *map(_format_ratio, ratios), ", ".join(surely) or "-"))
     headers = ("layout", *(_NAMED[figure] for figure in shown), "surely")
     return Table(headers, tuple(rows), frozenset(range(1, 1 + len(shown))))
 
 
-def _ratio_told(ratio: Estimate | None) -> str:
+def _format_ratio(ratio: Estimate | None) -> str:
     if ratio is None or ratio.mean is None:
         return "-"
     if ratio.low is None or ratio.high is None:

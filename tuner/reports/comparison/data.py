@@ -11,7 +11,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.planning.compared import FIGURES, Known, StudyComparison
 from tuner.core.stats.interval import Estimate
-from tuner.reports.comparison.words import comparison_notes, comparison_sentences, ratio_of, why_told
+from tuner.reports.comparison.words import comparison_notes, comparison_sentences, explain_change, ratio_of
 from tuner.reports.text.formats import Table
 
 SCHEMA_VERSION = 1
@@ -48,7 +48,7 @@ def render_comparison_json(found: StudyComparison) -> str:
                 },
                 "has_changed": one.has_changed,
                 "stands_out": one.stands_out,
-                "why": why_told(change, one),
+                "why": explain_change(change, one),
                 "beside": _facts(one.beside),
                 "ratios": {figure: _facts(ratio_of(found, figure, one.layout)) for figure in FIGURES},
             }

@@ -9,7 +9,7 @@ from tuner.core.domain.simulated import is_simulated
 from tuner.core.planning.compared import Best, Figure, Known, Lost, Slower, StudyComparison
 from tuner.core.ranking.study_difference import Changes, LayoutChange, is_surely_changed
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, named, percent
+from tuner.core.text.figures import list_names, percent, pluralize
 
 _STREAM = "simulated_stream"
 _LOST: Mapping[Lost, str] = {
@@ -22,26 +22,27 @@ _LOST: Mapping[Lost, str] = {
 
 def comparison_sentences(found: StudyComparison) -> list[str]:
     """What is claimed: of the best layout, of all together, of those that stand out."""
-    change, told = found.throughput, [_best_told(found)]
+    change, lines = found.throughput, [_describe_best(found)]
     level = percent(found.confidence)
     if change.shared is not None and change.n_shared > 1:
-        told.append(
-            f"All {change.n_shared} layouts together: {change_told(change.shared)}, {level} if the host"
+        lines.append(
+            f"All {change.n_shared} layouts together: {format_change(change.shared)}, {level} if the host"
             " drifted no more than it did from block to block."
         )
     own = [one for one in change.layouts if one.stands_out]
     for one in own:
         assert one.beside is not None
-        told.append(
-            f"{one.layout} against the others: {change_told(one.beside)}; alone: {change_told(one.ratio)}."
+        lines.append(
+            f"{one.layout} against the others: {format_change(one.beside)}; alone: "
+            f"{format_change(one.ratio)}."
         )
     if not own and all(one.beside is not None and one.beside.low is not None for one in change.layouts):
-        told.append("No layout changed in a significantly different way from the others.")
+        lines.append("No layout changed in a significantly different way from the others.")
     if not any(one.has_changed or one.stands_out for one in change.layouts) and not (
         change.shared is not None and is_surely_changed(change.shared)
     ):
-        told.append(_unseen_told(found))
-    return told
+        lines.append(_describe_unseen(found))
+    return lines
 
 
 def comparison_notes(found: StudyComparison) -> list[str]:
@@ -71,14 +72,17 @@ def comparison_notes(found: StudyComparison) -> list[str]:
     if change.n_shared < len(change.layouts):
         left = len(change.layouts) - change.n_shared
         notes.append(
-            f"No blocks join {counted(left, 'layout')} with the others, so there is no comparison with them."
+            f"No blocks join {pluralize(left, 'layout')} with the others, so there is no comparison with "
+            "them."
         )
     for known, other in ((found.before, found.after), (found.after, found.before)):
-        alone = [str(layout) for layout in _measured(known) if layout not in set(_measured(other))]
+        alone = [
+            str(layout) for layout in _measured_layouts(known) if layout not in set(_measured_layouts(other))
+        ]
         if alone:
-            notes.append(f"Only in {known.name}: {named(alone)}.")
+            notes.append(f"Only in {known.name}: {list_names(alone)}.")
     if found.left_out:
-        notes.append(f"Left out, since a launch finished no item: {named(found.left_out)}.")
+        notes.append(f"Left out, since a launch finished no item: {list_names(found.left_out)}.")
     studies = (found.before.study, found.after.study)
     if studies[0].service != studies[1].service:
         notes.append("The studies are of different services, so every change includes the change of service.")
@@ -93,7 +97,7 @@ def comparison_notes(found: StudyComparison) -> list[str]:
     return notes
 
 
-def slower_told(found: StudyComparison, judged: Slower) -> str:
+def describe_slower(found: StudyComparison, judged: Slower) -> str:
     """Whether it is slower than it may be, in a sentence."""
     lost = "" if found.lost is None else f"{_whose(found, found.best.before)}, {_LOST[found.lost]}"
     if judged.surely and judged.lost != "nothing-finished":
@@ -117,35 +121,37 @@ def slower_told(found: StudyComparison, judged: Slower) -> str:
     return f"Not slower by more than {percent(judged.by)}."
 
 
-def _best_told(found: StudyComparison) -> str:
+def _describe_best(found: StudyComparison) -> str:
     best = found.best
     if best.before is None or best.after is None:
         which = found.before.name if best.before is None else found.after.name
         return f"{which} names no best layout."
     own = found.throughput.of(best.before)
     if not best.moved:
-        return f"{best.before} is best in both" + (f": {change_told(own.ratio)}." if own is not None else ".")
-    return _moved_told(found, best, best.before, best.after)
+        return f"{best.before} is best in both" + (
+            f": {format_change(own.ratio)}." if own is not None else "."
+        )
+    return _describe_moved(found, best, best.before, best.after)
 
 
-def _moved_told(found: StudyComparison, best: Best, was: Layout, becomes: Layout) -> str:
+def _describe_moved(found: StudyComparison, best: Best, was: Layout, becomes: Layout) -> str:
     ratio = best.ratio_after
     if ratio is None or ratio.mean is None:
         what = "was not measured" if found.lost is None else _LOST[found.lost]
         return f"{becomes} is best in {found.after.name}; {was}, best before, {what} there."
     if ratio.low is None or ratio.high is None:
-        return f"{becomes} leads instead of {was}: {percent_told(ratio.mean)}; the noise is unknown."
+        return f"{becomes} leads instead of {was}: {format_percent(ratio.mean)}; the noise is unknown."
     if ratio.low > 1:
-        return f"The answer moved from {was} to {becomes}, which now gives {change_told(ratio)} than {was}."
+        return f"The answer moved from {was} to {becomes}, which now gives {format_change(ratio)} than {was}."
     # half the width on the logarithmic scale
     reach = (ratio.high / ratio.low) ** 0.5 - 1
     return (
-        f"{becomes} leads instead of {was}, but the difference is not significant: {change_told(ratio)};"
-        f" differences below {_reach_told(reach)} are not detectable."
+        f"{becomes} leads instead of {was}, but the difference is not significant: {format_change(ratio)};"
+        f" differences below {_describe_reach(reach)} are not detectable."
     )
 
 
-def _unseen_told(found: StudyComparison) -> str:
+def _describe_unseen(found: StudyComparison) -> str:
     """What would have shown, where nothing did."""
     ratios = [one.ratio for one in found.throughput.layouts]
     reaches = sorted(
@@ -153,14 +159,14 @@ def _unseen_told(found: StudyComparison) -> str:
     )
     if not reaches or reaches[len(reaches) // 2] > 1:
         return "Too few or too noisy measurements to detect a change of a single layout."
-    reach = _reach_told(reaches[len(reaches) // 2])
+    reach = _describe_reach(reaches[len(reaches) // 2])
     return (
         f"No significant change. With these numbers of launches, a change of a single layout is detectable"
         f" from about {reach}."
     )
 
 
-def _reach_told(reach: float) -> str:
+def _describe_reach(reach: float) -> str:
     return f"{100 * reach:.2g} %" if reach < 0.995 else percent(reach)
 
 
@@ -175,7 +181,7 @@ def ratio_of(found: StudyComparison, figure: Figure, layout: Layout) -> Estimate
     return None if one is None else one.ratio
 
 
-def why_told(change: Changes, one: LayoutChange) -> str:
+def explain_change(change: Changes, one: LayoutChange) -> str:
     """Why *one* counts as changed or not, in some words: ``surely less, as all``."""
     ratio = one.ratio
     if ratio.mean is None or ratio.low is None or ratio.high is None:
@@ -194,7 +200,7 @@ def why_told(change: Changes, one: LayoutChange) -> str:
     return f"surely {way}"
 
 
-def change_told(ratio: Estimate) -> str:
+def format_change(ratio: Estimate) -> str:
     """``7.1 % more (5.0 to 9.2)``, ``1.2 % less (3.1 less to 0.8 more)``."""
     if ratio.mean is None:
         return "unknown"
@@ -216,17 +222,17 @@ def _size(ratio: float) -> str:
     return f"{100 * abs(ratio - 1):.1f}" if abs(ratio - 1) < 0.995 else f"{100 * abs(ratio - 1):.0f}"
 
 
-def percent_told(ratio: float | None) -> str:
+def format_percent(ratio: float | None) -> str:
     """A ratio as a change: ``+7.1 %``."""
     return "-" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
 
 
-def interval_told(ratio: Estimate) -> str:
+def format_interval(ratio: Estimate) -> str:
     """Where a change lies: ``-3.1 % to +0.8 %``."""
-    return "-" if ratio.low is None else f"{percent_told(ratio.low)} to {percent_told(ratio.high)}"
+    return "-" if ratio.low is None else f"{format_percent(ratio.low)} to {format_percent(ratio.high)}"
 
 
-def _measured(known: Known) -> list[Layout]:
+def _measured_layouts(known: Known) -> list[Layout]:
     return [row.layout for row in known.ranking.rows if row.n_windows]
 
 

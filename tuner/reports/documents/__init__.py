@@ -60,10 +60,10 @@ def render_document(document: Sequence[Block], fmt: str) -> str:
     Raises:
         KeyError: *fmt* is none of `PAGE_FORMATS`.
     """
-    return "\n".join(_rendered(block, _WRITERS[fmt], fmt) for block in document)
+    return "\n".join(_render(block, _WRITERS[fmt], fmt) for block in document)
 
 
-def _rendered(block: Block, writer: _Writer, fmt: str) -> str:
+def _render(block: Block, writer: _Writer, fmt: str) -> str:
     match block:
         case Heading(text, level):
             return writer.heading(one_line(text), level) + "\n"

@@ -6,23 +6,23 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.simulated import simulated_told
+from tuner.core.domain.simulated import simulation_notes
 from tuner.core.ranking.live_status import Board
 from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.reports.live.live_table import table_lines
 from tuner.reports.live.live_words import (
-    asked_told,
-    end_told,
-    head_told,
-    last_told,
-    phase_told,
-    rate_told,
-    rest_told,
-    standing_told,
+    describe_end,
+    describe_goal,
+    describe_last_window,
+    describe_phase,
+    describe_remaining,
+    describe_standing,
+    format_head,
+    format_rate,
 )
-from tuner.reports.text.cells import Line, Style, cut, padded, printable, width, wrapped
+from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, printable, width, wrap_cells
 
 _SILENT_S = 15.0  #: what runs says something every other second ...
 _STARTING_SILENT_S = 120.0  #: ... but while a layout starts, which may take so long
@@ -50,10 +50,10 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
     head: list[Line] = [
         *(
             line
-            for told in simulated_told(board.study)
-            for line in _wrapped([(printable(told), "doubtful")], look)
+            for reported in simulation_notes(board.study)
+            for line in _wrap([(printable(reported), "doubtful")], look)
         ),
-        *_wrapped([(head_told(board), "bold")], look),
+        *_wrap([(format_head(board), "bold")], look),
     ]
     first = [*_now(board, look), *_standing(board, look)]
     warnings: list[Line] = []
@@ -62,12 +62,12 @@ def live_lines(board: Board, look: Look, *, go_on: str | None = None, says: str 
             warnings += _hanging("warning ", f"{printable(slug)}: {printable(text)}", "doubtful", look)
     last: list[Line] = []
     if board.last is not None:
-        last = _hanging("last   ", last_told(board.last, n_boxes=board.n_boxes), "dim", look)
-    goal = _wrapped([(asked_told(board), "dim")], look)
-    end = [] if board.stage == "over" else _wrapped([(end_told(board), "dim")], look, 4)
+        last = _hanging("last   ", describe_last_window(board.last, n_boxes=board.n_boxes), "dim", look)
+    goal = _wrap([(describe_goal(board), "dim")], look)
+    end = [] if board.stage == "over" else _wrap([(describe_end(board), "dim")], look, 4)
     command: list[Line] = []
     if board.stage == "at-rest" and go_on:
-        command += _wrapped([(f"Continue with: {printable(go_on)}", "bold")], look, 8)
+        command += _wrap([(f"Continue with: {printable(go_on)}", "bold")], look, 8)
     command += [] if says is None else [[(says, "bold")]]
     # What fits, the most important first; a blank line stands between the parts where there is room.
     room = look.lines - len(first) - len(command)
@@ -93,14 +93,14 @@ def _now_lines(live: Live, look: Look) -> list[Line]:
     name = "nothing yet" if layout is None else f"{layout}, {which}"
     silent_s = _STARTING_SILENT_S if live.phase == "starting" else _SILENT_S
     elapsed_s = live.elapsed_s + min(age_s, silent_s)
-    first: list[tuple[str, Style]] = [("now    ", "dim"), (f"{name}: ", "bold"), (phase_told(live), "")]
+    first: list[tuple[str, Style]] = [("now    ", "dim"), (f"{name}: ", "bold"), (describe_phase(live), "")]
     if live.window_s:
         elapsed_s = min(elapsed_s, live.window_s)
-        first += [(" ", ""), *_filled(elapsed_s / live.window_s, 20, unicode=look.unicode)]
+        first += [(" ", ""), *_fill(elapsed_s / live.window_s, 20, unicode=look.unicode)]
         first.append((f" {render_rest(elapsed_s)} of {render_rest(live.window_s)}", ""))
     elif layout is not None:
         first.append((f", {render_rest(elapsed_s)}", ""))
-    second = [part for part in (rate_told(live), _load_told(live)) if part]
+    second = [part for part in (format_rate(live), _describe_load(live)) if part]
     if age_s >= silent_s:
         second.append(f"last update {render_rest(age_s)} ago")
     return [first, [("       ", ""), (", ".join(second), "")]] if second else [first]
@@ -114,12 +114,12 @@ def _box_lines(live: Live, look: Look) -> list[Line]:
     cells = min(12, max(width(printable(one.box)) for one in shown))
     lines: list[Line] = []
     for one in shown:
-        name = padded(cut(printable(one.box), cells, unicode=look.unicode), cells)
+        name = pad_cells(cut_cells(printable(one.box), cells, unicode=look.unicode), cells)
         lines.append([("now    ", "dim"), (f"{name}  ", "bold"), *_of_box(one, age_s, look)])
     if rest := live.boxes[len(shown) :]:
-        counts = Counter(phase_told(one) for one in rest)
+        counts = Counter(describe_phase(one) for one in rest)
         kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
-        lines.append([(f"       ... and {counted(len(rest), 'more host')}: {kinds}", "dim")])
+        lines.append([(f"       ... and {pluralize(len(rest), 'more host')}: {kinds}", "dim")])
     if age_s >= _SILENT_S:
         lines.append([(f"       last update {render_rest(age_s)} ago", "")])
     return lines
@@ -130,24 +130,24 @@ def _of_box(one: BoxLive, age_s: float, look: Look) -> Line:
         return [("nothing yet", "dim")]
     which = f"block {one.block + 1}" if one.block >= 0 else "discarded"
     elapsed_s = one.elapsed_s + min(age_s, _SILENT_S)
-    line: list[tuple[str, Style]] = [(f"{one.layout}, {which}: ", ""), (phase_told(one), "")]
+    line: list[tuple[str, Style]] = [(f"{one.layout}, {which}: ", ""), (describe_phase(one), "")]
     if one.window_s:
         elapsed_s = min(elapsed_s, one.window_s)
-        line += [(" ", ""), *_filled(elapsed_s / one.window_s, 5, unicode=look.unicode)]
+        line += [(" ", ""), *_fill(elapsed_s / one.window_s, 5, unicode=look.unicode)]
         line.append((f" {render_rest(elapsed_s)} of {render_rest(one.window_s)}", ""))
     elif one.phase != "between":
         line.append((f", {render_rest(elapsed_s)}", ""))
-    rate = rate_told(one, "/10 min")
+    rate = format_rate(one, "/10 min")
     return [*line, (f", {rate}", "")] if rate else line
 
 
-def _load_told(live: Live) -> str:
+def _describe_load(live: Live) -> str:
     load = "" if live.load1 is None else f"load {live.load1:.2f}"
     active = "" if live.n_active is None else f"active {live.n_active}"
     return ", ".join(filter(None, [load, active]))
 
 
-def _filled(share: float, cells: int, *, unicode: bool) -> Line:
+def _fill(share: float, cells: int, *, unicode: bool) -> Line:
     full = min(cells, max(0, int(share * cells)))
     done, left = ("█", "░") if unicode else ("#", ".")
     return [(done * full, "good"), (left * (cells - full), "dim")]
@@ -163,9 +163,9 @@ def _now(board: Board, look: Look) -> list[Line]:
 def _standing(board: Board, look: Look) -> list[Line]:
     """The leader, and the time left until there is an answer."""
     lines: list[Line] = []
-    if told := standing_told(board):
-        lines += _hanging("best   ", told, "dim", look, 3)
-    if board.stage != "over" and (rest := rest_told(board, look.now_wall_s)):
+    if sentences := describe_standing(board):
+        lines += _hanging("best   ", sentences, "dim", look, 3)
+    if board.stage != "over" and (rest := describe_remaining(board, look.now_wall_s)):
         lines += _hanging("left   ", rest, "dim", look)
     return lines
 
@@ -173,13 +173,13 @@ def _standing(board: Board, look: Look) -> list[Line]:
 def _hanging(name: str, text: str, style: Style, look: Look, most: int = 2) -> list[Line]:
     """*text* next to its *name*, in *most* lines at most."""
     cells = max(1, look.columns - width(name))
-    first, *further = wrapped(text, cells, most, unicode=look.unicode)
-    blank = padded("", width(name))
+    first, *further = wrap_cells(text, cells, most, unicode=look.unicode)
+    blank = pad_cells("", width(name))
     lines: list[Line] = [[(name, style), (first, "")]]
     lines += [[(blank, ""), (part, "")] for part in further]
     return lines
 
 
-def _wrapped(line: Line, look: Look, most: int = 3) -> list[Line]:
+def _wrap(line: Line, look: Look, most: int = 3) -> list[Line]:
     ((text, style),) = line
-    return [[(part, style)] for part in wrapped(text, look.columns, most, unicode=look.unicode) if part]
+    return [[(part, style)] for part in wrap_cells(text, look.columns, most, unicode=look.unicode) if part]

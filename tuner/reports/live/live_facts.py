@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.domain.simulated import is_simulated
 from tuner.core.ranking.live_status import Board, LayoutStatus
 from tuner.core.ranking.overview import Live
-from tuner.reports.live.live_words import end_told, standing_told
+from tuner.reports.live.live_words import describe_end, describe_standing
 
 
 def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
         "confidence": study.confidence,
         "kind": study.kind,
         "stage": board.stage,
-        "standing": standing_told(board) or None,
+        "standing": describe_standing(board) or None,
         "leader": None if answer is None or answer.layout is None else str(answer.layout),
         "reached": answer is not None and answer.reached,
         "windows": board.n_windows,
@@ -35,7 +35,7 @@ def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
         "layouts": [_place(place) for place in board.places],
         "live": None if board.live is None else moment_facts(board.live),
         "rest_s": board.rest_s if board.live is None else board.live.remaining_s,
-        "ends": end_told(board),
+        "ends": describe_end(board),
         "go_on": go_on,
     }
 

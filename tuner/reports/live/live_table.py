@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tuner.core.domain.layout import Layout
 from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.stats.interval import Estimate
-from tuner.reports.live.live_words import STATES, place_told, value_told
-from tuner.reports.text.cells import Line, Style, cut, padded, width, wrapped
+from tuner.reports.live.live_words import STATES, describe_place, format_value
+from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, width, wrap_cells
 
 _WIDEST_BAR, _NARROWEST_BAR, _WIDEST_STATE = 60, 8, 30
 _MOST_FURTHER = 3  #: lines of a reason, beside the first one, where there is room for them
@@ -34,7 +34,7 @@ def table_lines(board: Board, cells: int, room: int, *, unicode: bool) -> list[L
         spare -= len(row) - 1
         lines += row
     if rest:
-        lines.append([(_others_told(rest, board), "dim")])
+        lines.append([(_describe_others(rest, board), "dim")])
     return lines
 
 
@@ -65,7 +65,7 @@ def _chosen(board: Board, room: int) -> tuple[list[LayoutStatus], list[LayoutSta
     return shown, rest
 
 
-def _others_told(rest: Sequence[LayoutStatus], board: Board) -> str:
+def _describe_others(rest: Sequence[LayoutStatus], board: Board) -> str:
     counts = Counter(STATES[board.study.strategy == "race"][place.state] for place in rest)
     kinds = ", ".join(f"{n} {kind}" for kind, n in counts.items())
     return f"  ... and {len(rest)} {'other' if len(rest) == 1 else 'others'}: {kinds}"
@@ -87,11 +87,11 @@ class _Columns:
     @classmethod
     def of(cls, board: Board, shown: Sequence[LayoutStatus], cells: int, *, unicode: bool) -> _Columns:
         name = min(24, max(6, *(len(str(place.layout)) for place in shown)))
-        value = max(12, *(width(value_told(place.value.mean, board)) for place in shown))
-        windows = max(7, *(len(_windows_told(place)) for place in shown))
+        value = max(12, *(width(format_value(place.value.mean, board)) for place in shown))
+        windows = max(7, *(len(_describe_windows(place)) for place in shown))
         # A reason without a value beside it has the whole line, and asks for no room.
-        told = [(width(place_told(place, board)), place.value.mean is not None) for place in shown]
-        state = max([11, *(min(one, _WIDEST_STATE) for one, has in told if has or one <= _WIDEST_STATE)])
+        reported = [(width(describe_place(place, board)), place.value.mean is not None) for place in shown]
+        state = max([11, *(min(one, _WIDEST_STATE) for one, has in reported if has or one <= _WIDEST_STATE)])
         scale = _scale(board.places)
         left = cells - (2 + name + 1 + value + 2 + windows + 2)
         bar = 0
@@ -103,29 +103,29 @@ class _Columns:
 
     def head(self, board: Board) -> str:
         unit = "items/10 min" if board.study.objective == "throughput" else "items/CPU s"
-        first = padded("layout", self.name) + " " + padded(unit, self.value, right=True)
+        first = pad_cells("layout", self.name) + " " + pad_cells(unit, self.value, right=True)
         bar = ""
         if self.bar:
-            low, high = value_told(self.low, board), value_told(self.high, board)
+            low, high = format_value(self.low, board), format_value(self.high, board)
             blanks = self.bar - len(low) - len(high)
             bar = f"  {low}{' ' * blanks}{high}" if blanks > 0 else " " * (self.bar + 2)
-        return f"  {first}{bar}  {padded('windows', self.windows, right=True)}"
+        return f"  {first}{bar}  {pad_cells('windows', self.windows, right=True)}"
 
     def rows(self, board: Board, place: LayoutStatus, spare: int, *, is_running: bool) -> list[Line]:
         """Its line, and up to *spare* more for a reason that does not fit into it."""
         style = _STYLES[place.state]
         mark = ("▶ " if self.unicode else "> ") if is_running else "  "
-        name = padded(cut(str(place.layout), self.name, unicode=self.unicode), self.name)
-        told = place_told(place, board)
-        windows = padded(_windows_told(place), self.windows, right=True)
+        name = pad_cells(cut_cells(str(place.layout), self.name, unicode=self.unicode), self.name)
+        lines = describe_place(place, board)
+        windows = pad_cells(_describe_windows(place), self.windows, right=True)
         if place.value.mean is None:  # why it has no value may take the room of the value
             gap = self.value + 2 + (self.bar + 2 if self.bar else 0) + self.windows
-            if width(told) > self.state:
+            if width(lines) > self.state:
                 own: Line = [(mark, "bold"), (f"{name} ", style)]
-                return self._beside(own, told, style, gap + 2 + self.state, spare)
-            blank = padded("", gap - self.windows)
-            return [[(mark, "bold"), (f"{name} {blank}{windows}  ", style), (told, style)]]
-        value = padded(value_told(place.value.mean, board), self.value, right=True)
+                return self._beside(own, lines, style, gap + 2 + self.state, spare)
+            blank = pad_cells("", gap - self.windows)
+            return [[(mark, "bold"), (f"{name} {blank}{windows}  ", style), (lines, style)]]
+        value = pad_cells(format_value(place.value.mean, board), self.value, right=True)
         bar: Line = []
         if self.bar:
             drawn = _bar(place.beside or place.value, self.low, self.high, self.bar, unicode=self.unicode)
@@ -133,18 +133,18 @@ class _Columns:
         own = [
             (mark, "bold"), (f"{name} ", style or "bold"), (value, style), *bar, (f"  {windows}  ", style),
         ]  # fmt: skip
-        return self._beside(own, told, style, self.state, spare)
+        return self._beside(own, lines, style, self.state, spare)
 
-    def _beside(self, own: Line, told: str, style: Style, cells: int, spare: int) -> list[Line]:
+    def _beside(self, own: Line, sentence: str, style: Style, cells: int, spare: int) -> list[Line]:
         """*told* in the last *cells* of a line that begins with *own*, and of the next ones."""
-        first, *further = wrapped(
-            told, max(1, cells), 1 + max(0, min(spare, _MOST_FURTHER)), unicode=self.unicode
+        first, *further = wrap_cells(
+            sentence, max(1, cells), 1 + max(0, min(spare, _MOST_FURTHER)), unicode=self.unicode
         )
-        blank = padded("", sum(width(text) for text, _ in own))
+        blank = pad_cells("", sum(width(text) for text, _ in own))
         return [[*own, (first, style)], *([(blank, ""), (part, style)] for part in further)]
 
 
-def _windows_told(place: LayoutStatus) -> str:
+def _describe_windows(place: LayoutStatus) -> str:
     return f"{place.n_windows}+{place.n_void} invalid" if place.n_void else f"{place.n_windows}"
 
 

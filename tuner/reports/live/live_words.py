@@ -9,8 +9,8 @@ from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
 from tuner.core.text.durations import render_duration, render_rest, until
-from tuner.core.text.figures import block_told, counted, percent
-from tuner.reports.ranking.groups import SCATTER, groups_told
+from tuner.core.text.figures import format_block, percent, pluralize
+from tuner.reports.ranking.groups import SCATTER, describe_groups
 from tuner.reports.text.cells import printable
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
@@ -32,21 +32,21 @@ _PHASES: dict[Phase, str] = {
 }
 
 
-def head_told(board: Board) -> str:
+def format_head(board: Board) -> str:
     """Which service, where, and what is done."""
     study = board.study
     n_boxes = board.n_boxes if board.live is None else max(board.n_boxes, len(board.live.boxes))
-    host = counted(n_boxes, "host") if n_boxes > 1 else study.provenance.get("host", "")
+    host = pluralize(n_boxes, "host") if n_boxes > 1 else study.provenance.get("host", "")
     how = {"race": "race", "all": "full grid", "aa": "layout compared with itself", "check": "check"}
     parts = [
         f"{study.service}{f' on {host}' if host else ''}",
-        f"{counted(len(study.layouts), 'layout')} for {counted(study.cores, 'core')}",
+        f"{pluralize(len(study.layouts), 'layout')} for {pluralize(study.cores, 'core')}",
         how.get(study.strategy, study.strategy),
     ]
     return printable(", ".join(parts))
 
 
-def asked_told(board: Board) -> str:
+def describe_goal(board: Board) -> str:
     """The goal of the study, and the windows so far."""
     study = board.study
     level = percent(study.confidence)
@@ -54,18 +54,20 @@ def asked_told(board: Board) -> str:
         near = f"a layout within {percent(study.within_ratio)} of the best"
         asked = f"Goal: {near}, {level} confidence, {study.kind}"
     elif study.strategy == "all":
-        asked = f"Goal: each layout {counted(study.n_blocks, 'time')}, intervals at {level}"
+        asked = f"Goal: each layout {pluralize(study.n_blocks, 'time')}, intervals at {level}"
     elif study.strategy == "aa":
-        asked = f"Goal: {counted(study.n_blocks, 'pair')} of launches of one layout"
+        asked = f"Goal: {pluralize(study.n_blocks, 'pair')} of launches of one layout"
     else:
         asked = f"Goal: check the answer of {study.provenance.get('check_of', 'a study')}, {level} confidence"
     limits = "".join(f", {render_limit(limit)}" for limit in limits_from(study.limits))
     objective = "" if study.objective == "throughput" else f", by {study.objective}"
     void = f", {board.n_void} invalid" if board.n_void else ""
-    return printable(f"{asked}{objective}{limits}. So far: {counted(board.n_windows, 'valid window')}{void}.")
+    return printable(
+        f"{asked}{objective}{limits}. So far: {pluralize(board.n_windows, 'valid window')}{void}."
+    )
 
 
-def place_told(place: LayoutStatus, board: Board) -> str:
+def describe_place(place: LayoutStatus, board: Board) -> str:
     """How a layout stands, and why."""
     is_race = board.study.strategy == "race"
     reached = board.answer is not None and board.answer.reached
@@ -82,21 +84,21 @@ def place_told(place: LayoutStatus, board: Board) -> str:
         known = "" if place.behind_ratio is None else f"at least {_share(place.behind_ratio)} {worse}"
         return known or worse
     if place.state == "kept-out" and place.verdict is not None:
-        return _kept_out_told(place.verdict)
+        return _describe_exclusion(place.verdict)
     reason = "" if place.reason is None else printable(place.reason)
     if place.state == "failed":
         return f"cannot run: {reason}" if reason else "cannot run"
     return reason or STATES[is_race][place.state]
 
 
-def _with_open(told: str, place: LayoutStatus) -> str:
+def _with_open(text: str, place: LayoutStatus) -> str:
     """*told*, and which limits the layout is not known to keep."""
     findings = () if place.verdict is None else place.verdict.findings
     names = [WORDS[one.limit.name] for one in findings if one.state == "open"]
-    return f"{told}, {names[0] if len(names) == 1 else 'limits'} open" if names else told
+    return f"{text}, {names[0] if len(names) == 1 else 'limits'} open" if names else text
 
 
-def _kept_out_told(verdict: Verdict) -> str:
+def _describe_exclusion(verdict: Verdict) -> str:
     """Which limit is passed, or may be, in few words: ``memory 206 MiB, over 150 MiB``."""
     parts = []
     for finding in verdict.findings:
@@ -114,18 +116,18 @@ def _kept_out_told(verdict: Verdict) -> str:
     return "; ".join(parts)
 
 
-def _limits_told(study: StudyRecord) -> str:
+def _describe_limits(study: StudyRecord) -> str:
     return " and ".join(render_limit(limit) for limit in limits_from(study.limits))
 
 
-def standing_told(board: Board) -> str:
+def describe_standing(board: Board) -> str:
     """Who leads, in a sentence; empty where no layout is named."""
     answer, study = board.answer, board.study
     if answer is None:
         if study.strategy == "aa" and board.stage == "over":
             return "All pairs are measured. To print the result, run tuner aa with this file."
         if board.n_void and not board.n_windows:
-            return _all_void_told(board)
+            return _describe_no_valid_window(board)
         is_open = study.limits and study.strategy == "all"
         return (
             "tuner watch shows which layouts keep the limits, as does the end of the study."
@@ -134,38 +136,38 @@ def standing_told(board: Board) -> str:
         )
     if answer.layout is None:
         if any(place.state == "kept-out" for place in board.places):
-            return f"No layout is shown to keep {_limits_told(study)}."
+            return f"No layout is shown to keep {_describe_limits(study)}."
         if board.n_void and not board.n_windows:
-            return _all_void_told(board)
+            return _describe_no_valid_window(board)
         return "No comparison before the first block is complete." if board.n_windows else ""
-    others = groups_told(answer.tied, [x for x in answer.ties if x not in answer.tied], _MOST_NAMED)
+    others = describe_groups(answer.tied, [x for x in answer.ties if x not in answer.tied], _MOST_NAMED)
     if answer.reached:
-        keeps = f" that keeps {_limits_told(study)}" if study.limits else ""
-        told = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}, {SCATTER}"
-        return f"{'; '.join([told, *others])}."
+        keeps = f" that keeps {_describe_limits(study)}" if study.limits else ""
+        text = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}, {SCATTER}"
+        return f"{'; '.join([text, *others])}."
     unseen = sum(place.state == "unseen" for place in board.places)
     if study.strategy == "race":
         parts = [f"{answer.layout} leads"]
         leader = next((place for place in board.places if place.layout == answer.layout), None)
-        limits = "" if leader is None or leader.verdict is None else _open_told(leader.verdict)
+        limits = "" if leader is None or leader.verdict is None else _describe_open(leader.verdict)
         parts += [f"not yet shown to keep {limits}"] * bool(limits)
         parts += [*others, *[f"{unseen} not measured yet"] * bool(unseen)]
         if answer.doubt is not None and answer.doubt < 1 and not limits:  # it is of throughput alone
             parts.append(f"error probability if you stop now: at most {percent(answer.doubt)}")
         return f"{'; '.join(parts)}."
-    told = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
-    return f"{'; '.join([told, *others])}."
+    text = f"{answer.layout} measured best" + ("" if board.stage == "over" else " so far")
+    return f"{'; '.join([text, *others])}."
 
 
-def _all_void_told(board: Board) -> str:
-    return f"No valid window so far: {counted(board.n_void, 'window')} invalid."
+def _describe_no_valid_window(board: Board) -> str:
+    return f"No valid window so far: {pluralize(board.n_void, 'window')} invalid."
 
 
-def _open_told(verdict: Verdict) -> str:
+def _describe_open(verdict: Verdict) -> str:
     return " and ".join(render_limit(one.limit) for one in verdict.findings if one.state == "open")
 
 
-def end_told(board: Board) -> str:
+def describe_end(board: Board) -> str:
     """The rule that ends the study, and the state of its budget."""
     study = board.study
     if study.budget_s is None:
@@ -184,13 +186,13 @@ def _rule(study: StudyRecord) -> str:
             f" ({percent(study.confidence)})"
         )
     if study.strategy == "aa":
-        return f"after {counted(study.n_blocks, 'pair')} of launches"
+        return f"after {pluralize(study.n_blocks, 'pair')} of launches"
     if study.strategy == "check":
         return "when it is known whether the answer still holds"
-    return f"after {counted(study.n_blocks, 'block')} of all layouts"
+    return f"after {pluralize(study.n_blocks, 'block')} of all layouts"
 
 
-def rest_told(board: Board, now_wall_s: float) -> str:
+def describe_remaining(board: Board, now_wall_s: float) -> str:
     """The time left; empty where nothing is measured and no estimate exists."""
     live, is_race = board.live, board.study.strategy == "race"
     about = "at most" if is_race else "about"  # nine of ten races do not take longer than their estimate
@@ -205,38 +207,38 @@ def rest_told(board: Board, now_wall_s: float) -> str:
     return f"{about} {render_rest(left_s)}{end}{f' ({taken} so far)' if taken else ''}"
 
 
-def last_told(window: WindowRecord, *, n_boxes: int = 1) -> str:
+def describe_last_window(window: WindowRecord, *, n_boxes: int = 1) -> str:
     """The last window in a line."""
     box = f"{window.box}: " if n_boxes > 1 else ""
-    where = f"{box}{window.layout}, {block_told(window.block)}"
+    where = f"{box}{window.layout}, {format_block(window.block)}"
     if window.void:
         reasons = "; ".join(f"{reason.slug}: {reason.detail}" for reason in window.void)
         return printable(f"{where}: invalid, {reasons}")
-    rate = _grouped(TEN_MINUTES_S * window.n_done / window.length_s) if window.length_s else "-"
+    rate = _describe_group(TEN_MINUTES_S * window.n_done / window.length_s) if window.length_s else "-"
     failed = f", {window.n_failed} failed" if window.n_failed else ""
     return f"{where}: {rate} items/10 min, load {window.load1_mean:.2f}{failed}"
 
 
-def phase_told(live: Live | BoxLive) -> str:
+def describe_phase(live: Live | BoxLive) -> str:
     """The phase of the launch."""
     return _PHASES[live.phase]
 
 
-def rate_told(live: Live | BoxLive, unit: str = " items/10 min") -> str:
+def format_rate(live: Live | BoxLive, unit: str = " items/10 min") -> str:
     """Live throughput, as it is always told; empty where it is not known."""
     if live.items_per_s is None:
         return ""
-    return f"{_grouped(live.items_per_s * TEN_MINUTES_S)}{unit}"
+    return f"{_describe_group(live.items_per_s * TEN_MINUTES_S)}{unit}"
 
 
-def value_told(value: float | None, board: Board) -> str:
+def format_value(value: float | None, board: Board) -> str:
     """What layouts are compared by, short; ``-``: there is none."""
     if value is None:
         return "-"
-    return _grouped(value) if board.study.objective == "throughput" else f"{value:.3g}"
+    return _describe_group(value) if board.study.objective == "throughput" else f"{value:.3g}"
 
 
-def _grouped(value: float) -> str:
+def _describe_group(value: float) -> str:
     if abs(value) >= 1e8:
         return f"{value:.3g}"
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"

@@ -102,7 +102,7 @@ def calibration_facts(calibrated: Calibrated) -> dict[str, Any]:
 
 def _table(calibrated: Calibrated) -> Table:
     rows = [
-        (called, seconds(one.mean or 0.0), interval(one, seconds), _shown(one, calibrated))
+        (called, seconds(one.mean or 0.0), interval(one, seconds), _format_estimate(one, calibrated))
         for called, one in _rows(calibrated).items()
     ]
     total = _total(calibrated)
@@ -158,7 +158,7 @@ def _share(demands: Demands, name: str) -> float:
     return value / demands.total_s
 
 
-def _shown(estimate: Estimate, calibrated: Calibrated) -> str:
+def _format_estimate(estimate: Estimate, calibrated: Calibrated) -> str:
     share = (estimate.mean or 0.0) / calibrated.calibration.profile.demands.total_s
     return percent(share) if share >= 0.0005 else "-"
 
@@ -247,7 +247,7 @@ def _memory(calibrated: Calibrated) -> list[str]:
     }
     parts = [f"{what} {render_size(size)}" for what, size in takes.items() if size is not None]
     error = "" if fit.error_ratio is None else f", layouts differ from that by {percent(fit.error_ratio)}"
-    return [f"Memory: {', '.join(parts)}{error}.", *([fit.untold] if fit.untold else [])]
+    return [f"Memory: {', '.join(parts)}{error}.", *([fit.unidentified] if fit.unidentified else [])]
 
 
 def _untold(calibrated: Calibrated) -> list[str]:

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated, simulated_told
+from tuner.core.domain.simulated import is_simulated, simulation_notes
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
 from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.sizing import Rule, large_enough
 from tuner.core.model.diagnosis.text import percent, sentence, short
 from tuner.core.model.prediction.shapes import SHAPES
-from tuner.core.text.figures import counted
-from tuner.reports.ranking.evidence import gil_told
+from tuner.core.text.figures import pluralize
+from tuner.reports.ranking.evidence import describe_gil
 from tuner.reports.ranking.ranking_words import headline
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
@@ -46,7 +46,7 @@ _SAME_ITEM = (
 
 def render_explanation(study: StudyRecord, found: Explanation | str, rules: Sequence[Rule]) -> str:
     """The table, a sentence per layout, the rules; ends in a newline. *found* may be why there is nothing."""
-    head = [*simulated_told(study), headline(study)]
+    head = [*simulation_notes(study), headline(study)]
     if isinstance(found, str):
         return _paragraphs([*head, found])
     parts = [
@@ -82,14 +82,14 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
 
 def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """What limits all of it, a sentence each."""
-    notes = [*gil_told(study), *([_SAME_ITEM] if rules else [])]
+    notes = [*describe_gil(study), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
         of = f"variant {variants[0]}" if variants[0] else "the service without a variant"
         notes.insert(0, f"The rules are for {of}, which has the fastest layout.")
     if study.cores > study.box_cores:
         notes.append(
-            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}: there, the"
+            f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}: there, the"
             " bottlenecks may be different."
         )
     for variant in variants:
@@ -160,7 +160,7 @@ def rules_heading(rules: Sequence[Rule]) -> str:
         if rules_table(rules) is not None
         else "this service"
     )
-    return f"Sizing rules for {of}, on {counted(one.cores, 'core')} (modelled):"
+    return f"Sizing rules for {of}, on {pluralize(one.cores, 'core')} (modelled):"
 
 
 def first_rules(rules: Sequence[Rule]) -> list[Rule]:
@@ -187,7 +187,7 @@ def rules_table_heading(rules: Sequence[Rule]) -> str:
     """What the table says."""
     return (
         "Processes or threads? The smallest layout of each shape with 95 % of the maximum of that shape, on"
-        f" {counted(rules[0].cores, 'core')} (modelled):"
+        f" {pluralize(rules[0].cores, 'core')} (modelled):"
     )
 
 

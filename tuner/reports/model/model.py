@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOutErrors, measured_sentence
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.text.formats import Table, render_table
 
 #: fields of `Demands` -> what an item asks for, in the order of its path
@@ -43,7 +43,7 @@ def _source(calibrated: Calibrated) -> str:
     joint = ", fitted together" if calibrated.calibration.method == "joint" else ""
     return (
         f"{calibrated.service}{where}: from {measured_sentence(calibrated.measured)}"
-        f" on {counted(calibrated.seen.machine.cores, 'core')}{joint}."
+        f" on {pluralize(calibrated.seen.machine.cores, 'core')}{joint}."
     )
 
 
@@ -75,10 +75,10 @@ def left_out_rows(errors: LeftOutErrors) -> tuple[tuple[str, ...], ...]:
             str(row.layout),
             items(TEN_MINUTES_S * row.measured_per_s),
             items(TEN_MINUTES_S * row.predicted_per_s),
-            signed(row.error_ratio),
+            format_signed(row.error_ratio),
             load(row.measured_load),
             load(row.predicted_load),
-            "-" if row.load_error_ratio is None else signed(row.load_error_ratio),
+            "-" if row.load_error_ratio is None else format_signed(row.load_error_ratio),
         )
         for row in errors.rows
     )
@@ -157,7 +157,7 @@ def load(tasks: float | None) -> str:
     return f"{tasks:.1f}" if tasks >= 9.95 else f"{tasks:.2f}"
 
 
-def signed(ratio: float) -> str:
+def format_signed(ratio: float) -> str:
     """A deviation: ``+3.1 %``."""
     return f"{100 * ratio:+.1f} %"
 

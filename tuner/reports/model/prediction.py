@@ -13,7 +13,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, named, percent
+from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.core.text.sizes import render_size
 from tuner.reports.model.model import (
     estimate_facts,
@@ -76,9 +76,10 @@ def prediction_sentences(predicted: Predicted) -> list[str]:
     if len(trusted.rows) == 1:
         found = [f"{trusted.best} is the only layout to predict."]
     elif trusted.as_good:
-        others = counted(len(trusted.as_good), "other layout")
+        others = pluralize(len(trusted.as_good), "other layout")
         found = [
-            f"{trusted.best} is predicted best; {others} may be as good ({level}): {named(trusted.as_good)}."
+            f"{trusted.best} is predicted best; {others} may be as good ({level}): "
+            f"{list_names(trusted.as_good)}."
         ]
     else:
         found = [f"{trusted.best} is predicted best, and all others slower ({level})."]
@@ -93,7 +94,7 @@ def memory_sentences(predicted: Predicted) -> list[str]:
     told_by = "the windows" if predicted.calibrated.measured else "the profile"
     if fit is None:
         return [f"The memory of a process is unknown from {told_by}."]
-    if "thread" in fit.told or all(row.layout.threads == 1 for row in predicted.trusted.rows):
+    if "thread" in fit.identified or all(row.layout.threads == 1 for row in predicted.trusted.rows):
         return []
     return [f"The memory of a further thread is unknown from {told_by}: figures marked > do not include it."]
 
@@ -198,9 +199,9 @@ def prediction_facts(predicted: Predicted) -> dict[str, Any]:
 def _what(predicted: Predicted, n_layouts: int) -> str:
     machine = predicted.machine
     physical = "" if machine.physical_cores is None else f" ({machine.physical_cores:g} physical)"
-    cores = f"{counted(machine.cores, 'core')}{physical}"
+    cores = f"{pluralize(machine.cores, 'core')}{physical}"
     by = "" if predicted.by == "network" else ", simulated event by event"
-    layouts = counted(n_layouts, "layout")
+    layouts = pluralize(n_layouts, "layout")
     if predicted.what_if:
         return f"What if: {predicted.what_if}. {layouts} on {cores}{by}."
     return f"Predicted: {layouts} on {cores}{by}."
@@ -243,8 +244,8 @@ def _table(predicted: Predicted, rows: list[TrustedLayout]) -> tuple[Table, list
         marks = [letters.setdefault(reason, chr(ord("a") + len(letters))) for reason in row.beyond]
         line.append("".join(sorted(marks)))
         cells.append(tuple(line))
-    told = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
-    legend = [f"Beyond the measurements: {told}."] if told else []
+    identified = "; ".join(f"{letter} {reason}" for reason, letter in letters.items())
+    legend = [f"Beyond the measurements: {identified}."] if identified else []
     numeric = frozenset(range(len(headers) - 1)) - {0}
     return Table(tuple(headers), tuple(cells), numeric), legend
 

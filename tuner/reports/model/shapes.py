@@ -10,7 +10,7 @@ from tuner.core.model.calibration.calibrated import Measured
 from tuner.core.model.diagnosis.sizing import Kind, Rule, large_enough, sizing_rules
 from tuner.core.model.prediction.shapes import Shape, ShapeBest, Standing, shape_bests
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, named, percent
+from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.model.model import estimate_facts, interval, items
 from tuner.reports.model.prediction import Predicted, measured_here, memory_cell, memory_of
 from tuner.reports.text.formats import Table, render_table
@@ -35,9 +35,9 @@ def render_shapes(
     if len(found) < 2:
         return ""
     machine = predictions[0].machine
-    lines = [f"{TITLE} (predicted on {counted(machine.cores, 'core')})\n"]
+    lines = [f"{TITLE} (predicted on {pluralize(machine.cores, 'core')})\n"]
     lines += [render_table(_table(predictions, found), "simple")]
-    lines += [f"{sentence}\n" for sentence in shapes_told(predictions, missing)]
+    lines += [f"{sentence}\n" for sentence in describe_shapes(predictions, missing)]
     if shown is not None and len(predictions) > 1:
         own, *others = (one.trusted.best.variant for one in sorted(predictions, key=lambda x: x is not shown))
         how = " or ".join(f"--variant {variant}" for variant in others if variant)
@@ -47,18 +47,18 @@ def render_shapes(
     return "\n".join([*lines[:2], "".join(lines[2:])])
 
 
-def shapes_told(predictions: Sequence[Predicted], missing: Mapping[str, str]) -> list[str]:
+def describe_shapes(predictions: Sequence[Predicted], missing: Mapping[str, str]) -> list[str]:
     """The answer in a sentence, and what the table leaves out."""
     found = shape_bests([one.trusted for one in predictions])
     if len(found) < 2:
         return []
-    told = [_answer(predictions, found)]
-    told.append("Large enough: the smallest layout that gives 95 % of the most that its shape can give.")
-    told += [
+    lines = [_answer(predictions, found)]
+    lines.append("Large enough: the smallest layout that gives 95 % of the most that its shape can give.")
+    lines += [
         f"{variant or 'The service without a variant'} is not in it: {why}."
         for variant, why in missing.items()
     ]
-    return told
+    return lines
 
 
 def shapes_facts(predictions: Sequence[Predicted]) -> list[dict[str, Any]]:
@@ -130,15 +130,15 @@ def _answer(predictions: Sequence[Predicted], found: Sequence[ShapeBest]) -> str
             f"{_called(best, found)}: {best.row.layout} is predicted to give {_times(worse)} the"
             f" throughput of {worse.row.layout}, the next best shape."
         )
-    told = f"{named([one.row.layout for one in (best, *alike)])} may be equally good"
+    text = f"{list_names([one.row.layout for one in (best, *alike)])} may be equally good"
     known = [
         (one, memory) for one in (best, *alike) if (memory := _memory_mean(predictions, one)) is not None
     ]
     if len(known) == len(alike) + 1:
         least, least_bytes = min(known, key=lambda each: each[1])
         if least is not best and least_bytes < _CHEAPER * known[0][1]:
-            return f"{told}; {least.row.layout} needs the least memory of them."
-    return f"{told}."
+            return f"{text}; {least.row.layout} needs the least memory of them."
+    return f"{text}."
 
 
 def _called(one: ShapeBest, found: Sequence[ShapeBest]) -> str:

@@ -73,7 +73,7 @@ def _sections(
     from tuner.reports.page.in_time import time_section
     from tuner.reports.page.method import method_section
     from tuner.reports.page.now import now_section
-    from tuner.reports.page.reasons import bound_section, foretold_section
+    from tuner.reports.page.reasons import bound_section, prediction_section
 
     limits = SMALL if small else FULL
     return [
@@ -85,6 +85,6 @@ def _sections(
         *boxes_sections(overview, limits),
         time_section(overview, limits),
         bound_section(overview, limits),
-        foretold_section(prediction, limits),
+        prediction_section(prediction, limits),
         method_section(overview),
     ]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.domain.rollout import Rollout
-from tuner.core.domain.simulated import simulated_told
+from tuner.core.domain.simulated import simulation_notes
 from tuner.core.ranking.next_step import NextStep
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.model.model import interval, items, load
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Subheading, Text
 from tuner.reports.ranking.answer import answer_sentence
-from tuner.reports.ranking.axis_bests import axis_bests_told
-from tuner.reports.ranking.evidence import doubts_told
+from tuner.reports.ranking.axis_bests import describe_axis_bests
+from tuner.reports.ranking.evidence import describe_caveats
 from tuner.reports.ranking.first_screen import (
     NAME_CURRENT,
     Starts,
@@ -24,11 +24,11 @@ from tuner.reports.ranking.first_screen import (
     recommendation,
 )
 from tuner.reports.ranking.groups import SCATTER
-from tuner.reports.ranking.limits import limits_told
+from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import command, remarks_on, step_of
 from tuner.reports.ranking.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
 from tuner.reports.ranking.ties import not_slower
-from tuner.reports.ranking.wider import wider_told
+from tuner.reports.ranking.wider import describe_wider
 from tuner.reports.runbook.steps import start_of
 
 
@@ -36,8 +36,8 @@ def answer_section(overview: Overview, starts: Starts | None = None, *, live: bo
     """Always the first."""
     study, ranking = overview.study, overview.ranking
     step = step_of(overview)
-    grave = [*simulated_told(study), *reservations(study, ranking)]
-    doubts = [*wider_told(ranking, step), *doubts_told(study, ranking)]
+    grave = [*simulation_notes(study), *reservations(study, ranking)]
+    doubts = [*describe_wider(ranking, step), *describe_caveats(study, ranking)]
     sure = how_sure(ranking)
     blocks: list[Block] = [
         Text([recommendation(study, ranking, step)], "answer"),
@@ -75,10 +75,14 @@ def _setting(overview: Overview, starts: Starts | None, step: NextStep) -> list[
 
 def _gain(overview: Overview, *, live: bool) -> list[Block]:
     study, ranking = overview.study, overview.ranking
-    told = gains(ranking)
-    if told and ranking.current is None and not live:
-        told = [*told, NAME_CURRENT]
-    found = [" ".join(told), *axis_bests_told(study, ranking)] if told else axis_bests_told(study, ranking)
+    reported = gains(ranking)
+    if reported and ranking.current is None and not live:
+        reported = [*reported, NAME_CURRENT]
+    found = (
+        [" ".join(reported), *describe_axis_bests(study, ranking)]
+        if reported
+        else describe_axis_bests(study, ranking)
+    )
     return [Subheading("What does it gain?"), Text(found)] if found else []
 
 
@@ -90,7 +94,7 @@ def _details(overview: Overview, shown: Sequence[str]) -> Text:
     remarks = [sentence for sentence in notes(study, ranking) if sentence not in elsewhere]
     if ranking.settling:
         remarks.append(_settling(ranking))
-    title = "The exact claim" + (f", and {counted(len(remarks), 'remark')}" if remarks else "")
+    title = "The exact claim" + (f", and {pluralize(len(remarks), 'remark')}" if remarks else "")
     return Text([title, *claim, guarantee(ranking), *remarks], "folded")
 
 
@@ -98,7 +102,7 @@ def _settling(ranking: Ranking) -> str:
     n = len(ranking.settling)
     stand = "is" if n == 1 else "are"
     return (
-        f"{counted(n, 'remark')} on how launches settled {stand} in the section Every window in time order."
+        f"{pluralize(n, 'remark')} on how launches settled {stand} in the section Every window in time order."
     )
 
 
@@ -127,8 +131,8 @@ def _facts(ranking: Ranking) -> list[tuple[str, str]]:
         return []
     return [
         (_standing(ranking), str(best.layout)),
-        *_told(best, ranking),
-        *([] if not ranking.limits else [("limits", limits_told(ranking))]),
+        *_facts_of(best, ranking),
+        *([] if not ranking.limits else [("limits", describe_limits(ranking))]),
     ]
 
 
@@ -140,7 +144,7 @@ def _standing(ranking: Ranking) -> str:
     return "measured best" if not_slower(ranking) else "best layout"
 
 
-def _told(row: RankedLayout, ranking: Ranking) -> list[tuple[str, str]]:
+def _facts_of(row: RankedLayout, ranking: Ranking) -> list[tuple[str, str]]:
     value = value_ranked_by(row, ranking)
     unit = "items per 10 min" if ranking.objective == "throughput" else "items per CPU second"
     ends = "" if value.low is None else f" ({interval(value, items)})"

@@ -96,13 +96,13 @@ class Section:
     blocks: Sequence[Block]
 
 
-def drawn(draw: Callable[[float, str], DrawnPicture | None], name: str) -> list[Drawn]:
+def draw_pictures(draw: Callable[[float, str], DrawnPicture | None], name: str) -> list[Drawn]:
     """What *draw* makes of a width and a name, for both widths; nothing where there is nothing to draw."""
     wide, narrow = draw(WIDE, f"{name}-wide"), draw(NARROW, f"{name}-narrow")
     return [] if wide is None or narrow is None else [Drawn(wide, narrow)]
 
 
-def thinned(table: Table, most: int) -> tuple[Table, str]:
+def thin_table(table: Table, most: int) -> tuple[Table, str]:
     """The first *most* rows, and what is said of the rest."""
     first = first_of(table.rows, most)
     if len(first) == len(table.rows):

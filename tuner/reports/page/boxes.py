@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tuner.core.domain.records import BoxRecord
 from tuner.core.ranking.overview import Overview
-from tuner.core.text.figures import counted
-from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, thinned
+from tuner.core.text.figures import pluralize
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, thin_table
 from tuner.reports.ranking.boxes import boxes_notes, level_cells
 from tuner.reports.text.formats import Table
 
@@ -34,7 +34,7 @@ def boxes_sections(overview: Overview, limits: Limits) -> list[Section]:
         "host", "times the mean", level, "level is", "valid windows", "invalid", "launches", "failed or lost",
         "left because",
     )  # fmt: skip
-    table, left_out = thinned(Table(headers, rows, frozenset({1, 2, 4, 5, 6, 7})), limits.rows)
+    table, left_out = thin_table(Table(headers, rows, frozenset({1, 2, 4, 5, 6, 7})), limits.rows)
     blocks.append(Shown("boxes-table", "Each host", table, left_out=left_out))
     blocks += _differences(overview.boxes, limits)
     return [Section("boxes", "Hosts", blocks)]
@@ -68,10 +68,12 @@ def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
     last = {box.name: box for box in boxes}
     if len(last) < 2:
         return []
-    facts = {name: {"cores offered": f"{box.cores:g}", **_told(box.provenance)} for name, box in last.items()}
+    facts = {
+        name: {"cores offered": f"{box.cores:g}", **_host_facts(box.provenance)} for name, box in last.items()
+    }
     keys = sorted({key for own in facts.values() for key in own})
     differing = [key for key in keys if len({own.get(key) for own in facts.values()}) > 1]
-    alike = f"All {counted(len(last), 'host')} have the same facts, except for their names."
+    alike = f"All {pluralize(len(last), 'host')} have the same facts, except for their names."
     if not differing:
         return [Text([alike])]
     shown = list(facts)[:_MOST_BOXES]
@@ -81,9 +83,11 @@ def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
         frozenset(),
     )
     left = len(facts) - len(shown)
-    rest = f"{counted(left, 'more host')} left out here: the study file has all of them." if left > 0 else ""
+    rest = (
+        f"{pluralize(left, 'more host')} left out here: the study file has all of them." if left > 0 else ""
+    )
     return [Shown("boxes-differ", "Differences between the hosts", table, left_out=rest)]
 
 
-def _told(provenance: Mapping[str, str]) -> dict[str, str]:
+def _host_facts(provenance: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in provenance.items() if key not in _ALWAYS_DIFFERS}

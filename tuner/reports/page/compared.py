@@ -9,14 +9,14 @@ from tuner.reports.charts.heat_map import heat_map_picture
 from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture
 from tuner.reports.model.model import interval, items
-from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures, thin_table
 from tuner.reports.ranking.axes import axes_heading, axes_table
 from tuner.reports.ranking.groups import row_group
 from tuner.reports.ranking.latency import latency_heading, latency_table
 from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
-from tuner.reports.ranking.ranking import comparison_told, reading_table
-from tuner.reports.ranking.ranking_words import SETTLED_TOLD, level_of, load_told, noise_found
+from tuner.reports.ranking.ranking import describe_comparison, reading_table
+from tuner.reports.ranking.ranking_words import SETTLED_TOLD, describe_load, level_of, noise_found
 from tuner.reports.text.formats import Table
 
 _WORDS: dict[Cost, str] = {"load": "settled load", "memory": "memory", "cpu": "CPU"}
@@ -28,12 +28,12 @@ def ranking_section(overview: Overview, limits: Limits) -> Section:
     """The picture, the table that `tuner rank` prints, and what was asked for beside it."""
     ranking = overview.ranking
     blocks: list[Block] = []
-    blocks += drawn(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
+    blocks += draw_pictures(lambda width, name: ranking_picture(overview, width=width, name=name), "ranking")
     blocks.append(_table("ranking-table", "Ranking of all layouts", reading_table(ranking), limits))
     knows_load = any(row.load1_mean is not None for row in ranking.rows)
     said = [
-        *comparison_told(ranking),
-        *([load_told(overview.study)] if knows_load else []),
+        *describe_comparison(ranking),
+        *([describe_load(overview.study)] if knows_load else []),
         *noise_found(ranking),
     ]
     if said:
@@ -55,9 +55,9 @@ def heat_map_section(overview: Overview, limits: Limits) -> Section:
     ranking = overview.ranking
     blocks: list[Block] = []
     for number, variant in enumerate(sorted({row.layout.variant for row in ranking.rows})):
-        pictures = drawn(
+        pictures = draw_pictures(
             lambda width, name, of=variant: heat_map_picture(
-                overview, of, width=width, name=name, most_told=limits.tips
+                overview, of, width=width, name=name, most_shown=limits.tips
             ),  # type: ignore[misc]
             f"heat-map-{number}",
         )
@@ -95,9 +95,9 @@ def trade_section(overview: Overview, limits: Limits) -> Section:
     blocks: list[Block] = []
     for cost in dict.fromkeys(("load", "memory", *asked)):
         front = next((one for one in ranking.fronts if one.cost == cost), None)
-        pictures = drawn(
+        pictures = draw_pictures(
             lambda width, name, of=cost: trade_picture(
-                overview, of, width=width, name=name, most_told=limits.tips
+                overview, of, width=width, name=name, most_shown=limits.tips
             ),  # type: ignore[misc]
             f"trade-{cost}",
         )
@@ -135,7 +135,7 @@ def _nothing() -> Text:
 
 
 def _table(name: str, caption: str, table: Table, limits: Limits, *, folded: bool = False) -> Shown:
-    shown, left_out = thinned(table, limits.rows)
+    shown, left_out = thin_table(table, limits.rows)
     return Shown(name, caption, shown, folded, left_out)
 
 

@@ -7,14 +7,14 @@ from tuner.core.text.figures import percent
 from tuner.reports.charts.changes import changes_picture
 from tuner.reports.comparison.comparison import (
     FIGURES_TOLD,
-    all_simulated_told,
+    all_simulation_notes,
     changes_table,
+    describe_sides,
     differences_table,
     figures_table,
-    sides_told,
 )
 from tuner.reports.comparison.words import comparison_notes, comparison_sentences
-from tuner.reports.page.blocks import Block, Section, Shown, Text, drawn
+from tuner.reports.page.blocks import Block, Section, Shown, Text, draw_pictures
 from tuner.reports.page.document import LONGEST_NAME, document
 from tuner.reports.text.visible import visible
 
@@ -23,7 +23,7 @@ def render_comparison_page(found: StudyComparison) -> str:
     """The whole document; the same two studies give the same bytes."""
     names = [visible(known.name, LONGEST_NAME) for known in (found.before, found.after)]
     service = visible(found.after.study.service, LONGEST_NAME)
-    made: list[Block] = [Text(sides_told(found))]
+    made: list[Block] = [Text(describe_sides(found))]
     if found.differences:
         made.append(
             Shown(
@@ -32,11 +32,11 @@ def render_comparison_page(found: StudyComparison) -> str:
                 differences_table(found),
             )
         )
-    told = comparison_sentences(found)
+    lines = comparison_sentences(found)
     level = percent(found.confidence)
-    simulated = all_simulated_told(found)
+    simulated = all_simulation_notes(found)
     answer: list[Block] = [Text(simulated, "warning")] if simulated else []
-    answer += [Text(told[:1], "answer"), *([Text(told[1:])] if told[1:] else [])]
+    answer += [Text(lines[:1], "answer"), *([Text(lines[1:])] if lines[1:] else [])]
     sections = [
         Section("answer", "What changed", answer),
         Section("made", "The two studies", made),
@@ -44,7 +44,7 @@ def render_comparison_page(found: StudyComparison) -> str:
             "layouts",
             "Each layout",
             [
-                *drawn(lambda width, name: changes_picture(found, width=width, name=name), "changes"),
+                *draw_pictures(lambda width, name: changes_picture(found, width=width, name=name), "changes"),
                 Shown(
                     "changes-table",
                     f"Throughput before and after; {level} intervals, for all layouts of a column at once",

@@ -40,7 +40,7 @@ def document(
     """
     from markupsafe import Markup
 
-    return rendered(
+    return render_template(
         "page.html.jinja",
         script=_part("page.js") if scripted else "",
         live=live,
@@ -55,7 +55,7 @@ def document(
     )
 
 
-def rendered(template: str, *, script: str = "", live: bool = False, **shown: object) -> str:
+def render_template(template: str, *, script: str = "", live: bool = False, **shown: object) -> str:
     """*template* of this package with what is *shown*, every text of it guarded, its style and its policy."""
     import jinja2
     from markupsafe import Markup

@@ -9,11 +9,11 @@ from math import ceil
 
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.ranking.overview import Overview
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.reports.charts.in_time import Series, in_time
 from tuner.reports.charts.timeline import nothing_counts, timeline_picture
-from tuner.reports.model.model import items, load, signed
-from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn
+from tuner.reports.model.model import format_signed, items, load
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures
 from tuner.reports.text.formats import Table
 
 _MOST_TOLD = 40  #: void windows and failed launches with a row each
@@ -23,7 +23,7 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     """The picture, what did not count, and the windows as a table."""
     blocks: list[Block] = []
     seen = in_time(overview)
-    blocks += drawn(
+    blocks += draw_pictures(
         lambda width, name: timeline_picture(
             overview,
             width=width,
@@ -36,8 +36,8 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     if not blocks:
         return Section("windows", "Every window in time order", [Text(["Nothing has been launched yet."])])
     if all(window.void or window.block == WARMING_BLOCK for window in overview.windows):
-        told = "The picture shows launches and invalid windows, and no throughput."
-        blocks.append(Text([f"{nothing_counts(overview)} {told}"]))
+        text = "The picture shows launches and invalid windows, and no throughput."
+        blocks.append(Text([f"{nothing_counts(overview)} {text}"]))
     blocks.append(Text([_void_sentence(overview, seen.void)]))
     if rows := _troubles(overview, seen.void):
         left = len(rows) - _MOST_TOLD
@@ -56,10 +56,10 @@ def time_section(overview: Overview, limits: Limits) -> Section:
 def _void_sentence(overview: Overview, windows: Sequence[WindowRecord]) -> str:
     counts = Counter(reason.slug for window in windows for reason in window.void)
     n_failed = sum(launch.error is not None for _, launch in overview.launches)
-    taken = f"{counted(len(overview.windows), 'window')} of {counted(len(overview.launches), 'launch')}"
+    taken = f"{pluralize(len(overview.windows), 'window')} of {pluralize(len(overview.launches), 'launch')}"
     why = ", ".join(f"{slug} {n}" for slug, n in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
     void = f"{len(windows)} invalid ({why})" if windows else "none invalid"
-    failed = f"; {counted(n_failed, 'launch')} ended with an error"
+    failed = f"; {pluralize(n_failed, 'launch')} ended with an error"
     return (
         f"{taken}: {void}{failed if n_failed else ''}. Invalid windows are not used, and are measured again."
     )
@@ -97,7 +97,7 @@ def _windows(course: Series, most: int) -> Shown:
             _block(window.block),
             f"{window.length_s:.0f} s",
             items(600 * (window.n_done / window.length_s)),
-            "-" if off is None else signed(off),
+            "-" if off is None else format_signed(off),
             load(window.load1_mean),
             ", ".join(reason.slug for reason in window.void),
         )

@@ -14,9 +14,9 @@ def render_index(studies: Sequence[Mapping[str, Any]]) -> str:
 
     *studies* have ``name`` and ``page``, and either the facts of the study or a ``problem``.
     """
-    from tuner.reports.page.document import rendered
+    from tuner.reports.page.document import render_template
 
-    return rendered("index.html.jinja", rows=[_row(study) for study in studies])
+    return render_template("index.html.jinja", rows=[_row(study) for study in studies])
 
 
 def _row(study: Mapping[str, Any]) -> dict[str, Any]:

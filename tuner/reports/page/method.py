@@ -13,9 +13,9 @@ from tuner.core.domain.simulated import SIMULATED, is_simulated
 from tuner.core.ranking.overview import Overview
 from tuner.core.settings.limit_text import render_limit
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import counted, percent
-from tuner.core.text.sizes import shown_size
-from tuner.core.text.stored_config import stored_config, stored_service
+from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.sizes import format_kept_size
+from tuner.core.text.stored_config import parse_stored_config, parse_stored_service
 from tuner.core.windows.inner_threads import is_of_inner
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
@@ -60,7 +60,7 @@ def method_section(overview: Overview) -> Section:
     study = overview.study
     blocks: list[Block] = [
         Text(["Settings of the study:"]),
-        Facts(_asked(study)),
+        Facts(_requested_facts(study)),
         Text(["Host and software:"]),
         Facts(_environment(study)),
     ]
@@ -87,7 +87,7 @@ def repeatable(study: StudyRecord) -> str | None:
     import yaml
 
     try:
-        kept = stored_config(study.config)
+        kept = parse_stored_config(study.config)
     except ValueError:
         return None
     if not kept:
@@ -120,7 +120,7 @@ def _without_nothing(value: Any) -> Any:
     return value
 
 
-def _asked(study: StudyRecord) -> list[tuple[str, str]]:
+def _requested_facts(study: StudyRecord) -> list[tuple[str, str]]:
     shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
     began = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     cap = render_duration(study.warmup_cap_s)
@@ -129,7 +129,7 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
     )
     orders = {
         "race": "a race: layouts that may be best are launched again, in random order",
-        "all": f"every layout once per block, in random order, {counted(study.n_blocks, 'block')}",
+        "all": f"every layout once per block, in random order, {pluralize(study.n_blocks, 'block')}",
     }
     found = [
         ("service", study.service),
@@ -143,7 +143,7 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
         ("warm-up", warmup),
         ("first launch", "discarded, to warm the page cache" if study.warms_cache else "used"),
         ("attempts at most for an invalid window", str(study.max_attempts)),
-        ("required answer", _asked_answer(study)),
+        ("required answer", _requested_answer(study)),
         ("objective", study.objective),
     ]
     if study.limits:
@@ -159,7 +159,7 @@ def _asked(study: StudyRecord) -> list[tuple[str, str]]:
     return found
 
 
-def _asked_answer(study: StudyRecord) -> str:
+def _requested_answer(study: StudyRecord) -> str:
     if study.strategy != "race":
         return f"at {percent(study.confidence)}"
     return f"within {percent(study.within_ratio)} of the best, {percent(study.confidence)}, {study.kind}"
@@ -168,7 +168,7 @@ def _asked_answer(study: StudyRecord) -> str:
 def _command(study: StudyRecord) -> str:
     """Of the service, as the study keeps it: without secrets."""
     try:
-        command = stored_service(study.config)["command"]
+        command = parse_stored_service(study.config)["command"]
     except (ValueError, KeyError, TypeError):
         return ""
     import shlex
@@ -190,7 +190,7 @@ def _environment(study: StudyRecord) -> list[tuple[str, str]]:
         if name not in _WORDS and name not in (SIMULATED, STUDY_TYPED, CONFIG_FILE) and not is_of_inner(name)
     }
     known = [
-        (words, shown_size(study.provenance[name]))
+        (words, format_kept_size(study.provenance[name]))
         for name, words in _WORDS.items()
         if name in study.provenance
     ]

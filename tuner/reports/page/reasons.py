@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.model.calibration.calibrated import Calibrated
 from tuner.core.model.diagnosis.text import sentence
 from tuner.core.ranking.overview import Overview
-from tuner.reports.charts.foretold import foretold_picture
+from tuner.reports.charts.foretold import prediction_picture
 from tuner.reports.charts.shares import shares_picture
 from tuner.reports.model.explain import (
     LEGEND,
@@ -18,7 +18,7 @@ from tuner.reports.model.explain import (
     rules_table_heading,
 )
 from tuner.reports.model.model import headline, left_out_rows, left_out_sentence
-from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, drawn, thinned
+from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures, thin_table
 from tuner.reports.text.formats import Table
 
 _TITLE = "Prediction against measurement"
@@ -30,10 +30,10 @@ def bound_section(overview: Overview, limits: Limits) -> Section:
     if isinstance(found, str):
         return Section("bound", title, [Text([found])])
     blocks: list[Block] = []
-    blocks += drawn(lambda width, name: shares_picture(overview, width=width, name=name), "shares")
-    told = [f"{sentence(one)}." for one in found.diagnoses]
-    blocks.append(Text(["One sentence for each layout", *told[: limits.rows]], "folded"))
-    table, left_out = thinned(explanation_table(found), limits.rows)
+    blocks += draw_pictures(lambda width, name: shares_picture(overview, width=width, name=name), "shares")
+    lines = [f"{sentence(one)}." for one in found.diagnoses]
+    blocks.append(Text(["One sentence for each layout", *lines[: limits.rows]], "folded"))
+    table, left_out = thin_table(explanation_table(found), limits.rows)
     caption = "The same as a table, with the load of the GIL and of the cores"
     blocks.append(
         Shown("bound-table", caption, table, is_folded=True, left_out=f"{LEGEND} {left_out}".strip())
@@ -48,11 +48,11 @@ def bound_section(overview: Overview, limits: Limits) -> Section:
     return Section("bound", title, blocks)
 
 
-def foretold_section(prediction: Calibrated | str | None, limits: Limits) -> Section:
+def prediction_section(prediction: Calibrated | str | None, limits: Limits) -> Section:
     """Each layout as a fit foretells it that has not seen it; why not, where there is no such fit."""
     if prediction is None:
-        told = "No prediction was made; tuner predict compares the model with the measurements."
-        return Section("foretold", _TITLE, [Text([told])])
+        text = "No prediction was made; tuner predict compares the model with the measurements."
+        return Section("foretold", _TITLE, [Text([text])])
     if isinstance(prediction, str):
         return Section(
             "foretold", _TITLE, [Text([f"The model cannot be compared with this study: {prediction}"])]
@@ -65,10 +65,12 @@ def foretold_section(prediction: Calibrated | str | None, limits: Limits) -> Sec
         )
         return Section("foretold", _TITLE, [Text([why])])
     blocks: list[Block] = []
-    blocks += drawn(lambda width, name: foretold_picture(errors, width=width, name=name), "foretold")
+    blocks += draw_pictures(
+        lambda width, name: prediction_picture(errors, width=width, name=name), "foretold"
+    )
     blocks.append(Text([left_out_sentence(errors)]))
     headers = ("left out", "items/10 min", "predicted", "error", "load", "its prediction", "its error")
-    table, left_out = thinned(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), limits.rows)
+    table, left_out = thin_table(Table(headers, left_out_rows(errors), frozenset(range(1, 7))), limits.rows)
     blocks.append(
         Shown("foretold-table", "Each layout left out of the fit", table, is_folded=True, left_out=left_out)
     )

@@ -8,14 +8,14 @@ from typing import Any
 from tuner.core.domain.strategy import Guidance
 from tuner.core.ranking.race_result import Claim
 from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import counted, named, percent
-from tuner.reports.ranking.groups import SCATTER, groups_told
+from tuner.core.text.figures import list_names, percent, pluralize
+from tuner.reports.ranking.groups import SCATTER, describe_groups
 
 
 def answer_sentence(claim: Claim) -> str:
     """What is claimed, with which guarantee, and what it took."""
     answer = claim.answer
-    cost = f"{counted(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
+    cost = f"{pluralize(claim.n_windows, 'window')}, {render_rest(claim.spent_s)}"
     parts = []
     if answer.layout is None:
         parts.append(f"No answer yet: nothing could be measured; {cost}")
@@ -24,13 +24,13 @@ def answer_sentence(claim: Claim) -> str:
             f"{answer.layout} is within {percent(claim.within)} of the best of"
             f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {SCATTER}, {cost}"
         )
-        parts += groups_told(answer.tied, claim.open_ties)
+        parts += describe_groups(answer.tied, claim.open_ties)
     else:
         parts.append(f"No answer yet: {answer.layout} leads")
-        parts += groups_told(answer.tied, [*claim.open_ties, *claim.unseen])
+        parts += describe_groups(answer.tied, [*claim.open_ties, *claim.unseen])
         parts.append(cost)
     if claim.failed:
-        parts.append(f"{named(claim.failed)} could not be measured")
+        parts.append(f"{list_names(claim.failed)} could not be measured")
     return f"{'; '.join(parts)}."
 
 
@@ -41,7 +41,7 @@ def answer_notes(claim: Claim) -> list[str]:
         found.append(_guidance_note(claim.answer.guidance))
     if claim.n_otherwise:
         found.append(
-            f"{counted(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
+            f"{pluralize(claim.n_otherwise, 'block')} of the file were chosen by another version of tuner;"
             " this claim is by the rules of this version."
         )
     return found
@@ -63,7 +63,7 @@ def open_notes(claim: Claim) -> list[str]:
     if claim.rest is None:
         found.append("The time to an answer cannot be estimated yet.")
     else:
-        windows = counted(claim.rest.n_windows, "more window")
+        windows = pluralize(claim.rest.n_windows, "more window")
         found.append(f"At most {windows}, {render_rest(claim.rest.lasts_s)}, are likely to decide it.")
     return found
 
@@ -96,7 +96,7 @@ def _guidance_note(guidance: Guidance) -> str:
     if guidance.error_ratio is None or guidance.error_without_ratio is None:
         return "The queueing model has not predicted a layout yet."
     predicted = (
-        f"its predictions of the first window of {counted(guidance.n_held_out, 'layout')}"
+        f"its predictions of the first window of {pluralize(guidance.n_held_out, 'layout')}"
         f" had a median error of {percent(guidance.error_ratio)}"
     )
     without = f"{percent(guidance.error_without_ratio)} without the model"

@@ -19,7 +19,7 @@ from tuner.reports.ranking.ranking_words import level_of
 _GB = 1e9
 
 
-def axis_bests_told(study: StudyRecord, ranking: Ranking) -> list[str]:
+def describe_axis_bests(study: StudyRecord, ranking: Ranking) -> list[str]:
     """A sentence for each value of an axis that the study compares with another."""
     return [_sentence(one, study, ranking) for one in ranking.axis_bests]
 
@@ -50,10 +50,10 @@ def _sentence(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
     if one.unknown is not None or one.ratio is None:
         return f"{subject}: unknown, because {_why_not(one, ranking)}."
     what = "the items per CPU second" if ranking.objective != "throughput" else "the throughput"
-    told = f"{interval_cell(one.ratio, times_cell)}, {level_of(ranking)}"
+    text = f"{interval_cell(one.ratio, times_cell)}, {level_of(ranking)}"
     is_open = "" if is_surely_changed(one.ratio) else ", so no difference is shown"
     parts = [
-        f"{times_cell(one.ratio.mean)} times {what} ({told}) at each one's best layout{is_open}",
+        f"{times_cell(one.ratio.mean)} times {what} ({text}) at each one's best layout{is_open}",
         _layouts(one, ranking),
         _memories(one, ranking),
     ]

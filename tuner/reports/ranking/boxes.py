@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.ranking.host_effects import Boxes, BoxLevel, Collapse
 from tuner.core.ranking.ranking import Ranking
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, first_of
+from tuner.core.text.figures import first_of, pluralize
 from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
 from tuner.reports.text.formats import Table
 
@@ -22,27 +22,27 @@ def boxes_notes(ranking: Ranking) -> list[str]:
     if boxes is None:
         return []
     n_boxes = len(boxes.levels)
-    told = [
+    lines = [
         f"On {n_boxes} hosts: comparisons hold for hosts like these; the counts of items are"
         " averages of these."
         if boxes.drifts
         else f"On {n_boxes} hosts, one block each: all figures hold for hosts like these."
     ]
-    told += _first(
-        [_differs_told(one, ranking) for one in boxes.differing],
+    lines += _first(
+        [_describe_differs(one, ranking) for one in boxes.differing],
         "hosts differ significantly from the mean, too",
     )
-    told += _spread_told(boxes)
-    told += _first([_collapse_told(one) for one in boxes.collapses], "are such layouts, too")
-    return told
+    lines += _describe_spread(boxes)
+    lines += _first([_describe_collapse(one) for one in boxes.collapses], "are such layouts, too")
+    return lines
 
 
-def _first(told: list[str], what: str) -> list[str]:
-    first = first_of(told, _MOST_TOLD)
-    return told if len(first) == len(told) else [*first, f"{len(told) - _MOST_TOLD} more {what}."]
+def _first(lines: list[str], what: str) -> list[str]:
+    first = first_of(lines, _MOST_TOLD)
+    return lines if len(first) == len(lines) else [*first, f"{len(lines) - _MOST_TOLD} more {what}."]
 
 
-def _differs_told(one: BoxLevel, ranking: Ranking) -> str:
+def _describe_differs(one: BoxLevel, ranking: Ranking) -> str:
     slower, faster = ("slower", "faster") if ranking.objective == "throughput" else ("worse", "better")
     ratio = one.level
     is_less = (ratio.mean or 1.0) < 1
@@ -52,7 +52,7 @@ def _differs_told(one: BoxLevel, ranking: Ranking) -> str:
     return f"{one.box} is {much} {slower if is_less else faster}{within} than these hosts on average."
 
 
-def _spread_told(boxes: Boxes) -> list[str]:
+def _describe_spread(boxes: Boxes) -> list[str]:
     known = []
     if boxes.between is not None:
         drift = "" if boxes.drifts else ", their drift included"
@@ -64,7 +64,7 @@ def _spread_told(boxes: Boxes) -> list[str]:
     return [f"Differences between hosts (standard deviation, {level}): {'; '.join(known)}."] if known else []
 
 
-def _collapse_told(one: Collapse) -> str:
+def _describe_collapse(one: Collapse) -> str:
     ends = ""
     if one.ratio.low is not None and one.ratio.high is not None:
         ends = f" ({_digits(1 - one.ratio.high)} to {_digits(1 - one.ratio.low)} %)"
@@ -87,7 +87,7 @@ def _sd(sd: Estimate) -> str:
 def boxes_heading(boxes: Boxes) -> str:
     """What the table shows."""
     left = len(boxes.levels) - _MOST_ROWS
-    cut = f" {counted(left, 'host')} in between left out." if left > 0 else ""
+    cut = f" {pluralize(left, 'host')} in between left out." if left > 0 else ""
     level = f"{100 * boxes.confidence:g} %"
     return (
         f"Hosts: throughput of all layouts together, as a multiple of the mean. All {level} intervals hold"

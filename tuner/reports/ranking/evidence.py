@@ -10,9 +10,9 @@ from tuner.core.domain.worker_facts import GIL_MODULE, fact_of, gil_came_back, h
 from tuner.core.messages import launch as messages
 from tuner.core.ranking.axis_effects import axes_of
 from tuner.core.ranking.ranking import Ranking
-from tuner.core.ranking.weakened import weakened_by
+from tuner.core.ranking.weakened import find_weakened
 from tuner.core.text.figures import busy_cores, percent
-from tuner.core.windows.inner_threads import InnerThreads, inner_threads_of, inner_told
+from tuner.core.windows.inner_threads import InnerThreads, describe_extra_threads, inner_threads_of
 from tuner.core.windows.other_processes import Others
 
 LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
@@ -20,18 +20,18 @@ LEAST_TOLD_CORES = 0.005  #: less than that is shown as nothing
 
 def others_cores(others: Others) -> str:
     """How much others used: ``1.70 of 2 cores``; and from what to what, where layouts differ in it."""
-    told = f"{others.cores:.2f} of {others.host_cores:g} cores on average"
+    text = f"{others.cores:.2f} of {others.host_cores:g} cores on average"
     if others.spread > others.within:
         low = min(others.of_layout, key=lambda layout: others.of_layout[layout])
         high = max(others.of_layout, key=lambda layout: others.of_layout[layout])
-        told += (
+        text += (
             f", from {busy_cores(others.of_layout[low])} during {low}"
             f" to {busy_cores(others.of_layout[high])} during {high}"
         )
-    return told
+    return text
 
 
-def no_evidence_told(ranking: Ranking) -> list[str]:
+def describe_no_evidence(ranking: Ranking) -> list[str]:
     """That the figures are no evidence, and why, in a sentence; none where they are."""
     others = ranking.others
     if others is None or not others.is_no_evidence:
@@ -43,36 +43,36 @@ def no_evidence_told(ranking: Ranking) -> list[str]:
     ]
 
 
-def others_told(ranking: Ranking) -> list[str]:
-    """What others used and what that can change, in a sentence; none where `no_evidence_told` says it."""
+def describe_others(ranking: Ranking) -> list[str]:
+    """What others used and what that can change, in a sentence; none where `describe_no_evidence` says it."""
     others = ranking.others
     if others is None or others.is_no_evidence or others.cores < LEAST_TOLD_CORES:
         return []
-    told = f"Other processes used {others_cores(others)}"
+    text = f"Other processes used {others_cores(others)}"
     if not others.can_change_a_result:
-        return [f"{told}."]
+        return [f"{text}."]
     within = percent(others.within)
     return [
-        f"{told}. They may have cost a layout that fills the cores up to {_lost(others)} of its throughput on"
+        f"{text}. They may have cost a layout that fills the cores up to {_lost(others)} of its throughput on"
         f" a quiet host; the margin of the result is {within}."
     ]
 
 
-def doubts_told(study: StudyRecord, ranking: Ranking) -> list[str]:
+def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What weakens the figures without making them none, a sentence each: to stand beside the answer."""
     others = ranking.others
     has_doubt = others is not None and others.can_change_a_result
-    told = [*(others_told(ranking) if has_doubt else []), *weakened_told(study)]
-    return [*told, *gil_told(study), *inner_threads_told(study)]
+    reported = [*(describe_others(ranking) if has_doubt else []), *describe_weakened_settings(study)]
+    return [*reported, *describe_gil(study), *describe_inner_threads(study)]
 
 
-def weakened_told(study: StudyRecord) -> list[str]:
+def describe_weakened_settings(study: StudyRecord) -> list[str]:
     """Which settings are weaker than usual, in a sentence; none where none is."""
-    found = weakened_by(study)
+    found = find_weakened(study)
     return [f"Measured with weaker settings than usual: {'; '.join(found)}."] if found else []
 
 
-def gil_told(study: StudyRecord) -> list[str]:
+def describe_gil(study: StudyRecord) -> list[str]:
     """Where workers of a free-threaded Python ran with a GIL, a sentence each; none where none did."""
     facts = study.provenance
     return [
@@ -87,10 +87,10 @@ def _variants(study: StudyRecord) -> list[str]:
     return list(dict.fromkeys(layout.variant for layout in study.layouts))
 
 
-def inner_threads_told(study: StudyRecord) -> list[str]:
+def describe_inner_threads(study: StudyRecord) -> list[str]:
     """Which layouts computed in more threads than they have, and why, in sentences; none where none did."""
     is_measured = OMP in axes_of(study.config)
-    return inner_told(inner_threads_of(study), study.box_cores, is_measured=is_measured)
+    return describe_extra_threads(inner_threads_of(study), study.box_cores, is_measured=is_measured)
 
 
 def _lost(others: Others) -> str:
@@ -103,7 +103,7 @@ def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     """The same for programs."""
     others, facts, variants = ranking.others, study.provenance, _variants(study)
     return {
-        "weakened_by": list(weakened_by(study)),
+        "weakened_by": list(find_weakened(study)),
         "worker_gil": {
             variant: {True: "on", False: "off", None: None}[has_gil(facts, variant)] for variant in variants
         },

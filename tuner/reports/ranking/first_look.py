@@ -10,7 +10,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.objective import value_of
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 
 ALIKE_RATIO = 0.1  #: launches and short windows differ so much by chance, whatever they count
 SIGMAS = 2.0
@@ -24,7 +24,7 @@ def render_first_look(study: StudyRecord, windows: Sequence[WindowRecord]) -> st
     without = [x for x in dict.fromkeys(window.layout for window in windows) if x not in best_of]
     lengths = render_duration(round(windows[0].length_s))
     head = (
-        f"PROVISIONAL: one window of {lengths} of {len(best_of)} of {counted(len(study.layouts), 'layout')}"
+        f"PROVISIONAL: one window of {lengths} of {len(best_of)} of {pluralize(len(study.layouts), 'layout')}"
     )
     values = {layout: value_of(window, study.objective) or 0.0 for layout, window in best_of.items()}
     ranked = sorted(values, key=lambda layout: -values[layout])
@@ -52,7 +52,7 @@ def _unknown(study: StudyRecord, without: Sequence[Layout], n_seen: int) -> Sequ
     parts = ["which of the candidates is the best"]
     unseen = len(study.layouts) - n_seen - len(without)
     if unseen > 0:
-        parts.append(f"the results of the other {counted(unseen, 'layout')}")
+        parts.append(f"the results of the other {pluralize(unseen, 'layout')}")
     if without:
         parts.append(f"the results of {', '.join(map(str, without))}")
     return [f"Not known yet: {'; '.join(parts)}."]

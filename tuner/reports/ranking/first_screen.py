@@ -12,12 +12,12 @@ from tuner.core.ranking.next_step import NextStep
 from tuner.core.ranking.race_result import Claim
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 from tuner.reports.ranking.answer import open_notes
 from tuner.reports.ranking.groups import SCATTER, group_name
 from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of, reservations
-from tuner.reports.ranking.ties import not_slower, ties_told
+from tuner.reports.ranking.ties import describe_ties, not_slower
 
 _DOUBTFUL = ("disturbed", "invalid-windows", "few-clients", "first-look")  #: next steps before any other use
 NAME_CURRENT = "To compare it with the layout in use, add --current LAYOUT."
@@ -33,9 +33,9 @@ class Starts:
 
 def layout_words(layout: Layout) -> str:
     """``4 processes x 6 threads``; with its variant, where it has one."""
-    words = counted(layout.processes, "process")
+    words = pluralize(layout.processes, "process")
     if layout.has_threads:
-        words += f" x {counted(layout.threads, 'thread')}"
+        words += f" x {pluralize(layout.threads, 'thread')}"
     return f"{words}, {layout.variant}" if layout.variant else words
 
 
@@ -82,9 +82,9 @@ def how_sure(ranking: Ranking) -> list[str]:
     if best is None or ranking.starved:
         return []
     if claim is None:
-        return [*_of_grid(best, ranking), *ties_told(best, ranking, ranking.within)]
+        return [*_of_grid(best, ranking), *describe_ties(best, ranking, ranking.within)]
     if claim.answer.reached:
-        return [_of_race(best, claim), *ties_told(best, ranking, claim.within)]
+        return [_of_race(best, claim), *describe_ties(best, ranking, claim.within)]
     level = level_of(ranking)
     return [f"Not sure yet: the study has no answer at {level} confidence so far.", *open_notes(claim)]
 
@@ -159,17 +159,17 @@ def _over_current(best: RankedLayout, current: RankedLayout, ranking: Ranking) -
     if ratio is None or ratio.mean is None:
         why = "" if current.reason is None else f", because {current.layout} has no rank: {current.reason}"
         return [f"The gain over {current.layout}, the layout in use, is unknown{why}."]
-    shown = [] if current in not_slower(ranking) else _shown(ratio)  # `ties_told` reports it
+    shown = [] if current in not_slower(ranking) else _shown(ratio)  # `describe_ties` reports it
     return [_times(best, current, "the layout in use", ratio, ranking), *shown]
 
 
 def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate, ranking: Ranking) -> str:
     interval = interval_cell(ratio, times_cell)
-    told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
+    text = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
     times = f"{best.layout} gives {times_cell(ratio.mean)} times"
     if ranking.objective == "throughput":
-        return f"{times} the items of {other.layout}, {which}{told}."
-    return f"{times} the items per CPU second of {other.layout}, {which}{told}."
+        return f"{times} the items of {other.layout}, {which}{text}."
+    return f"{times} the items per CPU second of {other.layout}, {which}{text}."
 
 
 def _shown(ratio: Estimate) -> list[str]:

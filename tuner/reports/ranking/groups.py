@@ -9,7 +9,7 @@ from typing import Any
 from tuner.core.domain.layout import Layout
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
 from tuner.core.stats.groups import FAR, Group, OfBest
-from tuner.core.text.figures import counted, named, percent
+from tuner.core.text.figures import list_names, percent, pluralize
 
 NAMES: dict[Group, str] = {
     "best-or-tied": "best or tied",
@@ -32,11 +32,11 @@ def row_group(row: RankedLayout, objective: str) -> str:
     return NOT_RANKED if row.group is None else group_name(row.group, objective)
 
 
-def groups_told(tied: Sequence[Layout], open_: Sequence[Layout], most: int = 10) -> list[str]:
+def describe_groups(tied: Sequence[Layout], open_: Sequence[Layout], most: int = 10) -> list[str]:
     """Which layouts stand beside the named one, a part of a sentence for each group that has any."""
     return [
-        *([f"tied with it: {named(tied, most)}"] if tied else []),
-        *([f"not ruled out yet: {named(open_, most)}"] if open_ else []),
+        *([f"tied with it: {list_names(tied, most)}"] if tied else []),
+        *([f"not ruled out yet: {list_names(open_, most)}"] if open_ else []),
     ]
 
 
@@ -47,34 +47,35 @@ def to_decide_cell(row: RankedLayout) -> str:
     return f"{n}" if n <= _MOST_TOLD else f"> {_MOST_TOLD}"
 
 
-def intervals_told(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
+def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
     """What the column of intervals says, and the columns beside it, a sentence each; none without one."""
     best = ranking.best
     if best is None or all(row.of_best is None or row.of_best.ratio.low is None for row in ranking.rows):
         return []
     own = value_of(best, ranking.objective)
-    told = [
+    lines = [
         f"Intervals ({level}, all pairs at once) are of the difference to {best.layout}: one that ends below"
         f" its {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
     ]
     if own.low is not None and own.high is not None:
-        told.append(f"{best.layout} alone is at {show(own.low)} to {show(own.high)} ({level}).")
+        lines.append(f"{best.layout} alone is at {show(own.low)} to {show(own.high)} ({level}).")
     if ranking.of_group("best-or-tied")[1:]:
         within = percent(ranking.within)
-        told.append(
+        lines.append(
             f"Tied: measured within {within} of {best.layout}, and, considered alone, not more than"
             f" {percent(FAR * ranking.within)} behind it ({level})."
         )
     if any(row.of_best is not None and row.of_best.n_to_decide for row in ranking.rows):
-        told.append(
+        lines.append(
             f"To decide: about this number of further launches, of the layout and of {best.layout}, would"
             " move it into another group, if its figure is right."
         )
     if once := [row.layout for row in ranking.of_group("not-ruled-out") if _has_one_launch(row)]:
-        told.append(
-            f"{named(once)} had too few launches for an interval: {counted(1, 'launch')} rules nothing out."
+        lines.append(
+            f"{list_names(once)} had too few launches for an interval: {pluralize(1, 'launch')} rules "
+            "nothing out."
         )
-    return told
+    return lines
 
 
 def of_best_facts(of_best: OfBest | None) -> dict[str, Any] | None:

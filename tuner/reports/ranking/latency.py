@@ -32,7 +32,7 @@ def latency_heading(ranking: Ranking) -> str:
 def latency_table(ranking: Ranking) -> Table:
     """One row per layout that was measured."""
     rates, capacities = _rates(ranking), _capacities(ranking)
-    spreads = any(seen.connections_per_worker for seen in _seen(ranking))
+    spreads = any(seen.connections_per_worker for seen in _latencies_seen(ranking))
     headers = [
         *("layout", *(["capacity"] if capacities else []), *(["rate"] if rates else [])),
         *("p50", "p95", "p99", "requests", "failed", *(["connections/worker"] if spreads else [])),
@@ -49,8 +49,8 @@ def latency_table(ranking: Ranking) -> Table:
                 *([_per_s(seen.rate_per_s)] if rates else []),
                 *(_seconds(value) for value in (seen.p50_s, seen.p95_s, seen.p99_s)),
                 str(seen.n_requests),
-                "-" if seen.failed_ratio is None else _failed(seen.failed_ratio),
-                *([_spread(seen)] if spreads else []),
+                "-" if seen.failed_ratio is None else _format_failed(seen.failed_ratio),
+                *([_format_spread(seen)] if spreads else []),
             )
         )
     return Table(tuple(headers), tuple(rows), frozenset(range(1, len(headers))))
@@ -70,7 +70,7 @@ def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
             " each launch anew: throughput is that rate."
         ]
         beyond = [
-            f"{row.layout} ({p95_told(row)})"
+            f"{row.layout} ({describe_p95(row)})"
             for row in ranking.rows
             if row.latency is not None and (row.latency.p95_s or 0.0) > asked.p95_s
         ]
@@ -82,9 +82,9 @@ def latency_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
             " throughput is that share, and as uncertain as that short measurement."
         ]
     else:
-        told = " to ".join(f"{rate:g}" for rate in sorted({min(rates), max(rates)}))
+        text = " to ".join(f"{rate:g}" for rate in sorted({min(rates), max(rates)}))
         found = [
-            f"Requests were sent at {told}/s to every layout: throughput is at most that rate, so it only"
+            f"Requests were sent at {text}/s to every layout: throughput is at most that rate, so it only"
             " ranks layouts that cannot keep up. Compare latency, CPU and memory."
         ]
     late = [str(row.layout) for row in ranking.rows if _is_behind(row)]
@@ -116,7 +116,7 @@ def latency_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
     }
 
 
-def p95_told(row: RankedLayout) -> str:
+def describe_p95(row: RankedLayout) -> str:
     """The p95 for a table."""
     return "-" if row.latency is None else _seconds(row.latency.p95_s)
 
@@ -131,7 +131,7 @@ def _is_behind(row: RankedLayout) -> bool:
     return missing > max(_BEHIND_RATIO, _BEHIND_SDS / sqrt(n_due))
 
 
-def _spread(seen: LatencySeen) -> str:
+def _format_spread(seen: LatencySeen) -> str:
     """Connections of the workers: one number where all have as many, to a tenth."""
     held = seen.connections_per_worker
     if not held:
@@ -140,23 +140,23 @@ def _spread(seen: LatencySeen) -> str:
     return most if most == least else f"{least} to {most}"
 
 
-def _seen(ranking: Ranking) -> list[LatencySeen]:
+def _latencies_seen(ranking: Ranking) -> list[LatencySeen]:
     return [row.latency for row in ranking.rows if row.latency is not None]
 
 
 def _rates(ranking: Ranking) -> list[float]:
-    return [seen.rate_per_s for seen in _seen(ranking) if seen.rate_per_s is not None]
+    return [seen.rate_per_s for seen in _latencies_seen(ranking) if seen.rate_per_s is not None]
 
 
 def _capacities(ranking: Ranking) -> list[float]:
-    return [seen.capacity_per_s for seen in _seen(ranking) if seen.capacity_per_s is not None]
+    return [seen.capacity_per_s for seen in _latencies_seen(ranking) if seen.capacity_per_s is not None]
 
 
 def _per_s(value: float | None) -> str:
     return "-" if value is None else per_second(value)
 
 
-def _failed(ratio: float) -> str:
+def _format_failed(ratio: float) -> str:
     return f"{100 * ratio:.2g} %" if ratio < 0.995 else percent(ratio)
 
 

@@ -16,7 +16,7 @@ _HEADERS: dict[Quantity, str] = {"load": "settled load"}  #: load1 has a column 
 _MOST_TOLD = 3  #: open layouts with a sentence each
 
 
-def limits_told(ranking: Ranking) -> str:
+def describe_limits(ranking: Ranking) -> str:
     """The limits in a few words: ``load at most 20 and memory at most 8 GiB``."""
     return " and ".join(render_limit(limit) for limit in ranking.limits)
 
@@ -24,7 +24,7 @@ def limits_told(ranking: Ranking) -> str:
 def limits_heading(ranking: Ranking) -> str:
     """What the table of limits shows, in a sentence."""
     level = f"{100 * ranking.confidence:g} %"
-    return f"Layouts that may win: {limits_told(ranking)} ({level}, all layouts and limits at once)."
+    return f"Layouts that may win: {describe_limits(ranking)} ({level}, all layouts and limits at once)."
 
 
 def limits_table(ranking: Ranking) -> Table:

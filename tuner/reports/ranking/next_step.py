@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import TYPED, told_again
+from tuner.core.domain.resuming import TYPED, resume_arguments
 from tuner.core.ranking.next_step import NextStep, facts_of, next_step
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import Ranking
@@ -23,7 +23,7 @@ def step_of(overview: Overview, *, at_any_time: bool = False) -> NextStep:
     return next_step(overview.study, overview.ranking, facts)
 
 
-def told(step: NextStep) -> str:
+def describe_next_step(step: NextStep) -> str:
     """Why, and what the command does, up to a colon."""
     return f"{TITLE}: {step.sentence}"
 
@@ -40,15 +40,15 @@ def render_next_step(study: StudyRecord, ranking: Ranking, fmt: str) -> list[str
         return []
     remarks = remarks_on(study, step)
     if fmt in ("simple", "plain"):
-        return ["\n".join([told(step), f"    {command(step)}", *remarks, ""])]
-    return [render_paragraph(" ".join([told(step), command(step), *remarks]), fmt)]
+        return ["\n".join([describe_next_step(step), f"    {command(step)}", *remarks, ""])]
+    return [render_paragraph(" ".join([describe_next_step(step), command(step), *remarks]), fmt)]
 
 
 def next_step_blocks(study: StudyRecord, step: NextStep) -> list[Block]:
     """The same on a page."""
     remarks = remarks_on(study, step)
     return [
-        Paragraph(told(step)),
+        Paragraph(describe_next_step(step)),
         Code((command(step),)),
         *([Paragraph(" ".join(remarks))] if remarks else []),
     ]
@@ -56,7 +56,7 @@ def next_step_blocks(study: StudyRecord, step: NextStep) -> list[Block]:
 
 def remarks_on(study: StudyRecord, step: NextStep) -> list[str]:
     """What the words in capitals stand for, which the study's file does not hold."""
-    before, after = told_again(study)
+    before, after = resume_arguments(study)
     found = []
     if "COMMAND" in step.words:
         found.append("COMMAND is the command that started the study, with its settings (--set).")

@@ -50,16 +50,19 @@ def front_sentences(front: Front, best: Layout | None) -> list[str]:
     """The findings, a sentence each; *best* is what the ranking names, by throughput."""
     if front.reference is None or len(front.places) < 2:
         return []
-    told = []
+    reported = []
     if not _is_named(front, best):
-        told = [
+        reported = [
             f"{front.reference} has the highest mean in a block-by-block comparison of launches. That alone"
             f" is not a result: the best layout of the study is {best}."
         ]
     if not front.trades:
         word = _WORD[front.cost]
-        return [*told, f"No layout is shown to need less {word} than {front.reference}, or more for nothing."]
-    return [*told, *(_sentence(front, trade) for trade in front.trades)]
+        return [
+            *reported,
+            f"No layout is shown to need less {word} than {front.reference}, or more for nothing.",
+        ]
+    return [*reported, *(_sentence(front, trade) for trade in front.trades)]
 
 
 def best_by_throughput(ranking: Ranking) -> Layout | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import simulated_told
+from tuner.core.domain.simulated import simulation_notes
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.axes import axes_heading, axes_table
-from tuner.reports.ranking.axis_bests import axis_bests_told
+from tuner.reports.ranking.axis_bests import describe_axis_bests
 from tuner.reports.ranking.boxes import boxes_heading, boxes_table
-from tuner.reports.ranking.groups import intervals_told, row_group, to_decide_cell
-from tuner.reports.ranking.latency import latency_heading, latency_table, p95_told
+from tuner.reports.ranking.groups import describe_intervals, row_group, to_decide_cell
+from tuner.reports.ranking.latency import describe_p95, latency_heading, latency_table
 from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table
 from tuner.reports.ranking.next_step import render_next_step
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
@@ -27,7 +27,7 @@ from tuner.reports.ranking.ranking_cells import (
 )
 from tuner.reports.ranking.ranking_data import data_table, render_ranking_json
 from tuner.reports.ranking.ranking_words import headline, level_of, noise_found, notes, verdict
-from tuner.reports.ranking.wider import wider_told
+from tuner.reports.ranking.wider import describe_wider
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads
@@ -40,8 +40,8 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
     if fmt in _DATA_FORMATS:
         return render_table(data_table(study, ranking), fmt)
     parts = [
-        *(render_paragraph(sentence, fmt) for sentence in simulated_told(study)),
-        *(render_paragraph(sentence, fmt) for sentence in _claimed(ranking)),
+        *(render_paragraph(sentence, fmt) for sentence in simulation_notes(study)),
+        *(render_paragraph(sentence, fmt) for sentence in _describe_claim(ranking)),
         render_paragraph(headline(study, ranking), fmt),
         _under_headings(ranking) if fmt == "simple" else render_table(reading_table(ranking), fmt),
         *(render_paragraph(sentence, fmt) for sentence in _sentences(study, ranking)),
@@ -63,28 +63,30 @@ def render_ranking(study: StudyRecord, ranking: Ranking, fmt: str) -> str:
         if front.places:
             parts.append(render_table(front_table(front), fmt))
         parts += [render_paragraph(sentence, fmt) for sentence in front_sentences(front, best)]
-    parts += [render_paragraph(sentence, fmt) for sentence in axis_bests_told(study, ranking)]
+    parts += [render_paragraph(sentence, fmt) for sentence in describe_axis_bests(study, ranking)]
     parts += render_next_step(study, ranking, fmt)
     return "\n".join(parts)
 
 
-def _claimed(ranking: Ranking) -> list[str]:
+def _describe_claim(ranking: Ranking) -> list[str]:
     if ranking.claim is None:
         return []
-    return [answer_sentence(ranking.claim), *wider_told(ranking, ranking.next_step)]
+    return [answer_sentence(ranking.claim), *describe_wider(ranking, ranking.next_step)]
 
 
-def comparison_told(ranking: Ranking) -> list[str]:
+def describe_comparison(ranking: Ranking) -> list[str]:
     """What the intervals of the table are, and how layouts came into their groups, a sentence each."""
     unit = "items" if ranking.objective == "throughput" else "items per CPU second"
-    return intervals_told(ranking, level_of(ranking), unit, items_cell)
+    return describe_intervals(ranking, level_of(ranking), unit, items_cell)
 
 
 def _sentences(study: StudyRecord, ranking: Ranking) -> list[str]:
-    told = [verdict(ranking), *wider_told(ranking, ranking.next_step)] if ranking.claim is None else []
+    reported = (
+        [verdict(ranking), *describe_wider(ranking, ranking.next_step)] if ranking.claim is None else []
+    )
     return [
-        *told,
-        *comparison_told(ranking),
+        *reported,
+        *describe_comparison(ranking),
         *limits_sentences(ranking),
         *noise_found(ranking),
         *notes(study, ranking),
@@ -151,7 +153,7 @@ def _sixth(row: RankedLayout, ranking: Ranking) -> str:
     """The one column that depends on what the ranking is about, as the table should fit a terminal."""
     if ranking.objective != "throughput":
         return items_cell(row.throughput_per_10min.mean)
-    return p95_told(row) if ranking.is_latency_known else number_cell(row.n_active_mean, ".2f")
+    return describe_p95(row) if ranking.is_latency_known else number_cell(row.n_active_mean, ".2f")
 
 
 def _ratio(row: RankedLayout, current: Layout | None) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated, simulated_told
+from tuner.core.domain.simulated import is_simulated, simulation_notes
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.stored_config import stored_config
+from tuner.core.text.stored_config import parse_stored_config
 from tuner.reports.ranking.answer import answer_facts, answer_sentence
 from tuner.reports.ranking.axes import axes_facts
 from tuner.reports.ranking.axis_bests import axis_bests_facts
@@ -23,7 +23,7 @@ from tuner.reports.ranking.limits import limits_columns, limits_facts
 from tuner.reports.ranking.next_step import next_step_facts
 from tuner.reports.ranking.pareto import front_columns, front_facts
 from tuner.reports.ranking.ranking_words import notes, value_ranked_by
-from tuner.reports.ranking.wider import wider_facts, wider_told
+from tuner.reports.ranking.wider import describe_wider, wider_facts
 from tuner.reports.text.formats import Table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -50,7 +50,7 @@ def render_ranking_json(study: StudyRecord, ranking: Ranking) -> str:
 
 def data_table(study: StudyRecord, ranking: Ranking) -> Table:
     """One row a layout and nothing else, in plain numbers."""
-    asked = _asked_columns(ranking)
+    asked = _optional_columns(ranking)
     headers = (
         "service", "cores", "box_cores", "rank", "group", "layout", "processes", "threads", "variant",
         "throughput_per_10min", "throughput_per_10min_low", "throughput_per_10min_high",
@@ -60,7 +60,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
         "bound_by", *asked, "note",
     )  # fmt: skip
     claimed = [] if ranking.claim is None else [answer_sentence(ranking.claim)]
-    note = " ".join([*simulated_told(study), *claimed, *wider_told(ranking), *notes(study, ranking)])
+    note = " ".join([*simulation_notes(study), *claimed, *describe_wider(ranking), *notes(study, ranking)])
     rows = tuple(
         (
             study.service, str(study.cores), f"{study.box_cores:g}",
@@ -84,7 +84,7 @@ def data_table(study: StudyRecord, ranking: Ranking) -> Table:
     return Table(headers, rows, frozenset(range(len(headers))) - text)
 
 
-def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
+def _optional_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
     """What is a column only where it was asked for or is known: header -> layout -> value."""
     columns: dict[str, dict[Layout, object]] = {}
     if ranking.claim is not None:
@@ -105,7 +105,7 @@ def _asked_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
 def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts = dataclasses.asdict(study)
     facts["layouts"] = [str(layout) for layout in study.layouts]
-    facts["config"] = stored_config(study.config) if study.config else None
+    facts["config"] = parse_stored_config(study.config) if study.config else None
     facts["provenance"] = dict(study.provenance)
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)

@@ -10,20 +10,20 @@ from tuner.core.domain.simulated import memory_assumed
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import counted, named
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.figures import list_names, pluralize
+from tuner.core.text.stored_config import parse_stored_service
 from tuner.reports.ranking.answer import answer_notes
 from tuner.reports.ranking.boxes import boxes_notes
 from tuner.reports.ranking.evidence import (
-    gil_told,
-    inner_threads_told,
-    no_evidence_told,
-    others_told,
-    weakened_told,
+    describe_gil,
+    describe_inner_threads,
+    describe_no_evidence,
+    describe_others,
+    describe_weakened_settings,
 )
-from tuner.reports.ranking.groups import SCATTER, group_name, groups_told
+from tuner.reports.ranking.groups import SCATTER, describe_groups, group_name
 from tuner.reports.ranking.latency import latency_notes
-from tuner.reports.ranking.limits import limits_told
+from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.wider import grown_sentences
 
 #: the figures of load, a sentence each
@@ -38,7 +38,7 @@ OWN_LOAD_TOLD = (
 SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previous layout; limits apply to it."
 
 
-def load_told(study: StudyRecord) -> str:
+def describe_load(study: StudyRecord) -> str:
     """What the load of a table is: the kernel's, or in a container the service's own."""
     return OWN_LOAD_TOLD if "load_of" in study.provenance else LOAD_TOLD
 
@@ -47,13 +47,13 @@ def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     boxes = None if ranking is None else ranking.boxes
-    host = study.provenance.get("host", "") if boxes is None else counted(len(boxes.levels), "host")
-    layouts = counted(len(study.layouts), "layout")
+    host = study.provenance.get("host", "") if boxes is None else pluralize(len(boxes.levels), "host")
+    layouts = pluralize(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
-    return f"{where}: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
+    return f"{where}: {layouts} for {pluralize(study.cores, 'core')}, {describe_method(study)}."
 
 
-def how_told(study: StudyRecord) -> str:
+def describe_method(study: StudyRecord) -> str:
     """What was done, in a few words."""
     shortest, longest = render_duration(study.shortest_window_s), render_duration(study.window_s)
     if study.strategy == "race":
@@ -62,9 +62,9 @@ def how_told(study: StudyRecord) -> str:
         of = study.provenance.get("check_of", "another study")
         return f"a check of {of} in windows of {longest}"
     if study.strategy == "aa":
-        launches, windows = 2 * study.n_blocks, counted(study.windows_per_launch, "window")
+        launches, windows = 2 * study.n_blocks, pluralize(study.windows_per_launch, "window")
         return f"compared with itself: {launches} launches in pairs, each of {windows} of {longest}"
-    return f"{counted(study.n_blocks, 'block')} of {longest} windows"
+    return f"{pluralize(study.n_blocks, 'block')} of {longest} windows"
 
 
 def verdict(ranking: Ranking) -> str:
@@ -75,12 +75,12 @@ def verdict(ranking: Ranking) -> str:
             f"No layout can be called best: {best[0].layout} measured best, under a load that was too small."
         )
     if not best and any(row.is_kept_out for row in ranking.rows):
-        return f"No layout is shown to keep {limits_told(ranking)}."
+        return f"No layout is shown to keep {describe_limits(ranking)}."
     if not best:
         return "No layout could be ranked; the reasons are below."
     level = level_of(ranking)
     if ranking.limits:
-        return f"Among layouts that keep {limits_told(ranking)}: {_verdict_on(best, ranking, level)}"
+        return f"Among layouts that keep {describe_limits(ranking)}: {_verdict_on(best, ranking, level)}"
     return _verdict_on(best, ranking, level)
 
 
@@ -92,14 +92,19 @@ def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> s
     if not tied and not open_:
         worse = group_name("slower", ranking.objective)
         return f"{best[0].layout} is best: all others are significantly {worse} {claimed}."
-    told = groups_told([row.layout for row in tied], [row.layout for row in open_])
-    return f"{'; '.join([f'{best[0].layout} measured best', *told])} {claimed}."
+    lines = describe_groups([row.layout for row in tied], [row.layout for row in open_])
+    return f"{'; '.join([f'{best[0].layout} measured best', *lines])} {claimed}."
 
 
 def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What limits the ranking, a sentence each; every export carries them."""
-    found = [*reservations(study, ranking), *others_told(ranking), *weakened_told(study), *gil_told(study)]
-    found += inner_threads_told(study)
+    found = [
+        *reservations(study, ranking),
+        *describe_others(ranking),
+        *describe_weakened_settings(study),
+        *describe_gil(study),
+    ]
+    found += describe_inner_threads(study)
     found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)
@@ -107,7 +112,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     asked = in_pairs * len(study.layouts) * study.n_blocks * study.windows_per_launch
     measured = sum(row.n_windows for row in ranking.rows)
     if measured < asked and ranking.claim is None:
-        found.append(f"Measured: {measured} of the {counted(asked, 'window')} planned.")
+        found.append(f"Measured: {measured} of the {pluralize(asked, 'window')} planned.")
     if ranking.claim is not None:
         found += answer_notes(ranking.claim)
     found += ranking.notes
@@ -119,16 +124,17 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     """Why nobody should act on the ranking as it is, a sentence each; none for most."""
-    found = no_evidence_told(ranking)
+    found = describe_no_evidence(ranking)
     if ranking.starved:
         found.append(
-            f"The load generator's connections were the bottleneck of {named(ranking.starved)}: their figures"
+            f"The load generator's connections were the bottleneck of {list_names(ranking.starved)}: their "
+            "figures"
             " show how many requests were sent at once, not the capacity of the layouts, so there is"
             " no result."
         )
     if study.cores > study.box_cores:
         found.append(
-            f"Layouts for {counted(study.cores, 'core')} measured on {study.box_cores:g}:"
+            f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}:"
             " the best layout there need not be the best on the larger host."
         )
     if study.provenance.get("quick") == "true":
@@ -138,7 +144,7 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def _cautions(study: StudyRecord) -> list[str]:
     """What is known of the service beforehand: work lost at a stop, what counting costs."""
-    service = stored_service(study.config)
+    service = parse_stored_service(study.config)
     return [text if text.endswith(".") else f"{text}." for text in service.get("cautions", {}).values()]
 
 
@@ -163,11 +169,11 @@ def noise_found(ranking: Ranking) -> list[str]:
         ("launch to launch, its window included", None if known_launch else ranking.noise.residual),
         ("block to block", ranking.noise.drift),
     )
-    known = [f"{name} {_spread(sd)}" for name, sd in sources if sd is not None]
+    known = [f"{name} {_format_spread(sd)}" for name, sd in sources if sd is not None]
     return [f"Noise (standard deviation, {level_of(ranking)}): {', '.join(known)}."] if known else []
 
 
-def _spread(sd: Estimate) -> str:
+def _format_spread(sd: Estimate) -> str:
     """A standard deviation that is a ratio, as ``1.4 % (0.8 to 2.9)``."""
     low, mean, high = ("-" if x is None else f"{100 * x:.1f}" for x in (sd.low, sd.mean, sd.high))
     return f"{mean} % ({low} to {high})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.ranking.ranking import RankedLayout, Ranking
-from tuner.core.text.figures import named, percent
+from tuner.core.text.figures import list_names, percent
 from tuner.reports.ranking.ranking_cells import memory_cell
 
 _MOST_TIES = 8
@@ -22,13 +22,13 @@ def not_slower(ranking: Ranking) -> list[RankedLayout]:
     return [*tied_with_best(ranking), *ranking.of_group("not-ruled-out")]
 
 
-def ties_told(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
+def describe_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:
     """What may be as good, and how to choose, a sentence each; *within*: the margin that counts as alike."""
     tied, open_ = tied_with_best(ranking), ranking.of_group("not-ruled-out")
-    told = [f"Tied with it: {named([row.layout for row in tied], _MOST_TIES)}."] if tied else []
+    lines = [f"Tied with it: {list_names([row.layout for row in tied], _MOST_TIES)}."] if tied else []
     if open_:
-        told.append(f"Not ruled out yet: {named([row.layout for row in open_], _MOST_TIES)}.")
-    return [*told, *among_ties(best, ranking, within)]
+        lines.append(f"Not ruled out yet: {list_names([row.layout for row in open_], _MOST_TIES)}.")
+    return [*lines, *among_ties(best, ranking, within)]
 
 
 def among_ties(best: RankedLayout, ranking: Ranking, within: float) -> list[str]:

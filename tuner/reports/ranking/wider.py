@@ -10,7 +10,7 @@ from tuner.core.ranking.ranking import Ranking
 from tuner.core.search.growth import growth_of
 
 
-def wider_told(ranking: Ranking, step: NextStep | None = None) -> list[str]:
+def describe_wider(ranking: Ranking, step: NextStep | None = None) -> list[str]:
     """The sentences that stand beside the answer; none where it is not at the edge, or *step* says so."""
     found = ranking.wider
     if found is None or (step is not None and step.slug == "edge"):
@@ -25,7 +25,7 @@ def wider_facts(ranking: Ranking) -> dict[str, Any] | None:
     if found is None:
         return None
     return {
-        "sentence": " ".join(wider_told(ranking)),
+        "sentence": " ".join(describe_wider(ranking)),
         "layout": str(found.leader),
         "is_sure": found.is_sure,
         "larger": [str(layout) for layout in found.larger],

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated, simulated_told
+from tuner.core.domain.simulated import is_simulated, simulation_notes
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
 from tuner.reports.ranking.answer import answer_sentence
-from tuner.reports.ranking.axis_bests import axis_bests_told
-from tuner.reports.ranking.evidence import doubts_told, no_evidence_told, others_told
+from tuner.reports.ranking.axis_bests import describe_axis_bests
+from tuner.reports.ranking.evidence import describe_caveats, describe_no_evidence, describe_others
 from tuner.reports.ranking.first_screen import Starts, gains, how_sure, is_answered, layout_words
 from tuner.reports.ranking.groups import row_group, to_decide_cell
-from tuner.reports.ranking.latency import p95_told
-from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table, limits_told
+from tuner.reports.ranking.latency import describe_p95
+from tuner.reports.ranking.limits import describe_limits, limits_heading, limits_sentences, limits_table
 from tuner.reports.ranking.next_step import next_step_blocks, step_of
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
-from tuner.reports.ranking.ranking import comparison_told
+from tuner.reports.ranking.ranking import describe_comparison
 from tuner.reports.ranking.ranking_cells import interval_cell, items_cell, load_cell, memory_cell, times_cell
 from tuner.reports.ranking.ranking_words import (
     SETTLED_TOLD,
@@ -31,8 +31,8 @@ from tuner.reports.ranking.ranking_words import (
     value_ranked_by,
     verdict,
 )
-from tuner.reports.ranking.wider import wider_told
-from tuner.reports.runbook.method import connections_told, measured_under
+from tuner.reports.ranking.wider import describe_wider
+from tuner.reports.runbook.method import describe_conditions, planned_connections
 from tuner.reports.runbook.steps import apply_steps, repeat_steps, roll_back_steps
 from tuner.reports.text.formats import Table
 
@@ -70,7 +70,7 @@ def runbook_page(
     step = step_of(overview, at_any_time=True)
     next_step = next_step_blocks(study, step)
     page: list[Block] = [
-        *(Paragraph(sentence) for sentence in simulated_told(study)),
+        *(Paragraph(sentence) for sentence in simulation_notes(study)),
         *(Note(sentence) for sentence in on_top(study, ranking)),
         Heading("What to run"),
     ]
@@ -81,11 +81,11 @@ def runbook_page(
         page += [Paragraph("Change nothing."), *next_step]
     elif not is_answered(ranking):
         page += [Paragraph(f"No answer yet: {best.layout} leads.", True), *_bullets(ranking)]
-        page += [Note(sentence) for sentence in wider_told(ranking, step)]
+        page += [Note(sentence) for sentence in describe_wider(ranking, step)]
         page += [Paragraph("Change nothing yet."), *next_step]
     else:
         page += [Paragraph(f"{layout_words(best.layout)} ({best.layout})", True), *_bullets(ranking)]
-        page += [Note(sentence) for sentence in wider_told(ranking, step)]
+        page += [Note(sentence) for sentence in describe_wider(ranking, step)]
         if step.slug not in OF_RUNBOOK:
             page += next_step
         page += apply_steps(overview.name, best.layout, starts.proposed, is_current=current is best)
@@ -94,7 +94,7 @@ def runbook_page(
         if current is not None and current is not best:
             page += [Heading("Compared with the layout in use"), _comparison(study, ranking, current, best)]
     page += _evidence(overview, pictures)
-    page += [Heading("Measurement conditions"), Bullets(tuple(measured_under(overview)))]
+    page += [Heading("Measurement conditions"), Bullets(tuple(describe_conditions(overview)))]
     if known := [*limits_sentences(ranking), *_remaining_notes(study, ranking)]:
         page += [Heading("Remarks"), Bullets(tuple(known))]
     if best is not None:
@@ -110,7 +110,7 @@ def runbook_page(
 
 def on_top(study: StudyRecord, ranking: Ranking) -> list[str]:
     """What weakens everything below, a sentence each."""
-    return [*reservations(study, ranking), *doubts_told(study, ranking)]
+    return [*reservations(study, ranking), *describe_caveats(study, ranking)]
 
 
 def _row_of(ranking: Ranking, layout: Layout | None) -> RankedLayout | None:
@@ -120,24 +120,24 @@ def _row_of(ranking: Ranking, layout: Layout | None) -> RankedLayout | None:
 def _bullets(ranking: Ranking) -> list[Block]:
     """How sure the answer is, what it gains and what was measured, a line each."""
     best = ranking.best
-    told = [("How sure", how_sure(ranking)), ("Gain", gains(ranking))]
+    texts = [("How sure", how_sure(ranking)), ("Gain", gains(ranking))]
     if best is not None and is_answered(ranking):
-        told.append(("Measured", _measured(best, ranking)))
-    lines = tuple(f"{name}: {' '.join(sentences)}" for name, sentences in told if sentences)
+        texts.append(("Measured", _describe_measured(best, ranking)))
+    lines = tuple(f"{name}: {' '.join(sentences)}" for name, sentences in texts if sentences)
     return [Bullets(lines)] if lines else []
 
 
-def _measured(best: RankedLayout, ranking: Ranking) -> list[str]:
+def _describe_measured(best: RankedLayout, ranking: Ranking) -> list[str]:
     value = value_ranked_by(best, ranking)
     unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
     interval = interval_cell(value, items_cell)
-    told = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
-    kept = [f"It is shown to keep its limits: {limits_told(ranking)}."] if ranking.limits else []
-    return [f"{items_cell(value.mean)} {unit}{told}.", *kept]
+    text = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
+    kept = [f"It is shown to keep its limits: {describe_limits(ranking)}."] if ranking.limits else []
+    return [f"{items_cell(value.mean)} {unit}{text}.", *kept]
 
 
 def _comparison(study: StudyRecord, ranking: Ranking, current: RankedLayout, best: RankedLayout) -> Table:
-    rows = [("items in 10 minutes", *(_items_told(row) for row in (current, best)))]
+    rows = [("items in 10 minutes", *(_format_items(row) for row in (current, best)))]
     if ranking.objective != "throughput":
         rows.append(
             ("items per CPU second", *(items_cell(value_ranked_by(x, ranking).mean) for x in (current, best)))
@@ -145,15 +145,15 @@ def _comparison(study: StudyRecord, ranking: Ranking, current: RankedLayout, bes
     rows.append(("load average (max)", load_cell(current), load_cell(best)))
     rows.append(("memory", memory_cell(current), memory_cell(best)))
     if ranking.is_latency_known:
-        rows.append(("p95 latency", p95_told(current), p95_told(best)))
-    connections = [connections_told(study, row.layout) for row in (current, best)]
+        rows.append(("p95 latency", describe_p95(current), describe_p95(best)))
+    connections = [planned_connections(study, row.layout) for row in (current, best)]
     if None not in connections:
         rows.append(("connections opened", str(connections[0]), str(connections[1])))
     headers = ("figure", f"in use: {current.layout}", f"proposed: {best.layout}")
     return Table(headers, tuple(rows), frozenset({1, 2}))
 
 
-def _items_told(row: RankedLayout) -> str:
+def _format_items(row: RankedLayout) -> str:
     value = row.throughput_per_10min
     interval = interval_cell(value, items_cell)
     return items_cell(value.mean) if interval == "-" else f"{items_cell(value.mean)} ({interval})"
@@ -166,19 +166,19 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
         return []
     rows = [row for row in ranking.rows if row.n_windows]
     shown = [row for place, row in enumerate(rows) if place < _MOST_ROWS or row.layout == ranking.current]
-    heading = "Figures (not evidence)" if no_evidence_told(ranking) else "Evidence"
+    heading = "Figures (not evidence)" if describe_no_evidence(ranking) else "Evidence"
     found: list[Block] = [
         Heading(heading),
-        *map(Paragraph, no_evidence_told(ranking)),
+        *map(Paragraph, describe_no_evidence(ranking)),
         _table(ranking, shown),
     ]
     if left := len(rows) - len(shown):
-        found.append(Paragraph(_more_told(left)))
-    if told := comparison_told(ranking):
-        found.append(Paragraph(" ".join(told)))
+        found.append(Paragraph(_describe_more(left)))
+    if lines := describe_comparison(ranking):
+        found.append(Paragraph(" ".join(lines)))
     if ranking.claim is not None:
         found.append(Paragraph(answer_sentence(ranking.claim)))
-    found += map(Paragraph, axis_bests_told(overview.study, ranking))
+    found += map(Paragraph, describe_axis_bests(overview.study, ranking))
     if ranking.limits:
         found += [Paragraph(limits_heading(ranking)), *_first_rows(limits_table(ranking))]
     if any(limit.name == "load" for limit in ranking.limits) or any(
@@ -194,8 +194,8 @@ def _evidence(overview: Overview, pictures: Sequence[Picture]) -> list[Block]:
     return [*found, *pictures]
 
 
-def _more_told(left: int) -> str:
-    return f"{counted(left, 'more layout')}: tuner rank prints all of them."
+def _describe_more(left: int) -> str:
+    return f"{pluralize(left, 'more layout')}: tuner rank prints all of them."
 
 
 def _first_rows(table: Table) -> list[Block]:
@@ -203,7 +203,7 @@ def _first_rows(table: Table) -> list[Block]:
     if left <= 1:
         return [table]
     shown = Table(table.headers, table.rows[:_MOST_FURTHER_ROWS], table.numeric)
-    return [shown, Paragraph(_more_told(left))]
+    return [shown, Paragraph(_describe_more(left))]
 
 
 def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
@@ -231,7 +231,7 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
                 load_cell(row),
                 *([short(row.bound_by) or "-"] if bound else []),
                 memory_cell(row),
-                *([p95_told(row)] if latency else []),
+                *([describe_p95(row)] if latency else []),
                 *(["in use" if row.layout == current else times_cell(ratio)] if against else []),
             )
         )
@@ -242,5 +242,5 @@ def _table(ranking: Ranking, shown: Sequence[RankedLayout]) -> Table:
 
 def _remaining_notes(study: StudyRecord, ranking: Ranking) -> list[str]:
     """All that limits the ranking and is not above it already."""
-    told = [*on_top(study, ranking), *others_told(ranking), *how_sure(ranking)]
-    return [note for note in notes(study, ranking) if note not in told]
+    reported = [*on_top(study, ranking), *describe_others(ranking), *how_sure(ranking)]
+    return [note for note in notes(study, ranking) if note not in reported]

@@ -14,18 +14,18 @@ from tuner.core.domain.simulated import SIMULATED, is_simulated
 from tuner.core.domain.worker_facts import facts_by_variant, has_gil
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import counted
-from tuner.core.text.sizes import shown_size
-from tuner.core.text.stored_config import stored_service
+from tuner.core.text.figures import pluralize
+from tuner.core.text.sizes import format_kept_size
+from tuner.core.text.stored_config import parse_stored_service
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.ranking.evidence import others_cores
-from tuner.reports.ranking.limits import limits_told
-from tuner.reports.ranking.ranking_words import how_told
+from tuner.reports.ranking.limits import describe_limits
+from tuner.reports.ranking.ranking_words import describe_method
 
 _SHORT_REVISION = 12
 
 
-def measured_under(overview: Overview) -> Iterator[str]:
+def describe_conditions(overview: Overview) -> Iterator[str]:
     """Host, system, revision, time, input and limits; unknown facts are left out, but for the revision."""
     study, ranking = overview.study, overview.ranking
     facts = study.provenance
@@ -37,14 +37,14 @@ def measured_under(overview: Overview) -> Iterator[str]:
         yield f"Revision: {_release(facts)}."
     yield f"Software: {_joined(_software(facts))}."
     yield f"Time: {_when(overview)}."
-    layouts = counted(len(study.layouts), "layout")
-    yield f"Study: {layouts} for {counted(study.cores, 'core')}, {how_told(study)}."
+    layouts = pluralize(len(study.layouts), "layout")
+    yield f"Study: {layouts} for {pluralize(study.cores, 'core')}, {describe_method(study)}."
     yield f"Windows: {_windows(overview)}."
     if ranking.others is not None:
         yield f"Other processes on the host: {others_cores(ranking.others)}."
     yield f"Input: {_input(study)}."
     if ranking.limits:
-        yield f"Limits: {limits_told(ranking)}."
+        yield f"Limits: {describe_limits(ranking)}."
 
 
 def ended_wall_s(overview: Overview) -> float | None:
@@ -54,9 +54,9 @@ def ended_wall_s(overview: Overview) -> float | None:
     return max(ends, default=None)
 
 
-def connections_told(study: StudyRecord, layout: Layout) -> int | None:
+def planned_connections(study: StudyRecord, layout: Layout) -> int | None:
     """Number of connections that *layout* opens; None: unknown for a process."""
-    per_process = stored_service(study.config).get("connections")
+    per_process = parse_stored_service(study.config).get("connections")
     if per_process == "threads" or isinstance(per_process, int):
         return connections_of(layout, per_process)
     return None
@@ -68,9 +68,9 @@ def _box(study: StudyRecord) -> str:
     return _joined(
         [
             facts.get("host", ""),
-            counted(study.box_cores, "core"),
+            pluralize(study.box_cores, "core"),
             f"{facts['cpu']}{clock}" if "cpu" in facts else "",
-            f"{shown_size(facts['memory'])} of memory" if "memory" in facts else "",
+            f"{format_kept_size(facts['memory'])} of memory" if "memory" in facts else "",
             facts.get("virtualization", "").replace("none seen", ""),
         ]
     )
@@ -123,14 +123,14 @@ def _windows(overview: Overview) -> str:
     if not void:
         return f"{len(windows)} valid, none invalid"
     reasons = Counter(reason.slug for one in void for reason in one.void)
-    told = ", ".join(f"{slug} {count}" for slug, count in sorted(reasons.items()))
-    return f"{len(windows) - len(void)} valid, {len(void)} invalid ({told})"
+    text = ", ".join(f"{slug} {count}" for slug, count in sorted(reasons.items()))
+    return f"{len(windows) - len(void)} valid, {len(void)} invalid ({text})"
 
 
 def _input(study: StudyRecord) -> str:
     if is_simulated(study):
         return f"none; a model of {study.provenance[SIMULATED]} gave the figures"
-    service = stored_service(study.config)
+    service = parse_stored_service(study.config)
     found = service.get("feeder")
     feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}
     if service.get("kind") != "script":
@@ -153,7 +153,7 @@ def _rate(feeder: Mapping[str, Any]) -> str:
     rate = feeder.get("rate")
     if rate is None:
         clients, how = feeder.get("clients"), feeder.get("connections")
-        many = "clients" if not isinstance(clients, int) else counted(clients, "client")
+        many = "clients" if not isinstance(clients, int) else pluralize(clients, "client")
         held = f" on {how} connections" if isinstance(how, str) else ""
         return f"by {many}{held}, each sends the next request when the last one is answered"
     return f"{rate:g} a second" if isinstance(rate, int | float) else f"at a rate of {rate}"

@@ -164,21 +164,21 @@ def check_format(text: str, *, service: str, fmt: str, name: str) -> None:
             )
 
 
-def made_with(text: str, *, service: str, fmt: str) -> MadeWith:
+def parse_made_with(text: str, *, service: str, fmt: str) -> MadeWith:
     """What the section of *service* in the runbook *text* was made with; nothing when there is no section."""
     begin, _ = marks(service, fmt)
     before, after = COMMENTS[fmt]
     lines = [line.strip() for line in text.split("\n")]
     for place in _places(lines, (begin,), fenced=fmt in _FENCED)[begin][:1]:
         for line in lines[place + 1 : place + 3]:
-            told = line.removeprefix(before).removesuffix(after).replace(_IN_XML, "--")
-            found = _MADE_WITH.fullmatch(told)
+            reported = line.removeprefix(before).removesuffix(after).replace(_IN_XML, "--")
+            found = _MADE_WITH.fullmatch(reported)
             if found:
                 return MadeWith.parse(found[1])
     return MadeWith()
 
 
-def updated(
+def update_runbook(
     text: str, section: str, *, service: str, fmt: str, name: str, options: MadeWith | None = None
 ) -> str:
     """The runbook *text* with *section* between the marks of *service*; added at the end when there are none.
@@ -200,8 +200,8 @@ def updated(
     made = "" if options is None else str(options)
     if fmt == "confluence":
         made = made.replace("--", _IN_XML)
-    told = [f"{before}made with {made}{after}", ""] if made else []
-    body = newline.join([begin, "", *told, *section.strip("\n").split("\n"), "", end])
+    sentences = [f"{before}made with {made}{after}", ""] if made else []
+    body = newline.join([begin, "", *sentences, *section.strip("\n").split("\n"), "", end])
     lines = text.split("\n")
     places = _places(lines, (begin, end), fenced=fmt in _FENCED)
     begins, ends = places[begin], places[end]

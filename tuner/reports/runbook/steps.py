@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import told_again
+from tuner.core.domain.resuming import resume_arguments
 from tuner.core.domain.rollout import PROCESS, Rollout, has_number
 from tuner.core.domain.worker_facts import fact_of
 from tuner.core.ranking.next_step import config_again
@@ -63,7 +63,7 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
 
 def _of_config(study: StudyRecord) -> list[Block]:
     """What CONFIG stands for, where it is needed."""
-    before, after = told_again(study)
+    before, after = resume_arguments(study)
     if before not in ([], ["CONFIG"]) or not (before or after):
         return []
     what = "the command that started the study, as a file (tuner init writes one)" if after else _FILE
@@ -154,9 +154,9 @@ def _as_file(file: str, production: Rollout, *options: str) -> list[Block]:
     kinds = ", ".join(fitting_kinds(production))
     if not kinds:
         return []
-    told = f"The same settings as a file; replace KIND by one of {kinds}:"
+    text = f"The same settings as a file; replace KIND by one of {kinds}:"
     return [
-        Paragraph("The same settings as a file:" if options else told),
+        Paragraph("The same settings as a file:" if options else text),
         Code((_command("tuner", "export", file_word(file), "--snippet", "KIND", *options),)),
     ]
 

@@ -73,7 +73,7 @@ def check_kind(name: str) -> None:
     raise ConfigError(f"--snippet: no such kind: {name!r}", hint=hint)
 
 
-def kinds_told() -> str:
+def list_kinds() -> str:
     """The kinds, a line each."""
     width = max(map(len, KINDS))
     return "\n".join(f"{name:<{width}}  {kind.summary}" for name, kind in KINDS.items())

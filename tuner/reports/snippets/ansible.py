@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from tuner.core.domain.rollout import PROCESS, Rollout
-from tuner.reports.snippets.text import comment, limits_told, slug, told
-from tuner.reports.snippets.yaml_text import quoted, quoted_key
+from tuner.reports.snippets.text import comment, comment_header, describe_limits, slug
+from tuner.reports.snippets.yaml_text import quote_key, quote_yaml
 
 
 def ansible(rollout: Rollout) -> str:
@@ -17,22 +17,22 @@ def ansible(rollout: Rollout) -> str:
     environment = {**rollout.environment, **(rollout.names if several else {})}
     lines = [f"{name}_command:", *(f"  - {_text(word)}" for word in rollout.command)]
     lines.append(f"{name}_environment:{'' if environment else ' {}'}")
-    lines += [f"  {quoted_key(variable)}: {_text(value)}" for variable, value in environment.items()]
+    lines += [f"  {quote_key(variable)}: {_text(value)}" for variable, value in environment.items()]
     lines += [
         f"{name}_programs: {rollout.n_programs}",
         f"{name}_processes: {rollout.layout.processes}",
         *([f"{name}_threads: {rollout.layout.threads}"] if rollout.layout.has_threads else []),
-        f"{name}_stop_signal: {quoted(rollout.stop_signal)}",
+        f"{name}_stop_signal: {quote_yaml(rollout.stop_signal)}",
         f"{name}_stop_wait_s: {rollout.stop_wait_whole_s}",
         f"{name}_stop_as_group: {'true' if rollout.stop_as_group else 'false'}",
     ]
     number = ["process is the number of a program: loop over range(programs) with it as loop_var."]
     texts = (*rollout.command, *environment.values())
-    about = told(
+    about = comment_header(
         rollout,
         "As group_vars or vars_files; start the command once for each of programs.",
         *(number if any(PROCESS in text for text in texts) else []),
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about) + "---\n" + "\n".join(lines) + "\n"
 
@@ -41,5 +41,5 @@ def _text(text: str) -> str:
     """A string; what Jinja would fill in is unsafe, or written by Jinja itself where a number is, too."""
     if PROCESS in text:
         braces = re.sub(r"[{}]", lambda match: f"{{{{ '{match[0]}' }}}}", text)
-        return quoted(braces.replace(PROCESS, "{{ process }}"))
-    return f"!unsafe {quoted(text)}" if "{" in text else quoted(text)
+        return quote_yaml(braces.replace(PROCESS, "{{ process }}"))
+    return f"!unsafe {quote_yaml(text)}" if "{" in text else quote_yaml(text)

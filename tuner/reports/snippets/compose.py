@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tuner.core.domain.rollout import Rollout
-from tuner.reports.snippets.containers import alike, dollars, on_command, on_signal
-from tuner.reports.snippets.text import comment, limits_told, number_left_out, slug, told
-from tuner.reports.snippets.yaml_text import block, flow, quoted
+from tuner.reports.snippets.containers import dollars, on_command, on_signal, with_same_program
+from tuner.reports.snippets.text import comment, comment_header, describe_limits, number_left_out, slug
+from tuner.reports.snippets.yaml_text import block, flow, quote_yaml
 
 
 def compose(rollout: Rollout) -> str:
@@ -14,9 +14,9 @@ def compose(rollout: Rollout) -> str:
     Raises:
         Unfit: its programs are told their numbers.
     """
-    rollout = alike(rollout, "containers of one service")
+    rollout = with_same_program(rollout, "containers of one service")
     name = slug(rollout.service)
-    text = f"services:\n  {quoted(name)}:\n"
+    text = f"services:\n  {quote_yaml(name)}:\n"
     if rollout.n_programs > 1:
         text += f"    deploy:\n      replicas: {rollout.n_programs}\n"
     if rollout.is_command_needed:
@@ -27,12 +27,12 @@ def compose(rollout: Rollout) -> str:
         text += f"    environment:\n{block(told_, 6)}"
     text += f"    stop_signal: SIG{rollout.stop_signal}\n"
     text += f"    stop_grace_period: {rollout.stop_wait_whole_s}s\n"
-    about = told(
+    about = comment_header(
         rollout,
         f"Put the name of your service in place of {name}; then docker compose -f compose.yaml -f FILE up.",
         *on_command(rollout),
         *on_signal(rollout),
         *number_left_out(rollout),
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about) + text

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.core.domain.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, overriding, shown
+from tuner.reports.snippets.text import Unfit, comment_command, overriding
 
 
-def alike(rollout: Rollout, replicas: str) -> Rollout:
+def with_same_program(rollout: Rollout, replicas: str) -> Rollout:
     """Give programs that are not told their numbers, as *replicas* have none.
 
     Raises:
@@ -31,7 +31,7 @@ def on_command(rollout: Rollout) -> list[str]:
     if rollout.is_command_needed:
         return ["It goes before the image's own: put its ENTRYPOINT first, where that is a script of yours."]
     return [
-        f"The command stays unchanged; in the study it was: {shown(rollout.command)}",
+        f"The command stays unchanged; in the study it was: {comment_command(rollout.command)}",
         *overriding(rollout, "these variables"),
     ]
 

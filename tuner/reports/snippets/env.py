@@ -8,12 +8,12 @@ from tuner.core.domain.rollout import Rollout
 from tuner.reports.snippets.text import (
     Unfit,
     comment,
-    limits_told,
+    comment_command,
+    comment_header,
+    describe_limits,
     number_left_out,
     overriding,
     printable,
-    shown,
-    told,
 )
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -36,15 +36,15 @@ def env(rollout: Rollout) -> str:
         raise Unfit(f"{rollout.service} gets no settings from its environment")
     lines = [f"{name}={_value(name, value)}" for name, value in rollout.unnumbered_environment.items()]
     several = rollout.n_programs > 1
-    about = told(
+    about = comment_header(
         rollout,
-        f"For the command {shown(rollout.own_command)}",
+        f"For the command {comment_command(rollout.own_command)}",
         *([f"Start it {rollout.n_programs} times."] if several else []),
         *overriding(rollout, "these variables"),
         f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal}.",
         *number_left_out(rollout),
         *([f"Give each of them its own {' and '.join(rollout.names)}."] if several and rollout.names else []),
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about) + "\n".join(lines) + "\n"
 

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from tuner.core.domain.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, overriding, shown, told
+from tuner.reports.snippets.text import (
+    Unfit,
+    comment,
+    comment_command,
+    comment_header,
+    describe_limits,
+    overriding,
+)
 
 
 def gunicorn(rollout: Rollout) -> str:
@@ -18,13 +25,13 @@ def gunicorn(rollout: Rollout) -> str:
     lines = [f"{name.replace('-', '_')} = {_literal(value)}" for name, value in rollout.options.items()]
     if own:
         lines.append(f"raw_env = {[f'{name}={value}' for name, value in own.items()]!a}")
-    about = told(
+    about = comment_header(
         rollout,
-        f"As gunicorn.conf.py where it is started, or by -c: {shown(rollout.own_command)}",
+        f"As gunicorn.conf.py where it is started, or by -c: {comment_command(rollout.own_command)}",
         *overriding(rollout, "this file"),
         f"The same options in {_CMD_ARGS} override this file, too.",
         f"Let it have {rollout.stop_wait_whole_s} s to stop, and send the signal to its master alone.",
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about) + "\n".join(lines) + "\n"
 

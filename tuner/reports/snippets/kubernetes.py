@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tuner.core.domain.rollout import Rollout
-from tuner.reports.snippets.containers import alike, dollars, on_command, on_signal
-from tuner.reports.snippets.text import comment, limits_told, number_left_out, slug, told
-from tuner.reports.snippets.yaml_text import flow, quoted
+from tuner.reports.snippets.containers import dollars, on_command, on_signal, with_same_program
+from tuner.reports.snippets.text import comment, comment_header, describe_limits, number_left_out, slug
+from tuner.reports.snippets.yaml_text import flow, quote_yaml
 
 
 def kubernetes(rollout: Rollout) -> str:
@@ -14,15 +14,15 @@ def kubernetes(rollout: Rollout) -> str:
     Raises:
         Unfit: its programs are told their numbers.
     """
-    rollout = alike(rollout, "pods of a Deployment")
+    rollout = with_same_program(rollout, "pods of a Deployment")
     name = slug(rollout.service).lower().replace("_", "-").strip("-") or "service"
     several = rollout.n_programs > 1
     text = (
-        f"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {quoted(name)}\nspec:\n"
+        f"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {quote_yaml(name)}\nspec:\n"
         + (f"  replicas: {rollout.n_programs}\n" if several else "")
         + "  template:\n    spec:\n"
         + f"      terminationGracePeriodSeconds: {rollout.stop_wait_whole_s}\n"
-        + f"      containers:\n        - name: {quoted(name)}\n"
+        + f"      containers:\n        - name: {quote_yaml(name)}\n"
     )
     if rollout.is_command_needed:
         first, *rest = map(dollars, rollout.command)
@@ -30,8 +30,11 @@ def kubernetes(rollout: Rollout) -> str:
     if environment := rollout.unnumbered_environment:
         text += "          env:\n"
         for variable, value in environment.items():
-            text += f"            - name: {quoted(variable)}\n              value: {quoted(dollars(value))}\n"
-    about = told(
+            text += (
+                f"            - name: {quote_yaml(variable)}\n              value: "
+                f"{quote_yaml(dollars(value))}\n"
+            )
+    about = comment_header(
         rollout,
         f"Put the names of your Deployment and its container in place of {name}, both; then kubectl patch"
         " deployment NAME --patch-file FILE.",
@@ -39,7 +42,7 @@ def kubernetes(rollout: Rollout) -> str:
         *on_command(rollout),
         *_on_stop(rollout),
         *number_left_out(rollout),
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about) + text
 

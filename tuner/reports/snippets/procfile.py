@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tuner.core.domain.rollout import Rollout, has_number
-from tuner.reports.snippets.text import comment, limits_told, numbered, printable, told
+from tuner.reports.snippets.text import comment, comment_header, describe_limits, printable, with_number
 
 _KILLED_AFTER_S = 5  #: by honcho when the first one has ended, by foreman when they were told to
 
@@ -24,14 +24,14 @@ def procfile(rollout: Rollout) -> str:
     name = "web" if rollout.serves_http else "worker"
     if several and has_number(words):
         lines = [
-            f"{name}_{n}: exec {shlex.join([numbered(word, str(n)) for word in words])}"
+            f"{name}_{n}: exec {shlex.join([with_number(word, str(n)) for word in words])}"
             for n in range(rollout.n_programs)
         ]
         how = [f"One line for each of the {rollout.n_programs} programs, because each needs its number."]
     else:
         lines = [f"{name}: exec {shlex.join(words)}"]
         how = [f"{rollout.n_programs} of them: honcho start -c {name}={rollout.n_programs}"] * several
-    about = told(rollout, *how, *_on_stop(rollout), *limits_told(rollout))
+    about = comment_header(rollout, *how, *_on_stop(rollout), *describe_limits(rollout))
     return comment(about) + "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.ranking.leader import is_answer, leader
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.reports.ranking.answer import answer_sentence
-from tuner.reports.ranking.evidence import doubts_told, no_evidence_told
+from tuner.reports.ranking.evidence import describe_caveats, describe_no_evidence
 from tuner.reports.ranking.ranking_words import headline, level_of, value_ranked_by, verdict
 
 _LARGE = 1e6
@@ -29,7 +29,7 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
         doubts.append("A first look with short windows: not a result to act on.")
     if study.cores > study.box_cores:
         doubts.append(f"Layouts for {study.cores} cores, measured on {study.box_cores:g}.")
-    doubts += [*no_evidence_told(ranking), *doubts_told(study, ranking)]
+    doubts += [*describe_no_evidence(ranking), *describe_caveats(study, ranking)]
     measured_by = study.provenance.get("tuner", "")
     return [
         *doubts,

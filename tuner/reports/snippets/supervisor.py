@@ -6,7 +6,7 @@ import re
 import shlex
 
 from tuner.core.domain.rollout import PROCESS, Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, printable, slug, told
+from tuner.reports.snippets.text import Unfit, comment, comment_header, describe_limits, printable, slug
 
 _NUMBER = "%(process_num)d"
 #: a blank before these begins a comment, in quotes, too
@@ -21,7 +21,7 @@ def supervisor(rollout: Rollout) -> str:
     """
     several = rollout.n_programs > 1
     environment = {**rollout.environment, **(rollout.names if several else {})}
-    in_line = {name: value for name, value in environment.items() if _is_told_by_env(value)}
+    in_line = {name: value for name, value in environment.items() if _needs_env(value)}
     words = [*rollout.command]
     if in_line:
         words = ["/usr/bin/env", *(f"{name}={value}" for name, value in in_line.items()), *words]
@@ -29,7 +29,7 @@ def supervisor(rollout: Rollout) -> str:
     number = [f"numprocs={rollout.n_programs}", "process_name=%(program_name)s_%(process_num)02d"]
     lines = [
         f"[program:{slug(rollout.service)}]",
-        f"command={_expanded(_COMMENT.sub(_REOPENED, shlex.join(_printable(words))))}",
+        f"command={_expand(_COMMENT.sub(_REOPENED, shlex.join(_printable(words))))}",
         *(number if several else []),
         *([f"directory={_path(rollout.directory)}"] if rollout.directory else []),
         *([f"user={printable(rollout.user, 'user')}"] if rollout.user else []),
@@ -40,7 +40,7 @@ def supervisor(rollout: Rollout) -> str:
         f"stopasgroup={'true' if rollout.stop_as_group else 'false'}",
         "killasgroup=true",
     ]
-    about = told(
+    about = comment_header(
         rollout,
         "As a file that supervisord includes; then supervisorctl update. A program that does not lie on"
         " supervisord's PATH needs its whole path.",
@@ -49,7 +49,7 @@ def supervisor(rollout: Rollout) -> str:
             if rollout.directory
             else ["Set directory= to the folder in which the command finds its files."]
         ),
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about, ";") + "\n".join(lines) + "\n"
 
@@ -61,7 +61,7 @@ def _printable(words: list[str]) -> list[str]:
     return [printable(word, "the command or its environment") for word in words]
 
 
-def _expanded(text: str) -> str:
+def _expand(text: str) -> str:
     """``%`` is for supervisord's own words, as that for the number is."""
     return text.replace("%", "%%").replace(PROCESS, _NUMBER)
 
@@ -70,10 +70,10 @@ def _path(path: str) -> str:
     text = printable(path, "directory")
     if _COMMENT.search(text):
         raise Unfit(f"directory {text} would begin a comment there")
-    return _expanded(text)
+    return _expand(text)
 
 
-def _is_told_by_env(value: str) -> bool:
+def _needs_env(value: str) -> bool:
     """Whether ``environment=`` cannot hold it: it knows no escapes, and takes away quotes at the ends."""
     return (
         ('"' in value and "'" in value)
@@ -85,4 +85,4 @@ def _is_told_by_env(value: str) -> bool:
 
 def _value(value: str) -> str:
     mark = "'" if '"' in value else '"'
-    return f"{mark}{_expanded(printable(value, 'the environment'))}{mark}"
+    return f"{mark}{_expand(printable(value, 'the environment'))}{mark}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.domain.rollout import PROCESS, Rollout
-from tuner.reports.snippets.text import comment, overriding, shown, slug, told
+from tuner.reports.snippets.text import comment, comment_command, comment_header, overriding, slug
 
 #: what setrlimit calls resources that systemd has a key for
 _LIMITS = {
@@ -18,9 +18,9 @@ def systemd(rollout: Rollout) -> str:
     several = rollout.n_programs > 1
     unit = f"{name}@.service" if several else f"{name}.service"
     environment = {**rollout.environment, **(rollout.names if several else {})}
-    lines = ["[Service]", *(f"Environment={_quoted(f'{n}={v}')}" for n, v in environment.items())]
+    lines = ["[Service]", *(f"Environment={_quote(f'{n}={v}')}" for n, v in environment.items())]
     if rollout.is_command_needed:
-        words = [_quoted(word.replace("$", "$$")) for word in rollout.command]
+        words = [_quote(word.replace("$", "$$")) for word in rollout.command]
         lines += ["ExecStart=", f"ExecStart={' '.join(words)}"]
     lines += [
         f"KillSignal=SIG{rollout.stop_signal}",
@@ -28,7 +28,7 @@ def systemd(rollout: Rollout) -> str:
         f"TimeoutStopSec={rollout.stop_wait_whole_s}",
         *(f"Limit{limit.upper()}={value}" for limit, value in rollout.limits.items() if limit in _LIMITS),
     ]
-    about = told(
+    about = comment_header(
         rollout,
         f"As /etc/systemd/system/{unit}.d/50-tuner.conf, in addition to your {unit}; then systemctl"
         " daemon-reload, and restart it.",
@@ -51,13 +51,13 @@ def _on_command(rollout: Rollout) -> list[str]:
         named = f"Write the whole path of {program}, unless systemd finds it in /usr/bin."
         return [] if program.startswith("/") else [named]
     return [
-        f"Your ExecStart= stays, and was in the study: {shown(rollout.command)}",
+        f"Your ExecStart= stays, and was in the study: {comment_command(rollout.command)}",
         *overriding(rollout, "these variables"),
         "An EnvironmentFile= of the unit overrides these variables, too.",
     ]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """In double quotes, with the escapes of C; ``%`` is for systemd's own words, as ``%i`` is."""
     return f'"{"".join(map(_character, text))}"'
 

@@ -36,7 +36,7 @@ def comment(sentences: Iterable[str], mark: str = "#") -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def told(rollout: Rollout, *more: str) -> list[str]:
+def comment_header(rollout: Rollout, *more: str) -> list[str]:
     """What every snippet begins with: where it comes from, and what to know."""
     hidden = [
         f"{name} had a value in the study, which keeps no secrets: set it as you do."
@@ -45,7 +45,7 @@ def told(rollout: Rollout, *more: str) -> list[str]:
     return [*rollout.provenance, *more, *rollout.remarks, *hidden]
 
 
-def limits_told(rollout: Rollout) -> list[str]:
+def describe_limits(rollout: Rollout) -> list[str]:
     """The resource limits, for formats that have no words for them."""
     limits = ", ".join(f"{name} {value}" for name, value in rollout.limits.items())
     return [f"The study ran with these resource limits: {limits}."] if limits else []
@@ -66,7 +66,7 @@ def overriding(rollout: Rollout, what: str) -> list[str]:
     ]
 
 
-def shown(words: Iterable[str]) -> str:
+def comment_command(words: Iterable[str]) -> str:
     """A command, for people: in a comment."""
     import shlex
 
@@ -89,6 +89,6 @@ def printable(text: str, what: str) -> str:
     return text
 
 
-def numbered(text: str, number: str) -> str:
+def with_number(text: str, number: str) -> str:
     """*text* with *number* in place of a program's number."""
     return text.replace(PROCESS, number)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tuner.core.domain.rollout import Rollout
-from tuner.reports.snippets.text import Unfit, comment, limits_told, overriding, printable, shown, told
+from tuner.reports.snippets.text import (
+    Unfit,
+    comment,
+    comment_command,
+    comment_header,
+    describe_limits,
+    overriding,
+    printable,
+)
 
 
 def uwsgi(rollout: Rollout) -> str:
@@ -16,12 +24,12 @@ def uwsgi(rollout: Rollout) -> str:
         raise Unfit(f"{rollout.service} is no uWSGI, which alone reads this file")
     lines = [f"{name} = {value}" for name, value in rollout.options.items()]
     lines += [f"env = {name}={_value(name, value)}" for name, value in rollout.environment.items()]
-    about = told(
+    about = comment_header(
         rollout,
-        f"By --ini, behind your own options: {shown([*rollout.own_command, '--ini', 'uwsgi.ini'])}",
+        f"By --ini, behind your own options: {comment_command([*rollout.own_command, '--ini', 'uwsgi.ini'])}",
         *overriding(rollout, "this file where they stand behind --ini"),
         f"Let it have {rollout.stop_wait_whole_s} s to stop, by SIG{rollout.stop_signal} to its master.",
-        *limits_told(rollout),
+        *describe_limits(rollout),
     )
     return comment(about) + "[uwsgi]\n" + "\n".join(lines) + "\n"
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
-def quoted(text: str) -> str:
+def quote_yaml(text: str) -> str:
     """*text* as a string of YAML, whatever is in it; no reader takes it for a number or a date."""
     return f'"{"".join(map(_character, text))}"'
 
 
 def flow(words: Sequence[str]) -> str:
     """A list of texts, in one line."""
-    return f"[{', '.join(map(quoted, words))}]"
+    return f"[{', '.join(map(quote_yaml, words))}]"
 
 
 def block(mapping: Mapping[str, str], indent: int) -> str:
     """A mapping of texts, a line each."""
-    return "".join(f"{' ' * indent}{quoted_key(name)}: {quoted(value)}\n" for name, value in mapping.items())
+    return "".join(
+        f"{' ' * indent}{quote_key(name)}: {quote_yaml(value)}\n" for name, value in mapping.items()
+    )
 
 
-def quoted_key(name: str) -> str:
+def quote_key(name: str) -> str:
     """A key: names of variables stay as they are, but for words that YAML has a meaning for."""
     is_plain = name.isascii() and name.isidentifier() and name.lower() not in _WORDS
-    return name if is_plain else quoted(name)
+    return name if is_plain else quote_yaml(name)
 
 
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}

@@ -25,7 +25,7 @@ def width(text: str) -> int:
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
-def cut(text: str, cells: int, *, unicode: bool) -> str:
+def cut_cells(text: str, cells: int, *, unicode: bool) -> str:
     """*text* in so many *cells* at most; what is left out shows at its end."""
     if width(text) <= cells:
         return text
@@ -39,13 +39,13 @@ def cut(text: str, cells: int, *, unicode: bool) -> str:
     return ("".join(kept).rstrip() + mark)[: max(0, cells)]
 
 
-def padded(text: str, cells: int, *, right: bool = False) -> str:
+def pad_cells(text: str, cells: int, *, right: bool = False) -> str:
     """*text* with blanks up to so many *cells*; longer text stays."""
     blanks = " " * max(0, cells - width(text))
     return blanks + text if right else text + blanks
 
 
-def wrapped(text: str, cells: int, most: int, *, unicode: bool) -> list[str]:
+def wrap_cells(text: str, cells: int, most: int, *, unicode: bool) -> list[str]:
     """*text* in lines of so many *cells*, broken at blanks; *most* lines, the last one cut."""
     lines = [""]
     for word in _BREAK.split(text):
@@ -54,14 +54,14 @@ def wrapped(text: str, cells: int, most: int, *, unicode: bool) -> list[str]:
             lines[-1] = longer
         else:
             lines.append(word)
-    return [cut(line, cells, unicode=unicode) for line in lines]
+    return [cut_cells(line, cells, unicode=unicode) for line in lines]
 
 
-def painted(line: Line, cells: int, *, unicode: bool, colours: bool) -> tuple[str, int]:
+def paint_line(line: Line, cells: int, *, unicode: bool, colours: bool) -> tuple[str, int]:
     """*line* as a terminal takes it, in *cells* at most, and its width."""
     left, out = cells, []
     for text, style in line:
-        shown = cut(text, left, unicode=unicode)
+        shown = cut_cells(text, left, unicode=unicode)
         left -= width(shown)
         out.append(f"\x1b[{_CODES[style]}m{shown}\x1b[0m" if colours and style and shown else shown)
     return "".join(out), cells - left

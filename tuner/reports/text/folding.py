@@ -12,7 +12,7 @@ _NAMES_ROWS = "layout"  #: the header of what a row is of, where that is not its
 _Span = tuple[int, int]
 
 
-def folded(text: str, columns: int) -> str:
+def fold_tables(text: str, columns: int) -> str:
     """*text* with each table in it that is wider than *columns* in parts, one below the other.
 
     Each part begins with what its rows are of, so that it can be read by itself. Paragraphs stay as they

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import tabulate as tabulate_module
 from tabulate import tabulate, tabulate_formats
 
-from tuner.reports.text.visible import told_hidden
+from tuner.reports.text.visible import escape_invisible
 
 # Two blanks beside every header, which tabulate adds, take the table past the 100 columns of a terminal.
 tabulate_module.MIN_PADDING = 0
@@ -117,7 +117,7 @@ def _escape_for(fmt: str, *, in_table: bool = True) -> Callable[[str], str]:
 
 
 def _plain(text: str) -> str:
-    return told_hidden(_CONTROL.sub(" ", text))
+    return escape_invisible(_CONTROL.sub(" ", text))
 
 
 def _backslashed(characters: str) -> Callable[[str], str]:

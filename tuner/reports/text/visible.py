@@ -20,11 +20,11 @@ def visible(text: object, most: int | None = None) -> str:
     It is plain text: whoever puts it into markup escapes it, as `in_markup` does.
     """
     plain = _BROKEN.sub("\ufffd", _CONTROL.sub(" ", str(text)))
-    plain = told_hidden(plain)
+    plain = escape_invisible(plain)
     return plain if most is None or len(plain) <= most else f"{plain[: most - 1]}…"
 
 
-def told_hidden(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """*text* with what is invisible in it, or turns it around, written as ``\\u202e``."""
     return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 

@@ -13,7 +13,7 @@ from tuner.services.record import Form, Service, Told
 _EXAMPLE = (2, 3)  #: processes and threads of the layout that is shown
 
 
-def described(service: Service) -> dict[str, Any]:
+def describe_record(service: Service) -> dict[str, Any]:
     """The record *service* as mappings, lists and texts; the layouts shown in it are 2x3 and 2x-."""
     return {
         "service": service.name,
@@ -52,8 +52,8 @@ def _form(form: Form, service: Service) -> dict[str, Any]:
         "programs": form.programs,
         "workers": form.workers,
         "layout": str(layout),
-        "told": _told(form.layout, layout),
-        "always": _told(service.always, layout),
+        "told": _describe_additions(form.layout, layout),
+        "always": _describe_additions(service.always, layout),
         "ready": None if form.ready is None else dict(form.ready),
         "stop": {"signal": "TERM", "wait": STOP_WAIT, "as_group": "no", **form.stop},
         "loses": form.loses or None,
@@ -61,21 +61,21 @@ def _form(form: Form, service: Service) -> dict[str, Any]:
     }
 
 
-def _told(told: Told, layout: Layout) -> dict[str, Any]:
+def _describe_additions(reported: Told, layout: Layout) -> dict[str, Any]:
     """What the environment and the flags are in *layout*."""
     fields = ("TUNER_COUNTER_DIR", "TUNER_STATSD", "TUNER_PROBE_PORT")
-    spec = ServiceSpec("", told.flags, told.environment, probe_fields=fields)
+    spec = ServiceSpec("", reported.flags, reported.environment, probe_fields=fields)
     environment = spec.environment_of(layout, 0, 2)
     return {
-        "environment": {name: environment[name] for name in told.environment},
+        "environment": {name: environment[name] for name in reported.environment},
         "flags": list(spec.command_line(layout, 0, 2)),
-        "set_by": list(told.set_by),
+        "set_by": list(reported.set_by),
     }
 
 
 def _fed_by(service: Service) -> str | None:
     """The kind of feeder that the example's command gets; None: the user feeds it."""
-    from tuner.services.expansion import expanded
+    from tuner.services.expansion import expand_service
 
-    feeder = expanded(service, {"command": service.example}, {}, None).get("feeder")
+    feeder = expand_service(service, {"command": service.example}, {}, None).get("feeder")
     return str(feeder["kind"]) if isinstance(feeder, Mapping) else None

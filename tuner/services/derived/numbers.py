@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tuner.core.domain.layout import Layout
-from tuner.core.text.command_words import taken_apart
+from tuner.core.text.command_words import parse_command
 from tuner.services.record import Command, Service
 
 _WEB = "WEB_CONCURRENCY"
@@ -54,7 +54,7 @@ class WithoutNumbers:
 
 def at_program(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What starts a program, and the program with its arguments; it has none where it is within a word."""
-    own = taken_apart(words).words
+    own = parse_command(words).words
     n = len(words) - len(own)
     return (tuple(words[:n]), own) if tuple(words[n:]) == own else (tuple(words), ())
 

@@ -12,11 +12,11 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.core.domain.service import cores_per_process
 from tuner.core.errors import ConfigError
-from tuner.core.text.command_words import taken_apart
+from tuner.core.text.command_words import parse_command
 from tuner.core.text.durations import parse_duration
 from tuner.core.text.secret_names import HIDDEN
 from tuner.services.crash_processor import MODULE, PROGRAM
-from tuner.services.expansion import QUEUE_TOLD
+from tuner.services.expansion import QUEUE_SET
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told
 
 _FIELD = re.compile(r"\{\{|\}\}|\{(\w+)\}")
@@ -53,18 +53,18 @@ def rollout_of(
             hint="Install the package that brings it, or make the snippet where the study was made.",
         )
     service = None if record is None else services[record]
-    told = _Told(
+    measured = _MeasuredCommand(
         tuple(map(str, merged.get("command") or ())),
         {**_texts(section.get("environment")), **_texts(own.get("environment"))},
         _texts(section.get("probe")),
     )
-    form = None if service is None else _form_of(service, merged, layout, told)
-    words, environment = told.words, told.environment
+    form = None if service is None else _form_of(service, merged, layout, measured)
+    words, environment = measured.words, measured.environment
     own_words, options = words, Told()
     overriding: tuple[str, ...] = ()
     if service is not None and form is not None:
-        told = replace(told, of_queue=_queue_told(service, merged, told.environment))
-        words, environment = _without_measuring(service, told)
+        measured = replace(measured, of_queue=_queue_additions(service, merged, measured.environment))
+        words, environment = _without_measuring(service, measured)
         kept_flags = tuple(flag for flag in service.always.flags if flag not in service.measuring_only)
         options = Told(flags=(*form.layout.flags, *kept_flags))
         own_words = _without(_without(words, kept_flags), form.layout.flags)
@@ -73,12 +73,14 @@ def rollout_of(
             words = (*own_words, *form.layout.flags, *kept_flags)  # else the command's own would be in force
     words, environment, remarks = _without_probe_fields(words, environment)
     own_words, _, _ = _without_probe_fields(own_words, {})
-    is_needed = _is_command_needed(words, own_words, layout, service) or _is_another_command(section, told)
+    is_needed = _is_command_needed(words, own_words, layout, service) or _is_another_command(
+        section, measured
+    )
     if service is not None:
         looked_at = _looked_at(own_words, service)
         own_words = (*own_words[: -len(looked_at.words)], *looked_at.without(*overriding))
     n_programs = 1 if merged.get("programs") == "one" else layout.processes
-    alone = None if service is None or service.alone_words is None else service.alone_words(told.words)
+    alone = None if service is None or service.alone_words is None else service.alone_words(measured.words)
     if alone is not None and n_programs == 1:
         words, own_words, alone = alone, _without(alone, options.flags), None
     n_workers = layout.as_processes.processes if merged.get("workers") == "pools" else layout.processes
@@ -87,7 +89,7 @@ def rollout_of(
         environment = {**_layout_variables(layout), **environment}  # it may read these
     hidden = tuple(name for name, value in environment.items() if HIDDEN in value and not _says_layout(value))
     environment = {name: value for name, value in environment.items() if name not in hidden}
-    if service is not None and service.in_production and _is_to_be_told(service, n_programs):
+    if service is not None and service.in_production and _needs_queue_options(service, n_programs):
         remarks.append(fill(service.in_production))
     if any(HIDDEN in text for text in (*words, *environment.values())):
         remarks.append(f"Studies keep no secrets: put yours in place of {HIDDEN}.")
@@ -126,7 +128,7 @@ def _check_names(section: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _MeasuredCommand:
     """What a study started, its fields not filled in."""
 
     words: tuple[str, ...]
@@ -221,7 +223,7 @@ def _reads_variables(form: Form, service: Service) -> bool:
     return bool(form.threads) and form.layout == Told() and not service.in_production
 
 
-def _is_to_be_told(service: Service, n_programs: int) -> bool:
+def _needs_queue_options(service: Service, n_programs: int) -> bool:
     """Whether its sentence is of this layout: most are of several programs, the others say a number."""
     return "{" in service.in_production or (n_programs > 1 and not service.names)
 
@@ -234,10 +236,10 @@ def _is_command_needed(
     return is_own_variant or tuple(words) != tuple(own_words) or any(map(_says_layout, words))
 
 
-def _is_another_command(section: Mapping[str, Any], told: _Told) -> bool:
+def _is_another_command(section: Mapping[str, Any], measured: _MeasuredCommand) -> bool:
     """Whether a form has made another command of the user's: of ``rq worker-pool``, ``rq worker``."""
     own = tuple(map(str, section.get("command") or ()))
-    return bool(section.get("variants")) and told.words[: len(own)] != own
+    return bool(section.get("variants")) and measured.words[: len(own)] != own
 
 
 def _says_layout(text: str) -> bool:
@@ -248,48 +250,52 @@ def _looked_at(
     words: tuple[str, ...], service: Service, environment: Mapping[str, str] | None = None
 ) -> Command:
     """The command that *words* start, without what starts it: ``nice -n 5`` has options of its own."""
-    return Command(taken_apart(words).words, environment or {}, grammar=service.grammar)
+    return Command(parse_command(words).words, environment or {}, grammar=service.grammar)
 
 
-def _form_of(service: Service, merged: Mapping[str, Any], layout: Layout, told: _Told) -> Form | None:
+def _form_of(
+    service: Service, merged: Mapping[str, Any], layout: Layout, measured: _MeasuredCommand
+) -> Form | None:
     """The form that a study started: that of the variant, else the one whose words are there."""
     if (form := service.form(layout.variant)) is not None:
         return form
     candidates = [
         form
         for form in service.every_form
-        if form.programs == merged.get("programs") and _is_told(form.layout, told)
+        if form.programs == merged.get("programs") and _is_applied(form.layout, measured)
     ]
-    asked = service.form_of(_looked_at(told.words, service, told.environment))
+    asked = service.form_of(_looked_at(measured.words, service, measured.environment))
     named = [form for form in candidates if form.name == asked]
     longest = sorted(candidates, key=lambda form: -len(form.layout.flags) - len(form.layout.environment))
     return next(iter([*named, *longest]), None)
 
 
-def _is_told(one: Told, told: _Told) -> bool:
+def _is_applied(one: Told, measured: _MeasuredCommand) -> bool:
     is_set = bool(one.environment) and all(
-        value in told.environment.get(name, "") for name, value in one.environment.items()
+        value in measured.environment.get(name, "") for name, value in one.environment.items()
     )
-    return is_set or one == Told() or _place(told.words, one.flags) is not None
+    return is_set or one == Told() or _place(measured.words, one.flags) is not None
 
 
-def _queue_told(service: Service, section: Mapping[str, Any], environment: Mapping[str, str]) -> Told:
+def _queue_additions(service: Service, section: Mapping[str, Any], environment: Mapping[str, str]) -> Told:
     """The variables by which only the study's workers were told their queue, as the study's cautions say."""
-    if service.told_queue is None or QUEUE_TOLD not in (section.get("cautions") or {}):
+    if service.told_queue is None or QUEUE_SET not in (section.get("cautions") or {}):
         return Told()
     names = service.told_queue("").environment
     return Told({name: environment[name] for name in names if name in environment})
 
 
-def _without_measuring(service: Service, told: _Told) -> tuple[tuple[str, ...], dict[str, str]]:
+def _without_measuring(
+    service: Service, measured: _MeasuredCommand
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """The words and the environment without the probe and what the record says is for measuring only."""
-    words, environment = service.production_words(told.words), dict(told.environment)
-    unwanted = [one.told for one in service.probes if _is_in_use(one, told)]
+    words, environment = service.production_words(measured.words), dict(measured.environment)
+    unwanted = [one.told for one in service.probes if _is_in_use(one, measured)]
     measuring = service.measuring_only
     of_always = service.always.environment.items()
     variables = {name: value for name, value in of_always if {name, *value.split()} & {*measuring}}
     unwanted.append(Told(variables))
-    unwanted.append(told.of_queue)
+    unwanted.append(measured.of_queue)
     for flag in service.always.flags:
         if flag in measuring:
             words = _without(words, (flag,))
@@ -312,12 +318,12 @@ def _is_filled(word: str, flag: str) -> bool:
     return bool(given) and word.startswith(before) and word.endswith(after)
 
 
-def _is_in_use(counted: Counted, told: _Told) -> bool:
+def _is_in_use(counted: Counted, measured: _MeasuredCommand) -> bool:
     """Whether the words of *counted* in a command are tuner's: they say what only a launch knows, or are of
     the probe that was used."""
-    told_to = counted.told
-    texts = (*told_to.flags, *told_to.environment.values(), *told_to.besides.values())
-    return any("{TUNER_" in text for text in texts) or counted.name in told.probe.values()
+    additions = counted.told
+    texts = (*additions.flags, *additions.environment.values(), *additions.besides.values())
+    return any("{TUNER_" in text for text in texts) or counted.name in measured.probe.values()
 
 
 def _without(words: tuple[str, ...], flags: tuple[str, ...]) -> tuple[str, ...]:
@@ -348,8 +354,8 @@ def _without_probe_fields(
         left_out.append(word)
     variables = [name for name, value in environment.items() if _is_of_probe(value)]
     rest = {name: value for name, value in environment.items() if name not in variables}
-    told = [*([" ".join(left_out)] if left_out else []), *variables]
-    remarks = [f"Left out, because only tuner's probe needs it: {', '.join(told)}."] if told else []
+    reported = [*([" ".join(left_out)] if left_out else []), *variables]
+    remarks = [f"Left out, because only tuner's probe needs it: {', '.join(reported)}."] if reported else []
     return tuple(kept), rest, remarks
 
 

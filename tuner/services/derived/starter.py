@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
-from tuner.core.text.command_words import taken_apart
-from tuner.services.expansion import expanded
+from tuner.core.text.command_words import parse_command
+from tuner.services.expansion import expand_service
 from tuner.services.record import Command, Service
 
 _COLUMN = 32  #: where comments begin
@@ -97,7 +97,7 @@ def starter(
     """
     if service is None:
         return _SCRIPT.format(name=name, command=_flow(list(words))) + _STUDY.format(variants="")
-    looked_at = Command(taken_apart(words).words, environment, given, grammar=service.grammar)
+    looked_at = Command(parse_command(words).words, environment, given, grammar=service.grammar)
     own = service.form_of(looked_at) or service.forms[0].name
     others = [form.name for form in service.forms if form.name != own]
     variants = ""
@@ -147,7 +147,7 @@ def _made_of_it(
     hide: Callable[[Any], Any],
 ) -> list[str]:
     asked: dict[str, Any] = {"kind": service.name, "command": list(words), **given}
-    section = hide(expanded(service, asked, environment, None))
+    section = hide(expand_service(service, asked, environment, None))
     lines = ["  # Keys that tuner sets; a key of yours overrides them."]
     keys = ("threads", "programs", "ready", "stop", "feeder")
     lines += [f"  #   {key}: {_flow(section[key])}" for key in keys if key in section]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuner.core.domain.fleet import LOST
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.settings.safety_limits import stopped_by_brake
+from tuner.core.settings.safety_limits import was_stopped_by_brake
 from tuner.ports import Store
 from tuner.study.fleet.members import Member, Work
 from tuner.study.launch.plan_cells import Cell
@@ -24,7 +24,9 @@ def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
     nothing of that.
     """
     has_started = launch.running_after_s is not None
-    if not has_started and (stopped_by_brake(launch) or launch.error is None):  # or by the end of the budget
+    if not has_started and (
+        was_stopped_by_brake(launch) or launch.error is None
+    ):  # or by the end of the budget
         member.is_on_trial = False
         return False
     if member.is_on_trial and not has_started:
@@ -41,8 +43,8 @@ def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
 def clear_layout(work: Work, box: str, store: Store) -> None:
     """Have launches that failed on a *box* that starts nothing say nothing of their layout."""
     for launch_id, launch in work.spoilt:
-        told = f"{LOST}: nothing starts on {box}; {launch.error}"
-        store.finish_launch(launch_id, replace(launch, error=told))
+        text = f"{LOST}: nothing starts on {box}; {launch.error}"
+        store.finish_launch(launch_id, replace(launch, error=text))
         work.cell.n_spoilt -= 1
 
 

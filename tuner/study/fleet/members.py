@@ -43,7 +43,7 @@ class Member:
     problem: ConfigError | None = None  #: why it cannot make any launch
 
 
-def in_our_words(launch: LaunchRecord, box: BoxFacts) -> LaunchRecord:
+def normalize_launch(launch: LaunchRecord, box: BoxFacts) -> LaunchRecord:
     """*launch* with the coordinator's wall clock and its name of the box."""
     ended_s = None if launch.ended_wall_s is None else launch.ended_wall_s - box.ahead_s
     began_s = launch.started_wall_s - box.ahead_s

@@ -16,7 +16,7 @@ from tuner.study.exclusions import Failing
 from tuner.study.first_estimate import n_of_first_block
 from tuner.study.fleet.forecast import Ahead
 from tuner.study.fleet.members import Work
-from tuner.study.fleet.recall import done_of, shown
+from tuner.study.fleet.recall import done_of, show_history
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Cell
@@ -35,7 +35,7 @@ class Places:
         #: by block, position and box
         self._cells = {
             (cell.block, cell.position, place.box): cell
-            for place, cell in shown(history, self._failing, strategy)
+            for place, cell in show_history(history, self._failing, strategy)
         }
         self.out_of_budget = False
         self._cut: set[str] = set()  #: hosts of which is said that warm-ups are cut short
@@ -135,8 +135,8 @@ class Places:
             return False
         if place.box not in self._cut:
             self._cut.add(place.box)
-            told = warmups_cut(place.block, *ahead.in_words([place.asked] * n_launches))
-            self._progress.warning(*told.on(place.box))
+            reported = warmups_cut(place.block, *ahead.in_words([place.asked] * n_launches))
+            self._progress.warning(*reported.on(place.box))
         return True
 
     def _is_first(self) -> bool:

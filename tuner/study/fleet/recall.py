@@ -19,7 +19,9 @@ from tuner.study.replay_store import Recalled
 from tuner.study.timetable import Timetable
 
 
-def shown(history: History, failing: Failing, strategy: SpreadingStrategy) -> Sequence[tuple[Place, Cell]]:
+def show_history(
+    history: History, failing: Failing, strategy: SpreadingStrategy
+) -> Sequence[tuple[Place, Cell]]:
     """Show *strategy*, which has seen nothing yet, all that *history* holds, in the order in which it ended.
 
     A place that was not tried to its end is shown as one that was given up. Gives what was shown.
@@ -44,11 +46,11 @@ def done_of(place: Place, cell: Cell, failed: Sequence[Layout], *, is_whole: boo
     return Done(place, windows if is_whole else (), is_whole, failed)
 
 
-def recalled_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
+def replay_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
     """Show *strategy*, which has seen nothing yet, every window of *store*."""
     study, launches, windows = store.study(), store.launches(), store.windows()
     history, failing = History(study, launches, windows), Failing(study.max_attempts)
-    shown(history, failing, strategy)
+    show_history(history, failing, strategy)
     timetable = Timetable(study, launches, windows)
     timetable.ran_side_by_side(covered_s([launch for _, launch in launches]))
     boxes = sorted({launch.box for _, launch in launches})

@@ -30,14 +30,14 @@ from tuner.study.history import History
 from tuner.study.launch.deadline import NO_END, Deadline
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.plan_cells import Cell
-from tuner.study.launch.source_away import lost_source
+from tuner.study.launch.source_away import lost_source_reason
 
 TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
 _TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond
 Tell = Callable[[News], None]
 
 
-def telling_interval_s(n_boxes: int) -> float:
+def report_interval_s(n_boxes: int) -> float:
     """How often one of so many boxes is to tell how its launch goes."""
     return max(TOLD_EVERY_S, n_boxes / _TOLD_PER_S)
 
@@ -49,7 +49,7 @@ def make_order(
     tell: Tell,
     stop: Stop,
     *,
-    told_every_s: float | None = TOLD_EVERY_S,
+    report_every_s: float | None = TOLD_EVERY_S,
 ) -> None:
     """Make the launch that *order* asks for, with the windows that its place still lacks.
 
@@ -66,18 +66,18 @@ def make_order(
     """
     stops_s = [0.0]
     try:
-        ended = _made(order, study, box, _Telling(order, tell, told_every_s), stop, stops_s.append)
+        ended = _make_launch(order, study, box, _Reporter(order, tell, report_every_s), stop, stops_s.append)
     except ConfigError as error:
         tell(Refused(order.id, error.problem, error.hint))
     else:
         tell(Ended(order.id, ended, max(stops_s)))
 
 
-def _made(
+def _make_launch(
     order: Order,
     study: StudyRecord,
     box: Box,
-    telling: _Telling,
+    reporter: _Reporter,
     stop: Stop,
     stopped: Callable[[float], None],
 ) -> LaunchRecord:
@@ -95,9 +95,9 @@ def _made(
         window_s=asked.window_s,
         n_windows=asked.n_windows,
     )
-    bench = Workbench(study, box, telling, telling, stop, stopped=stopped)
+    bench = Workbench(study, box, reporter, reporter, stop, stopped=stopped)
     if order.discards:
-        return _counted(bench.make(launch, deadline=deadline))
+        return _as_attempt(bench.make(launch, deadline=deadline))
     history = History(study, [], [])
     cell, launched = _cell(order, study.max_attempts), history.begin(launch)
 
@@ -105,7 +105,7 @@ def _made(
         record = record_of(window, launch_id=launch_id, block=cell.block, box=box.name)
         history.add_window(cell, launched, record)
 
-    return _counted(bench.make(launch, cell, take_note, deadline))
+    return _as_attempt(bench.make(launch, cell, take_note, deadline))
 
 
 def _deadline(left: TimeLeft | None, now_s: float) -> Deadline:
@@ -115,9 +115,9 @@ def _deadline(left: TimeLeft | None, now_s: float) -> Deadline:
     return Deadline(now_s + left.budget_s, now_s + left.share_s, left.stop_s)
 
 
-def _counted(launch: LaunchRecord) -> LaunchRecord:
+def _as_attempt(launch: LaunchRecord) -> LaunchRecord:
     """*launch*, which counts as an attempt even if it lost its source: no coordinator waits for one."""
-    lost = lost_source(launch)
+    lost = lost_source_reason(launch)
     return launch if lost is None else replace(launch, error=lost)
 
 
@@ -138,13 +138,13 @@ def _cell(order: Order, max_attempts: int) -> Cell:
     )
 
 
-class _Telling:
+class _Reporter:
     """The LaunchLog and Progress of one order: whatever they hear is told on."""
 
     def __init__(self, order: Order, tell: Tell, every_s: float | None) -> None:
         self._order, self._box, self._tell = order.id, order.place.box, tell
         self._every_s = inf if every_s is None else every_s
-        self._told_at_s, self._warms_up = -inf, True  #: of the phase that was told of last
+        self._reported_at_s, self._warms_up = -inf, True  #: of the phase that was told of last
 
     def add_launch(self, launch: LaunchRecord) -> int:
         self._tell(Began(self._order, launch))
@@ -191,7 +191,7 @@ class _Telling:
 
     def _sampled(self, elapsed_s: float, items_per_s: float | None, sample: Sample | None) -> None:
         warms_up = sample is None
-        is_anew = warms_up != self._warms_up or elapsed_s < self._told_at_s  # of its phase, the first
-        if self._every_s < inf and (is_anew or elapsed_s - self._told_at_s >= self._every_s):
-            self._told_at_s, self._warms_up = elapsed_s, warms_up
+        is_anew = warms_up != self._warms_up or elapsed_s < self._reported_at_s  # of its phase, the first
+        if self._every_s < inf and (is_anew or elapsed_s - self._reported_at_s >= self._every_s):
+            self._reported_at_s, self._warms_up = elapsed_s, warms_up
             self._tell(Sampled(self._order, elapsed_s, items_per_s, sample))

@@ -27,23 +27,23 @@ from tuner.core.messages.catalogue import Message
 from tuner.core.messages.fleet import launch_lost, needs_boxes
 from tuner.core.messages.study import block_without_window_on
 from tuner.core.search.fleet_strategy import SpreadingStrategy
-from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, braked_by
-from tuner.core.text.figures import counted
+from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
+from tuner.core.text.figures import pluralize
 from tuner.core.warmup.by_chance import SettlingCount, alarm_of
 from tuner.core.windows.layout_check import refuse_alike
 from tuner.core.windows.summary import record_of
 from tuner.ports import Fleet, FleetProgress, Hooks, Stop, Store
 from tuner.study.fleet.fault_attribution import clear_layout, enough_of, note_place, note_start
 from tuner.study.fleet.forecast import Ahead
-from tuner.study.fleet.members import Member, Work, in_our_words
+from tuner.study.fleet.members import Member, Work, normalize_launch
 from tuner.study.fleet.places import Places
 from tuner.study.fleet.roster import Roster
 from tuner.study.gil import keep_gil
 from tuner.study.history import History
 from tuner.study.inner_threads import note_inner
-from tuner.study.launch.hooks import between, finishing
+from tuner.study.launch.hooks import around_hooks, finishing
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.ran_before import seen_before
+from tuner.study.ran_before import read_ran_before
 from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.timetable import Timetable, check_budget
 
@@ -98,7 +98,7 @@ class _FleetStudy:
         before = [launch for _, launch in launches]
         self._history = History(self._asked, launches, windows)
         self._settling = SettlingCount.of(before)
-        self._ran = seen_before(store, windows)
+        self._ran = read_ran_before(store, windows)
         self._timetable = Timetable(self._asked, launches, windows)
         self._places = Places(self._asked, self._history, strategy, progress)
         self._ahead = Ahead(self._asked, self._timetable, strategy, self._clock, before)
@@ -115,7 +115,7 @@ class _FleetStudy:
         check_budget(self._asked, least_on_fleet(self._asked, self._history.n_windows))
         facts = {"service": self._asked.service, "box": ""}
         with finishing(self._hooks, facts, lambda: self._history.n_windows) as ending:
-            with between(self._hooks, self._progress.warning, "study", facts):
+            with around_hooks(self._hooks, self._progress.warning, "study", facts):
                 self._measure()
                 if self._braked is not None:
                     facts["brake"] = self._braked  # for the hook after it too
@@ -254,7 +254,7 @@ class _FleetStudy:
                 self._roster.refused(member, problem, hint)
 
     def _began(self, member: Member, work: Work, launch: LaunchRecord) -> None:
-        launch = in_our_words(launch, member.facts)
+        launch = normalize_launch(launch, member.facts)
         assert work.order is not None
         work.launch_id = self._store.add_launch(launch)
         work.launched = self._history.begin(launch)
@@ -279,7 +279,7 @@ class _FleetStudy:
     def _ended(self, member: Member, work: Work, launch: LaunchRecord) -> None:
         order, launched = self._is_free(work), work.launched
         assert launched is not None
-        launched.launch = launch = in_our_words(launch, member.facts)
+        launched.launch = launch = normalize_launch(launch, member.facts)
         self._store.finish_launch(work.launch_id, launch)
         keep_gil(self._store, launch, self._progress.warning)
         self._timetable.add(launch, self._clock.monotonic_s() - work.began_s, launched.counted_s)
@@ -288,12 +288,12 @@ class _FleetStudy:
         if (alarm := alarm_of(launch, self._settling)) is not None:
             self._progress.warning(*alarm.on(member.facts.name))
         self._progress.launch_ended(member.facts.name)
-        self._braked = braked_by(launch.error, BRAKED) or self._braked
+        self._braked = parse_brake_error(launch.error, BRAKED) or self._braked
         self._roster.has_served |= launch.error is None
         if order.discards:
             self._history.end_warming(launched)
             if launch.layout == work.cell.layout:  # on trial a box makes another one
-                work.cell.is_over_limit |= braked_by(launch.error, OVER_LIMIT) is not None
+                work.cell.is_over_limit |= parse_brake_error(launch.error, OVER_LIMIT) is not None
         else:
             self._history.end_launch(work.cell, launched)
             if launched.is_spoilt:
@@ -336,7 +336,7 @@ class _FleetStudy:
         self._progress.warning(*launch_lost(member.facts.name, work.place.asked.layout, why))
         if work.n_lost >= self._asked.max_attempts:
             self._give_up(member, why)
-            self._roster.leave_out(member, f"{counted(work.n_lost, 'launch')} in a row came to nothing")
+            self._roster.leave_out(member, f"{pluralize(work.n_lost, 'launch')} in a row came to nothing")
 
     def _give_up(self, member: Member, why: str) -> None:
         """Nothing more comes of what a box was at: it is asked for again."""

@@ -22,7 +22,7 @@ from tuner.core.settings.clients import (
 )
 from tuner.core.text.figures import per_second
 from tuner.ports import Box, Feeder, Launch
-from tuner.study.launch.hooks import between
+from tuner.study.launch.hooks import around_hooks
 
 LOOK_S = 4.0  #: at one number of clients
 ENOUGH = 200  #: answers of a look; it takes longer where so few come ...
@@ -149,7 +149,7 @@ def find_clients(
     with ExitStack() as stack:
         facts = _facts(study, box.name, layout)
         for what in ("study", "launch"):  # a hook of either may start what the service needs
-            stack.enter_context(between(box.hooks, warn, what, facts))
+            stack.enter_context(around_hooks(box.hooks, warn, what, facts))
         environment: dict[str, str] = {}
         probes = [box.probe] if box.cross_check is None else [box.probe, box.cross_check.probe]
         for probe in probes:
@@ -159,7 +159,7 @@ def find_clients(
         return search.found(first_clients(study.layouts))
 
 
-def told(found: ClientSearchResult) -> str:
+def describe_search(found: ClientSearchResult) -> str:
     """*found* in a sentence."""
     tried = ", ".join(f"{one.clients}: {per_second(one.per_s)}" for one in found.tried)
     ending = "more bring nothing" if found.saturates else found.why

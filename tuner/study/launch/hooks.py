@@ -13,7 +13,7 @@ from tuner.study.launch.outcome import INTERRUPTED, StudyOutcome
 
 
 @contextmanager
-def between(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) -> Iterator[None]:
+def around_hooks(hooks: Hooks, warn: Warn, what: str, facts: Mapping[str, str]) -> Iterator[None]:
     """Run the hooks before and after *what*; the latter in any case, and their failure only warns."""
     hooks.run(f"before_{what}", facts)
     try:

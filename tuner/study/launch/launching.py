@@ -30,10 +30,10 @@ from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.launch.deadline import NO_END, Deadline, NotWanted
-from tuner.study.launch.hooks import between
+from tuner.study.launch.hooks import around_hooks
 from tuner.study.launch.plan_cells import Cell, spoils_launch
 from tuner.study.launch.rate_search import find_rate, usual_search_s
-from tuner.study.launch.source_away import error_text, lost_source
+from tuner.study.launch.source_away import error_text, lost_source_reason
 from tuner.study.launch.watching import RunningLayout, Warmup
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ class Workbench:
                 if self.box.brake is not None:
                     brake = stack.enter_context(self.box.brake.watching(facts))
                 counting = stack.enter_context(self.box.probe.counting(launch.layout))
-                second, told = self._cross_check(launch.layout, stack)
+                second, reported = self._cross_check(launch.layout, stack)
                 stack.enter_context(self.box.feeder.feeding(launch.layout))
                 stack.enter_context(self._given_up_while_starting(ending))
-                running = self.box.launcher.running(launch.layout, {**counting.environment, **told})
+                running = self.box.launcher.running(launch.layout, {**counting.environment, **reported})
                 live = stack.enter_context(running)
                 stack.callback(self.box.feeder.rest)  # before the service is stopped
                 launch = replace(launch, running_after_s=live.running_after_s)
@@ -109,7 +109,7 @@ class Workbench:
                     feeder,
                     second=second,
                     brake=brake,
-                    told=self._warming_told(launch.layout),
+                    report=self._warmup_reporter(launch.layout),
                 )
                 warmup = self._warm_up(layout, launch_id, ending)
                 if pace is not None:
@@ -123,12 +123,12 @@ class Workbench:
                     left_at_s = clock.monotonic_s()
                 launch = layout.judged(launch)
                 if warmup.settled is False and cap_s < self.study.warmup_cap_s:
-                    launch = replace(launch, settled=False, unsettled=_cut_told(launch))
+                    launch = replace(launch, settled=False, unsettled=_describe_cut(launch))
         except NotWanted:
             pass
         except MeasurementError as error:
             if braked := _brake_behind(error):
-                launch = replace(launch, error=self._told_of_brake(braked, launch, facts))
+                launch = replace(launch, error=self._brake_error(braked, launch, facts))
             else:
                 launch = self._failed(launch, error_text(error))
         except (OSError, RuntimeError, MemoryError) as error:
@@ -145,7 +145,7 @@ class Workbench:
 
     def between(self, what: str, facts: Mapping[str, str]) -> AbstractContextManager[None]:
         """Run the hooks before and after *what*."""
-        return between(self.box.hooks, self.progress.warning, what, facts)
+        return around_hooks(self.box.hooks, self.progress.warning, what, facts)
 
     def _take_windows(
         self,
@@ -230,7 +230,7 @@ class Workbench:
 
     def _failed(self, launch: LaunchRecord, problem: str) -> LaunchRecord:
         launch = replace(launch, error=problem)
-        if (lost := lost_source(launch)) is not None:
+        if (lost := lost_source_reason(launch)) is not None:
             self.progress.warning(*launch_lost_its_source(lost))
         else:
             self.progress.warning(*launch_failed(problem, launch.attempt, self.study.max_attempts))
@@ -248,7 +248,7 @@ class Workbench:
         counting = stack.enter_context(check.probe.counting(layout))
         return SecondCounting(counting, check, self.progress.warning), counting.environment
 
-    def _told_of_brake(self, braked: Braked, launch: LaunchRecord, facts: Mapping[str, str]) -> str:
+    def _brake_error(self, braked: Braked, launch: LaunchRecord, facts: Mapping[str, str]) -> str:
         """What the launch's record says of the brake that stopped it; the launch is gone by now.
 
         A layout is only blamed when the box recovers without it: else all the others would be left out too.
@@ -265,7 +265,7 @@ class Workbench:
 
     def _warm_up(self, running: RunningLayout, launch_id: int, ending: _Ending) -> Warmup:
         layout = running.layout
-        warmup = running.warm_up(self._warming_told(layout), ending.is_due, ending.warmup_s())
+        warmup = running.warm_up(self._warmup_reporter(layout), ending.is_due, ending.warmup_s())
         self.store.add_warmup(launch_id, running.unkept_warmup())
         if not warmup.counted and warmup.lasted_s >= LONG_SILENCE_S and not self.stop.requested():
             clue = running.launch.clue() if self.box.feeder.requests() is None else ""
@@ -286,7 +286,7 @@ class Workbench:
         warmup = self._warm_up(running, launch_id, ending)
         return replace(warmup, lasted_s=before.lasted_s + searched_s + warmup.lasted_s)
 
-    def _warming_told(self, layout: Layout) -> Callable[[float, float | None], None]:
+    def _warmup_reporter(self, layout: Layout) -> Callable[[float, float | None], None]:
         return lambda elapsed_s, items_per_s: self.progress.warming_up(layout, elapsed_s, items_per_s)
 
     def _sampled(self, cell: Cell) -> Callable[..., None]:
@@ -318,7 +318,7 @@ class _Ending:
         return room_s if pace is None else max(0.0, (room_s - usual_search_s(pace)) / 2)
 
 
-def _cut_told(launch: LaunchRecord) -> str:
+def _describe_cut(launch: LaunchRecord) -> str:
     return f"{CUT}: its warm-up was ended after {launch.warmup_s or 0:.0f} s for want of time"
 
 

@@ -51,7 +51,7 @@ class Cell:
         return self.next_index is None
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether something came of it, good or bad."""
         return bool(self.tries) or self.n_spoilt > 0 or self.is_over_limit
 
@@ -91,6 +91,6 @@ class Block:
     is_closed: bool = False  #: nothing more is measured of it, whatever is missing
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Whether something of it is in the store."""
-        return any(cell.is_begun for cell in self.cells)
+        return any(cell.is_started for cell in self.cells)

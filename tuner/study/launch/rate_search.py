@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
 from tuner.core.settings.pace import N_TRIED, P95, Pace, Share, TriedRate, WithinP95, found_ratio, next_ratio
-from tuner.core.text.figures import counted, per_second
+from tuner.core.text.figures import per_second, pluralize
 from tuner.study.launch.watching import RunningLayout
 
 LOOK_S = 10.0  #: at a closed loop for its capacity, or at a rate for its p95
@@ -135,7 +135,7 @@ class _RateSearch:
             if self.stop_requested():
                 return
             if self.running.clock.monotonic_s() - began_s >= LONGEST_DRAIN_S:
-                left = counted(now.unfinished.n_recorded, "request")
+                left = pluralize(now.unfinished.n_recorded, "request")
                 raise MeasurementError(
                     f"{self.running.layout} left {left}{self._at_rate()} without an answer for"
                     f" {LONGEST_DRAIN_S:g} s after the last was sent: behind these no other rate can be tried"
@@ -159,7 +159,8 @@ class _RateSearch:
         if not seen.latencies.n_recorded:
             raise MeasurementError(
                 f"{self.running.layout} has stopped answering{self._at_rate()}: of"
-                f" {counted(seen.n_due, 'request')} in the {LONGEST_DRAIN_S:g} s after that none was answered"
+                f" {pluralize(seen.n_due, 'request')} in the {LONGEST_DRAIN_S:g} s after that none was "
+                "answered"
             )
 
     def _after_a_step(self) -> Requests:

@@ -9,7 +9,7 @@ from tuner.core.domain.records import LaunchRecord
 from tuner.core.errors import MeasurementError, SourceAway
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.study import source_away, source_is_back, source_lost_often, source_stays_away
-from tuner.core.settings.safety_limits import braked_by
+from tuner.core.settings.safety_limits import parse_brake_error
 from tuner.ports import Clock, Feeder
 
 AWAY = "source-away"  #: a launch whose error begins so lost its source: it says nothing of its layout
@@ -21,9 +21,9 @@ _LONGEST_PAUSE_S = 15.0
 _TOLD_EVERY_S = 30.0
 
 
-def lost_source(launch: LaunchRecord) -> str | None:
+def lost_source_reason(launch: LaunchRecord) -> str | None:
     """How *launch* lost its source; None: it did not."""
-    return braked_by(launch.error, AWAY)
+    return parse_brake_error(launch.error, AWAY)
 
 
 def error_text(error: MeasurementError) -> str:
@@ -44,7 +44,7 @@ class SourceWatch:
 
     def after(self, launch: LaunchRecord) -> None:
         """Take note of how *launch* ended; returns once its source is there, is given up, or at a stop."""
-        if lost_source(launch) is None:
+        if lost_source_reason(launch) is None:
             self.n_lost = 0
             return
         self.n_lost += 1

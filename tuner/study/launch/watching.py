@@ -17,7 +17,7 @@ from tuner.core.messages import invalid
 from tuner.core.settings.safety_limits import Braked
 from tuner.core.warmup import has_settled
 from tuner.core.windows.summary import window_from
-from tuner.core.windows.validity import lost_counts, missing_threads, void_reasons
+from tuner.core.windows.validity import find_lost_counts, missing_threads, void_reasons
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
 from tuner.study.launch.steady_state import Seen
 
@@ -92,12 +92,12 @@ class RunningLayout:
     second: SecondCounting | None = None  #: of the cross-check
     brake: BrakeWatch | None = None  #: None: there is none
     #: gets the seconds since warm-up began, and items/s, while the rate of its requests is looked for
-    told: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
+    report: Callable[[float, float | None], None] = lambda _elapsed_s, _items_per_s: None
     seen: Seen = field(default_factory=Seen)
 
     def warm_up(
         self,
-        told: Callable[[float, float | None], None],
+        report: Callable[[float, float | None], None],
         stop_requested: Callable[[], bool],
         at_most_s: float = inf,
     ) -> Warmup:
@@ -127,7 +127,7 @@ class RunningLayout:
             self.seen.add([_rate(before, reading)], [reading.at_s])
             n_active.append(sample.n_active)
             before = reading
-            told(at_s - began_s, self.seen.items_per_s[-1])
+            report(at_s - began_s, self.seen.items_per_s[-1])
             if stop_requested():
                 settled = None
                 break
@@ -148,7 +148,7 @@ class RunningLayout:
         """
         for at_s in self._ticks(self.clock.monotonic_s(), lasts_s):
             _, reading, sample, _ = self._look()
-            self.told(at_s - (self.seen.running_s or at_s), None)
+            self.report(at_s - (self.seen.running_s or at_s), None)
             self.seen.unkept.append(sample)
             self._check(self.launch.problems(threads=False), "before its windows")
             if self.brake is not None and (passed := self.brake.passed(reading)):
@@ -158,7 +158,7 @@ class RunningLayout:
             if stop_requested():
                 return
 
-    def take_window(self, index: int, attempt: int, told: Callable[[float, Sample, float], None]) -> Window:
+    def take_window(self, index: int, attempt: int, report: Callable[[float, Sample, float], None]) -> Window:
         """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
 
         A window that is spoilt (a worker died, the source ran dry, a limit of the user's was passed) ends at
@@ -169,16 +169,16 @@ class RunningLayout:
         moments = [self._moment(0)]  # before the first reading, as the last one comes after the last
         looked_s, reading, sample, second = self._look()
         window = _Watched([reading], [sample], [looked_s], moments, [*second])
-        self._go_on(window, told)
+        self._go_on(window, report)
         while warming := self._warming_n(window):
             self._give_head_to_warmup(window, warming)
-            self._go_on(window, told)
+            self._go_on(window, report)
         requests = window.moments[0].requests, self.feeder.requests()
         closing = self.watch.usage(closing=True)
         usage = [*(moment.usage for moment in window.moments), closing]
         problems = [
             *(window.problems or missing_threads(self.layout, closing, window.readings[-1])),
-            *lost_counts(window.readings[0], window.readings[-1]),
+            *find_lost_counts(window.readings[0], window.readings[-1]),
         ]
         void = void_reasons(
             window.samples,
@@ -243,7 +243,7 @@ class RunningLayout:
             self.clock.sleep_until(min(began_s + n * SAMPLE_EVERY_S, ends_s))
             yield self.clock.monotonic_s()
 
-    def _go_on(self, window: _Watched, told: Callable[[float, Sample, float], None]) -> None:
+    def _go_on(self, window: _Watched, report: Callable[[float, Sample, float], None]) -> None:
         """Watch until *window* is as long as asked, or spoilt."""
         begin, began_s = window.readings[0], window.looked_s[0]
         window.dry = window.dry or self.feeder.is_dry()
@@ -254,7 +254,7 @@ class RunningLayout:
             window.add(looked_s, reading, sample, second)
             window.problems = [*self.launch.problems(), *self._braked(reading)]
             window.dry = window.dry or self.feeder.is_dry()
-            told(at_s - began_s, sample, _rate(begin, reading))
+            report(at_s - began_s, sample, _rate(begin, reading))
             if window.problems or window.dry:
                 return
             if n % USAGE_EVERY_N == 0:

@@ -207,15 +207,15 @@ class Inspect:
     def counts(self) -> dict[str, Any]:
         """Of all nodes; Unready when one is missing: a sum without it would be wrong."""
         if not self._names:
-            told = self._control.ask("stats", min(LEARNING_S, self._timeout_s))
-            told = [(name, stats) for name, stats in told if name not in self.others]
-            self._names = self._all_of(sorted(name for name, _ in told))
+            reported = self._control.ask("stats", min(LEARNING_S, self._timeout_s))
+            reported = [(name, stats) for name, stats in reported if name not in self.others]
+            self._names = self._all_of(sorted(name for name, _ in reported))
         else:
-            told = self._control.ask("stats", self._timeout_s, self._names)
-            silent = sorted(set(self._names).difference(name for name, _ in told))
+            reported = self._control.ask("stats", self._timeout_s, self._names)
+            silent = sorted(set(self._names).difference(name for name, _ in reported))
             if silent:
                 raise Unready(f"no answer from {', '.join(silent)} in {self._timeout_s:g} s")
-        done = {name: total(name, stats) for name, stats in told}
+        done = {name: total(name, stats) for name, stats in reported}
         return {"done": done, "failed": None, "nodes": len(done)}
 
     def _all_of(self, names: list[str]) -> list[str]:

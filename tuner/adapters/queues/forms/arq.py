@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.queues.forms.redis_parts import members_of
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message, spread
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, spread_places
 from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Arq:
     name = "arq"
     default_queue = "arq:queue"
     counts: Literal["started", "finished"] = "finished"
-    tells_in_hand = False
+    separates_taken_items = False
 
     def keys(self, queue: str) -> list[str]:
         """The queue's name is its key."""
@@ -37,7 +37,7 @@ class Arq:
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
         """Of those that wait or are worked on."""
         with client.pipeline(transaction=False) as pipe:
-            for place in spread(int(client.zcard(queue)), n_most):
+            for place in spread_places(int(client.zcard(queue)), n_most):
                 pipe.zrange(queue, place, place)
             ids = [found[0] for found in pipe.execute() if found]
         jobs: list[Any] = client.mget([b"arq:job:" + job_id for job_id in ids]) if ids else []

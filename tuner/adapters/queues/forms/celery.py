@@ -12,7 +12,7 @@ from tuner.adapters.queues.forms.redis_parts import (
     remove_entries,
     remove_fields,
     remove_members,
-    sampled_lists,
+    sample_lists,
     sift_list,
 )
 from tuner.adapters.queues.message import (
@@ -43,7 +43,7 @@ class Celery:
     name = "celery"
     default_queue = "celery"
     counts: Literal["started", "finished"] = "started"
-    tells_in_hand = True
+    separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
         """One list for each priority."""
@@ -51,7 +51,7 @@ class Celery:
 
     def is_there(self, client: Redis, queue: str) -> bool:
         """Whether a message of this form waits."""
-        found = sampled_lists(client, [queue], 1) if client.type(queue) == b"list" else []
+        found = sample_lists(client, [queue], 1) if client.type(queue) == b"list" else []
         try:
             return bool(found) and "task" in entry(json_of(found[0]), "headers")
         except UnclonableError:
@@ -59,7 +59,7 @@ class Celery:
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
         """Of all priorities."""
-        return sampled_lists(client, self.keys(queue), n_most)
+        return sample_lists(client, self.keys(queue), n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:
         """Its ids are the task's, as root and correlation too, and the delivery's; an expiry is left out."""
@@ -113,8 +113,8 @@ def _is_followed(body: Any, encoding: Any) -> bool:
     """Whether the body, where it is JSON, names tasks that come after."""
     try:
         text = base64.b64decode(body) if encoding == "base64" else body
-        told = json.loads(text)
+        data = json.loads(text)
     except (TypeError, ValueError, binascii.Error):
         return False  # of another serializer: nobody but its worker can tell
-    follow = told[2] if isinstance(told, list) and len(told) == 3 else None
+    follow = data[2] if isinstance(data, list) and len(data) == 3 else None
     return isinstance(follow, dict) and any(follow.get(name) for name in FOLLOWED)

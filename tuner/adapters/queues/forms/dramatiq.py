@@ -17,7 +17,7 @@ from tuner.adapters.queues.message import (
     cut_json,
     entry,
     json_of,
-    spread,
+    spread_places,
 )
 from tuner.adapters.queues.queue import Left
 
@@ -29,7 +29,7 @@ _NAMESPACE = "dramatiq"
 _FOLLOWED = ("pipe_target", "group_callbacks", "group_completion_uuid")
 
 
-def cut_document(message: Message, queue: str) -> dict[str, Any]:
+def split_document(message: Message, queue: str) -> dict[str, Any]:
     """The body with a hole for its id, sent now to *queue*; UnclonableError when there can be no clone."""
     document = json_of(message)
     options = entry(document, "options")
@@ -49,7 +49,7 @@ class Dramatiq:
     name = "dramatiq"
     default_queue = "default"
     counts: Literal["started", "finished"] = "finished"
-    tells_in_hand = True
+    separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
         """Of ids that wait."""
@@ -63,7 +63,7 @@ class Dramatiq:
         """Of those that wait; of those that were taken meanwhile, none."""
         key = f"{_NAMESPACE}:{queue}"
         with client.pipeline(transaction=False) as pipe:
-            for place in spread(int(client.llen(key)), n_most):
+            for place in spread_places(int(client.llen(key)), n_most):
                 pipe.lindex(key, place)
             ids = [found for found in pipe.execute() if found is not None]
         bodies: list[Any] = client.hmget(f"{key}.msgs", ids) if ids else []
@@ -71,7 +71,7 @@ class Dramatiq:
 
     def cut(self, message: Message, queue: str) -> Cut:
         """Its ids are the message's and Redis's; it is sent now, to *queue*: old ones may be passed over."""
-        document = cut_document(message, queue)
+        document = split_document(message, queue)
         document["options"]["redis_message_id"] = HOLE
         return cut_json(document)
 

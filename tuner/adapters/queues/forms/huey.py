@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.queues.forms.inert_pickle import Inert, read_inert
-from tuner.adapters.queues.forms.redis_parts import remove_members, sampled_lists, sift_list
+from tuner.adapters.queues.forms.redis_parts import remove_members, sample_lists, sift_list
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
 from tuner.adapters.queues.queue import Left
 
@@ -26,7 +26,7 @@ class Huey:
     name = "huey"
     default_queue = "huey"
     counts: Literal["started", "finished"] = "started"
-    tells_in_hand = True  # all of it is gone
+    separates_taken_items = True  # all of it is gone
 
     def keys(self, queue: str) -> list[str]:
         """It leaves out of a name what is no letter, digit or _."""
@@ -38,20 +38,20 @@ class Huey:
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
         """Of those that wait."""
-        return sampled_lists(client, self.keys(queue), n_most)
+        return sample_lists(client, self.keys(queue), n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
         """Its id is the task's, and the pickle's first field."""
         body = message[BODY]
-        told = _told(body)
-        task_id = told[0] if told else None
+        reported = _parse_fields(body)
+        task_id = reported[0] if reported else None
         if not isinstance(task_id, str) or len(task_id.encode()) != _ID_BYTES:
             raise UnclonableError(f"has an id that is not {_ID_BYTES} characters long")
-        if any(place < len(told) and told[place] is not None for place in _FOLLOWED):
+        if any(place < len(reported) and reported[place] is not None for place in _FOLLOWED):
             raise UnclonableError("sends further messages when it is done (pipeline, chord)")
-        if any(place < len(told) and told[place] is not None for place in _EXPIRES):
+        if any(place < len(reported) and reported[place] is not None for place in _EXPIRES):
             raise UnclonableError("is dropped when it is old (expires)")
-        if len(told) > _ETA and told[_ETA] is not None:
+        if len(reported) > _ETA and reported[_ETA] is not None:
             raise UnclonableError("waits for its time (eta)")
         before, found, after = body.partition(task_id.encode())  # it is the first field
         if not found:
@@ -77,7 +77,7 @@ class Huey:
         remove_members(client, key.replace("huey.redis.", "huey.schedule.", 1), tag)
 
 
-def _told(body: bytes) -> tuple[Any, ...]:
+def _parse_fields(body: bytes) -> tuple[Any, ...]:
     """The fields of huey's Message."""
     try:
         found = read_inert(body)

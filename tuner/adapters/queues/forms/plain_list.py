@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import sampled_lists, sift_list
+from tuner.adapters.queues.forms.redis_parts import sample_lists, sift_list
 from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
 from tuner.adapters.queues.queue import Left
 
@@ -42,7 +42,7 @@ class PlainList:
     name = "list"
     default_queue = ""  #: nobody's
     counts: Literal["started", "finished"] = "started"
-    tells_in_hand = True  # all of it is gone
+    separates_taken_items = True  # all of it is gone
 
     def keys(self, queue: str) -> list[str]:
         """The queue's name is its key."""
@@ -54,7 +54,7 @@ class PlainList:
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
         """Of those that wait."""
-        return sampled_lists(client, [queue], n_most)
+        return sample_lists(client, [queue], n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
         """As it is; UnclonableError where nothing may follow its end."""

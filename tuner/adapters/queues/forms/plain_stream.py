@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread
+from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread_places
 from tuner.adapters.queues.queue import BrokerError, Left
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class PlainStream:
     name = "stream"
     default_queue = ""  #: nobody's
     counts: Literal["started", "finished"] = "finished"
-    tells_in_hand = True
+    separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
         """The queue's name is its key."""
@@ -96,7 +96,7 @@ class PlainStream:
         newest = found[::-1]
         return [
             {name.decode("utf-8", "replace"): value for name, value in newest[place][1].items()}
-            for place in spread(len(newest), n_most)
+            for place in spread_places(len(newest), n_most)
         ]
 
     def cut(self, message: Message, queue: str) -> Cut:

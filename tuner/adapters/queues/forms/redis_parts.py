@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
-from tuner.adapters.queues.message import BODY, Message, spread
+from tuner.adapters.queues.message import BODY, Message, spread_places
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -33,13 +33,13 @@ _SIFT_TAG = _SIFT.format(keep="not string.find(one, ARGV[2], 1, true)")
 _SIFT_IDS = _SIFT.format(keep="redis.call('HEXISTS', KEYS[2], one) == 1")
 
 
-def sampled_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
+def sample_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
     """Entries of lists as messages, evenly spread over all of them."""
     with client.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.llen(key)
         lengths = pipe.execute()
-        places = spread(sum(lengths), n_most)
+        places = spread_places(sum(lengths), n_most)
         for key, begin, n in zip(keys, accumulate(lengths, initial=0), lengths, strict=False):
             for place in places:
                 if begin <= place < begin + n:
@@ -114,7 +114,7 @@ def remove_entries(client: Redis, key: str, tag: bytes) -> list[Any]:
     return removed
 
 
-def scanned(client: Redis, pattern: str) -> Iterator[list[Any]]:
+def scan_keys(client: Redis, pattern: str) -> Iterator[list[Any]]:
     """Keys that match, many at a time."""
     yield from _batches(_every(client.scan, match=pattern))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import remove_members, scanned, sift_list
-from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread
+from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys, sift_list
+from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread_places
 from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Rq:
     name = "rq"
     default_queue = "default"
     counts: Literal["started", "finished"] = "finished"
-    tells_in_hand = True
+    separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
         """Of ids that wait, and of those that a worker is about to begin."""
@@ -38,7 +38,7 @@ class Rq:
         """Of those that wait; of those that went meanwhile, none."""
         key = f"rq:queue:{queue}"
         with client.pipeline(transaction=False) as pipe:
-            for place in spread(int(client.llen(key)), n_most):
+            for place in spread_places(int(client.llen(key)), n_most):
                 pipe.lindex(key, place)
             ids = [found for found in pipe.execute() if found is not None]
             for job_id in ids:
@@ -54,8 +54,8 @@ class Rq:
             raise UnclonableError("depends on other jobs, or is to be repeated")
         if any(message.get(name) for name in _TELLING):
             raise UnclonableError("notifies other programs when it is done (webhooks, rate limit)")
-        told = {**message, "origin": queue.encode(), "status": b"queued"}
-        return Cut({name: (value,) for name, value in told.items()})
+        data = {**message, "origin": queue.encode(), "status": b"queued"}
+        return Cut({name: (value,) for name, value in data.items()})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
         """As its ``enqueue``."""
@@ -74,8 +74,8 @@ class Rq:
 
     def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
         """Begun ones are named JOB:EXECUTION, by older versions JOB."""
-        ready, about_to_begin, begun, failed = answers
-        in_hand = {*about_to_begin, *(one.partition(b":")[0] for one in begun)}
+        ready, about_to_begin, started, failed = answers
+        in_hand = {*about_to_begin, *(one.partition(b":")[0] for one in started)}
         return Left(ready, len(in_hand), failed)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
@@ -84,5 +84,5 @@ class Rq:
             sift_list(client, key, tag)
         for registry in _REGISTRIES:
             remove_members(client, f"rq:{registry}:{queue}", tag)
-        for keys in scanned(client, f"rq:*:{tag.decode()}*"):  # jobs, their results and executions
+        for keys in scan_keys(client, f"rq:*:{tag.decode()}*"):  # jobs, their results and executions
             client.unlink(*keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import remove_members, scanned, sift_list
+from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys, sift_list
 from tuner.adapters.queues.message import (
     BODY,
     HOLE,
@@ -16,7 +16,7 @@ from tuner.adapters.queues.message import (
     UnclonableError,
     cut_json,
     json_of,
-    spread,
+    spread_places,
 )
 from tuner.adapters.queues.queue import Left
 
@@ -37,7 +37,7 @@ class Saq:
     name = "saq"
     default_queue = "default"
     counts: Literal["started", "finished"] = "finished"
-    tells_in_hand = True
+    separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
         """Of ids that wait."""
@@ -51,7 +51,7 @@ class Saq:
         """Of those that wait; of those that went meanwhile, none."""
         (key,) = self.keys(queue)
         with client.pipeline(transaction=False) as pipe:
-            for place in spread(int(client.llen(key)), n_most):
+            for place in spread_places(int(client.llen(key)), n_most):
                 pipe.lindex(key, place)
             ids = [found for found in pipe.execute() if found is not None]
         jobs: list[Any] = client.mget(ids) if ids else []
@@ -89,5 +89,5 @@ class Saq:
         for key in (*self.keys(queue), f"saq:{queue}:active"):
             sift_list(client, key, tag)
         remove_members(client, f"saq:{queue}:incomplete", tag)
-        for keys in scanned(client, f"saq:job:{queue}:{tag.decode()}*"):
+        for keys in scan_keys(client, f"saq:job:{queue}:{tag.decode()}*"):
             client.unlink(*keys)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.queues.forms.inert_pickle import read_inert
-from tuner.adapters.queues.forms.redis_parts import remove_members, scanned
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError, spread
+from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError, spread_places
 from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Streaq:
     name = "streaq"
     default_queue = "default"
     counts: Literal["started", "finished"] = "finished"
-    tells_in_hand = True
+    separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
         """The stream."""
@@ -63,7 +63,7 @@ class Streaq:
         if client.type(stream) != b"stream":
             return []
         ids = [task_id for page in _pages(client, stream) for _, task_id in page]
-        keys = [_kept(queue, "data").encode() + ids[place] for place in spread(len(ids), n_most)]
+        keys = [_kept(queue, "data").encode() + ids[place] for place in spread_places(len(ids), n_most)]
         tasks: list[Any] = client.mget(keys) if keys else []
         return [{BODY: task} for task in tasks if task is not None]
 
@@ -111,9 +111,9 @@ class Streaq:
         remove_members(client, f"{_PREFIX}{name}:index:results", tag)
         for ids in ("index:running", "aborted"):
             remove_members(client, f"{_PREFIX}{name}:{ids}", tag, sorted_set=False)
-        for keys in scanned(client, f"{_kept(queue, '*')}{tag.decode()}*"):
+        for keys in scan_keys(client, f"{_kept(queue, '*')}{tag.decode()}*"):
             client.unlink(*keys)
-        for locks in scanned(client, f"{_kept(queue, 'lock')}*"):
+        for locks in scan_keys(client, f"{_kept(queue, 'lock')}*"):
             task_ids: Any = client.mget(locks)
             held = zip(locks, task_ids, strict=True)
             if ours := [lock for lock, task_id in held if task_id is not None and task_id.startswith(tag)]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import sampled_lists, sift_list
+from tuner.adapters.queues.forms.redis_parts import sample_lists, sift_list
 from tuner.adapters.queues.message import (
     BODY,
     HOLE,
@@ -30,7 +30,7 @@ class Taskiq:
     name = "taskiq"
     default_queue = "taskiq"
     counts: Literal["started", "finished"] = "started"
-    tells_in_hand = True  # all of it is gone
+    separates_taken_items = True  # all of it is gone
 
     def keys(self, queue: str) -> list[str]:
         """The queue's name is its key."""
@@ -38,7 +38,7 @@ class Taskiq:
 
     def is_there(self, client: Redis, queue: str) -> bool:
         """Whether a message of this form waits."""
-        found = sampled_lists(client, [queue], 1) if client.type(queue) == b"list" else []
+        found = sample_lists(client, [queue], 1) if client.type(queue) == b"list" else []
         try:
             return bool(found) and "task_name" in json_of(found[0])
         except UnclonableError:
@@ -46,7 +46,7 @@ class Taskiq:
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
         """Of those that wait."""
-        return sampled_lists(client, [queue], n_most)
+        return sample_lists(client, [queue], n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:
         """Its id is the task's."""

@@ -19,7 +19,7 @@ from tuner.core.model.calibration.clocks import Clocks, bin_s
 from tuner.core.model.calibration.per_item import PerItem, by_launch, per_item
 from tuner.core.model.demand import Array
 from tuner.core.model.machine import Machine
-from tuner.core.text.figures import counted, percent
+from tuner.core.text.figures import percent, pluralize
 
 NAMES = ("gil_s", "child_s", "blocked_s", "asleep_s")
 
@@ -35,7 +35,7 @@ _WORTH_TELLING = 0.005  #: of an item's time
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SoloDemands:
     """Means of `NAMES` per item, and a square root of the covariance of these means."""
 
     mean: Array  #: (4,)
@@ -59,20 +59,21 @@ def check_clocks(windows: Sequence[Clocks]) -> None:
     if not any(window.service_cpu_s > 0 for window in windows):
         n_windows = sum(window.n_windows for window in windows)
         raise ConfigError(
-            f"none of the {counted(n_windows, 'window')} has the CPU use of the service, so no demand can be"
+            f"none of the {pluralize(n_windows, 'window')} has the CPU use of the service, so no demand can "
+            "be"
             " estimated",
             hint="Measure again where tuner may read the workers' files in /proc (hidepid, another user).",
         )
     variants = sorted({window.layout.variant for window in windows})
     if len(variants) > 1:
-        told = ", ".join(variant or "no variant" for variant in variants)
+        text = ", ".join(variant or "no variant" for variant in variants)
         raise ConfigError(
-            f"the windows are of {len(variants)} variants of the service ({told}): items of each differ",
+            f"the windows are of {len(variants)} variants of the service ({text}): items of each differ",
             hint="Calibrate each variant separately.",
         )
 
 
-def told_by_1x1(windows: Sequence[Clocks], machine: Machine) -> Told:
+def estimate_solo_demands(windows: Sequence[Clocks], machine: Machine) -> SoloDemands:
     """What *windows* of 1x1 say of an item.
 
     The interval is Student's t over launches. It covers how windows and launches differ that are like these;
@@ -97,7 +98,7 @@ def told_by_1x1(windows: Sequence[Clocks], machine: Machine) -> Told:
     assumed = sqrt(ASSUMED_DF) * _assumed_root(launches, mean, machine)
     root = np.concatenate([off, assumed], axis=1) / sqrt(df * len(launches))
     total = per_item(alone)
-    return Told(mean, root, df, _cv(alone, mean), tuple(_notes(total, len(launches), machine)))
+    return SoloDemands(mean, root, df, _cv(alone, mean), tuple(_notes(total, len(launches), machine)))
 
 
 def _demands(item: PerItem, machine: Machine) -> list[float]:
@@ -155,15 +156,15 @@ def _cv(windows: Sequence[Clocks], mean: Array) -> float:
 
     Demands are taken to scatter alike and independently: cv^2 of their sum is cv^2 sum(d^2) / (sum d)^2.
     """
-    told = [
+    reported = [
         (window.count_dispersion, window.length_s / bin_s(window.throughput_per_s))
         for window in windows
         if window.count_dispersion is not None
     ]
-    n_bins = sum(bins for _, bins in told)
+    n_bins = sum(bins for _, bins in reported)
     if n_bins < _LEAST_BINS:
         return USUAL_CV
-    of_residence = sum(dispersion * bins for dispersion, bins in told) / n_bins
+    of_residence = sum(dispersion * bins for dispersion, bins in reported) / n_bins
     return min(1.0, sqrt(of_residence * mean.sum() ** 2 / (mean**2).sum()))
 
 

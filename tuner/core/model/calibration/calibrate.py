@@ -1,6 +1,7 @@
 """From windows to a calibrated model: demands with their uncertainty, and how far the model is off.
 
-`calibrate_alone` takes windows of 1x1, `calibrate_jointly` those of any layouts. `held_out` says how well a
+`calibrate_alone` takes windows of 1x1, `calibrate_jointly` those of any layouts. `predict_held_out` says how
+well a
 calibration does on layouts that it did not see: nothing else is a measure of it.
 """
 
@@ -14,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from tuner.core.errors import ConfigError
-from tuner.core.model.calibration.alone import USUAL_CV, backend_notes, check_clocks, told_by_1x1
+from tuner.core.model.calibration.alone import USUAL_CV, backend_notes, check_clocks, estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.folds import nearly_without
 from tuner.core.model.calibration.joint_fit import NAMES, Fit, Problem, parts_of
@@ -25,7 +26,7 @@ from tuner.core.model.calibration.left_out import (
     predicted_by,
     with_terms_of_worth,
 )
-from tuner.core.model.calibration.looks import told_by_looks
+from tuner.core.model.calibration.looks import estimate_looks
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, FittedDemands, Sampling
 from tuner.core.model.demand import Demands, Terms
@@ -79,11 +80,11 @@ def calibrate_alone(
     Raises:
         ConfigError: no window of 1x1, none with CPU, or several variants of the service.
     """
-    told = told_by_1x1(clocks, machine)
-    mean = np.insert(told.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
-    root = np.insert(told.root, 1, 0.0, axis=0)
-    looks = told_by_looks([one for one in clocks if one.layout.total_threads == 1])
-    found = FittedDemands(mean, root, told.df, told.cv_ratio, looks)
+    solo = estimate_solo_demands(clocks, machine)
+    mean = np.insert(solo.mean, 1, 1.0)  # all own CPU is taken to hold the GIL
+    root = np.insert(solo.root, 1, 0.0, axis=0)
+    looks = estimate_looks([one for one in clocks if one.layout.total_threads == 1])
+    found = FittedDemands(mean, root, solo.df, solo.cv_ratio, looks)
     draws, terms, intervals = found.sampled(sampling)
     n_windows = sum(one.layout.total_threads == 1 for one in clocks)
     profile = Profile(
@@ -93,7 +94,7 @@ def calibrate_alone(
         source=f"{n_windows} window{'s' if n_windows > 1 else ''} of 1x1",
         intervals=intervals,
     )
-    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, terms, notes=told.notes)
+    return Calibration(profile, "alone", n_windows, draws, ASSUMED_MISFIT_SD, terms, notes=solo.notes)
 
 
 def calibrate_jointly(
@@ -158,7 +159,7 @@ def calibrate_jointly(
     )
 
 
-def held_out(
+def predict_held_out(
     clocks: Sequence[Clocks], machine: Machine, *, method: Literal["alone", "joint"] | None = None
 ) -> tuple[HeldOut, ...]:
     """Every layout as it was measured, beside what a calibration says of it that did not see it.
@@ -178,7 +179,7 @@ def held_out(
     problem = _problem(clocks, machine)
     layouts = list(problem.items)
     if method == "alone" or (method is None and len(layouts) < 3):
-        told_by_1x1(clocks, machine)  # says what is missing
+        estimate_solo_demands(clocks, machine)  # says what is missing
         others = [layout for layout in layouts if layout not in problem.anchors]
         seen = problem.without(others)
         fit = seen.fit(list(seen.items))

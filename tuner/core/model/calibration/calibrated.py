@@ -16,7 +16,7 @@ from tuner.core.model.prediction.memory import MemoryFit
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.model.profile import Profile
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
     from tuner.core.model.calibration.calibrate import Calibration
@@ -154,8 +154,8 @@ def of_profile(profile: Profile) -> Calibrated:
 def measured_sentence(rows: Sequence[Measured]) -> str:
     """How many windows of how many layouts."""
     n_windows = sum(row.n_windows for row in rows)
-    layouts = counted(len(rows), "layout") if len(rows) != 1 else f"{rows[0].layout} alone"
-    return f"{counted(n_windows, 'window')} of {layouts}"
+    layouts = pluralize(len(rows), "layout") if len(rows) != 1 else f"{rows[0].layout} alone"
+    return f"{pluralize(n_windows, 'window')} of {layouts}"
 
 
 def _sd_of(estimate: Estimate) -> float:

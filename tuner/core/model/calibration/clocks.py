@@ -18,7 +18,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.pooled import shape_of
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.domain.window import Sample
-from tuner.core.windows.launch_sums import TOLD, LaunchTally, Sums, added, summed_window
+from tuner.core.windows.launch_sums import TOLD, LaunchTally, Sums, add_sums, window_of_sums
 
 Source = Literal["kernel", "probe", "service"]
 
@@ -209,8 +209,8 @@ def clocks_of_layouts(
 def _is_of_one_kind(launch: LaunchTally) -> bool:
     """Whether all its windows tell the same: the CPU of workers, tasks, memory; and none is at a rate."""
     return (
-        launch.told is not None
-        and launch.told[_LENGTH] == launch.length_s
+        launch.sums is not None
+        and launch.sums[_LENGTH] == launch.length_s
         and not launch.n_at_a_rate
         and launch.active_s in (0.0, launch.length_s)
         and (launch.active_s > 0 or launch.from_load1_s in (0.0, launch.length_s))
@@ -220,14 +220,14 @@ def _is_of_one_kind(launch: LaunchTally) -> bool:
 
 def _kind_of(launch: LaunchTally) -> tuple[bool, ...]:
     """What it tells, of one whose windows are of one kind."""
-    clocks = (one is not None for one in launch.told or ())
+    clocks = (one is not None for one in launch.sums or ())
     return (*clocks, launch.active_s > 0, launch.active_s > 0 or launch.from_load1_s > 0, launch.n_pss > 0)
 
 
 def _clocks_of_launches(layout: Layout, launches: Sequence[LaunchTally]) -> Clocks:
     """Of launches of one kind."""
-    told = added(one.told for one in launches if one.told is not None)
-    clocks = clocks_of(summed_window(layout, told, launches))
+    sums = add_sums(one.sums for one in launches if one.sums is not None)
+    clocks = clocks_of(window_of_sums(layout, sums, launches))
     clocks.n_windows = sum(one.n_windows for one in launches)
     clocks.launches = scatter_of([log(one.n_done / one.length_s) for one in launches])
     return clocks

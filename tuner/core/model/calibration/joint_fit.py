@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tuner.core.domain.layout import Layout
-from tuner.core.model.calibration.alone import Told, told_by_1x1
+from tuner.core.model.calibration.alone import SoloDemands, estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.gauss_newton import least_squares_near
-from tuner.core.model.calibration.looks import Looks, looks_in_d, spawning_of, told_others_s
+from tuner.core.model.calibration.looks import Looks, estimate_others_s, looks_in_d, spawning_of
 from tuner.core.model.calibration.per_item import PerItem, log_throughputs, per_item
 from tuner.core.model.calibration.sampling import N_DEMANDS
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, stacked_demands
@@ -83,12 +83,12 @@ class Problem:
         self.logs = {layout: own.mean for layout, own in launches.items()}
         self.noise_sd = {layout: noise_sd / sqrt(own.n) for layout, own in launches.items()}
         self.anchors = {
-            layout: told_by_1x1(windows, machine)
+            layout: estimate_solo_demands(windows, machine)
             for layout, windows in groups.items()
             if layout.total_threads == 1
         }
         self._in_d = {layout: looks_in_d(windows) for layout, windows in groups.items()}
-        self.looks = self._told_by_looks()
+        self.looks = self._estimate_looks()
 
     def fit(self, layouts: Sequence[Layout], terms: Sequence[str] = (), start: Fit | None = None) -> Fit:
         """Fit the demands, and *terms*, to *layouts* alone; *start* is a fit of nearly the same."""
@@ -117,7 +117,7 @@ class Problem:
         for name in ("_groups", "items", "logs", "noise_sd", "anchors", "_in_d"):
             known = getattr(self, name)
             setattr(found, name, {layout: one for layout, one in known.items() if layout not in layouts})
-        found.looks = found._told_by_looks()
+        found.looks = found._estimate_looks()
         return found
 
     def predict(self, fit: Fit, layouts: Sequence[Layout], looks: Looks) -> Prediction:
@@ -126,14 +126,14 @@ class Problem:
         *looks* are those of the layouts that it was fitted to.
         """
         items = [self.items[layout] for layout in layouts]
-        return solved(fit.values[None, :], fit.terms, items, self.machine, looks)[1]
+        return solve_network(fit.values[None, :], fit.terms, items, self.machine, looks)[1]
 
-    def _told_by_looks(self) -> Looks:
+    def _estimate_looks(self) -> Looks:
         """Others are seen beside 1x1 alone."""
         alone = (one for layout in self.anchors for one in self._groups[layout])
-        return Looks(spawning_of(self._in_d), told_others_s(alone))
+        return Looks(spawning_of(self._in_d), estimate_others_s(alone))
 
-    def _begin(self, layouts: Sequence[Layout], anchor: Told | None) -> Array:
+    def _begin(self, layouts: Sequence[Layout], anchor: SoloDemands | None) -> Array:
         """Demands to start from: those of 1x1, or of the layout with the fewest threads."""
         if anchor is not None:
             gil_s, child_s, blocked_s, asleep_s = anchor.mean
@@ -187,7 +187,9 @@ def _sets(values: Array, looks: Looks) -> dict[str, Array]:
     }
 
 
-def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem], looks: Looks) -> LayoutDemands:
+def stack_demands(
+    values: Array, terms: Sequence[str], items: Sequence[PerItem], looks: Looks
+) -> LayoutDemands:
     """Demands of all *items*' layouts for each row of *values*: rows one after the other, layouts within.
 
     Strangers of each layout's windows stand among the cores that processes use beside their items: they take
@@ -201,7 +203,7 @@ def stacked(values: Array, terms: Sequence[str], items: Sequence[PerItem], looks
     return replace(of, process_cores=of.process_cores + np.tile(foreign, len(values)))
 
 
-def solved(
+def solve_network(
     values: Array,
     terms: Sequence[str],
     items: Sequence[PerItem],
@@ -210,7 +212,7 @@ def solved(
     near: Equilibrium | None = None,
 ) -> tuple[LayoutDemands, Prediction]:
     """The network for each row of *values*: rows one after the other, the layouts of *items* within."""
-    of = stacked(values, terms, items, looks)
+    of = stack_demands(values, terms, items, looks)
     if machine.physical_cores is None:
         return of, solve(of, machine, near=near)
     gains = np.repeat(np.clip(values[:, _GAIN], 0.0, 1.0), len(items))
@@ -227,7 +229,7 @@ class StandardResiduals:
         self,
         problem: Problem,
         layouts: Sequence[Layout],
-        anchor: Told | None,
+        anchor: SoloDemands | None,
         terms: Sequence[str],
         begin: Array,
     ) -> None:
@@ -255,7 +257,7 @@ class StandardResiduals:
         self._near = Equilibrium()
         self._looked: tuple[Array, Array, Array] | None = None
         self._pull = _pull(anchor) if anchor is not None else None
-        self._n_told = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout
+        self._n_reported = 2 + (0 if anchor is None else len(anchor.mean))  #: residuals that are of no layout
 
     def placed(self, start: Fit | None) -> Array:
         """The parameters of *start*, terms that it has not at 0; None: those to start from."""
@@ -270,7 +272,7 @@ class StandardResiduals:
     def rows_of(self, layouts: Collection[Layout]) -> NDArray[np.bool_]:
         """Which residuals are of *layouts*."""
         is_of = [one in layouts for one in self.layouts]
-        return np.array([False] * self._n_told + is_of * _N_FIGURES, dtype=bool)
+        return np.array([False] * self._n_reported + is_of * _N_FIGURES, dtype=bool)
 
     def log_errors(self, residuals: Array) -> Array:
         """The logarithms of predicted over measured throughput that *residuals* stand for, (..., layouts)."""
@@ -283,7 +285,7 @@ class StandardResiduals:
         return float((off**2).mean()) if len(off) else 0.0
 
     def _of_throughput(self, residuals: Array) -> Array:
-        found: Array = residuals[..., self._n_told : self._n_told + len(self.layouts)]
+        found: Array = residuals[..., self._n_reported : self._n_reported + len(self.layouts)]
         return found
 
     def look(self, at: Array) -> tuple[Array, Array]:
@@ -318,17 +320,17 @@ class StandardResiduals:
         """Residuals of many sets of parameters, (sets, residuals), in one solution of the network."""
         values = at * self.scale
         off = values[:, _GAIN] - self._machine.smt_gain_ratio
-        told = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None], (off / _SMT_GAIN_SD)[:, None]]
+        reported = [((1 - values[:, 1]) / _GIL_SHARE_SD)[:, None], (off / _SMT_GAIN_SD)[:, None]]
         if self._anchor is not None and self._pull is not None:
-            told.append((values[:, [0, 2, 3, 4]] - self._anchor.mean) @ self._pull.T)
+            reported.append((values[:, [0, 2, 3, 4]] - self._anchor.mean) @ self._pull.T)
         if self._items:
-            told.extend(self._of_layouts(values))
-        return np.concatenate(told, axis=1)
+            reported.extend(self._of_layouts(values))
+        return np.concatenate(reported, axis=1)
 
     def _of_layouts(self, values: Array) -> list[Array]:
-        of, seen = solved(values, self._terms, self._items, self._machine, self._looks, self._near)
+        of, seen = solve_network(values, self._terms, self._items, self._machine, self._looks, self._near)
         shape = (len(values), len(self._items))
-        told = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
+        reported = [(np.log(seen.throughput_per_s).reshape(shape) - self._logs) / self._log_sd]
         # The kernel counts a core whole however slow its second thread makes it: more CPU than work.
         slowed = (seen.busy_cores - of.process_cores) / np.maximum(seen.throughput_per_s * of.cpu_s, _LEAST_S)
         own_s, child_s = ((slowed * part).reshape(shape) for part in (of.gil_s + of.python_s, of.child_s))
@@ -340,13 +342,13 @@ class StandardResiduals:
         ):
             # of what an item asks for in CPU, so that a demand of next to nothing is not taken for a law
             sd = CPU_SD * np.maximum(of_window, 0.1 * self._service_s)
-            told.append((of_model - of_window) / np.maximum(sd, _LEAST_S))
+            reported.append((of_model - of_window) / np.maximum(sd, _LEAST_S))
         for model, window, sd in (
             (of.blocked_s + of.spawn_s, *self._blocked()),
             (seen.load, *self._active()),
         ):
-            told.append((model.reshape(shape) - window) / sd)
-        return told
+            reported.append((model.reshape(shape) - window) / sd)
+        return reported
 
     def _blocked(self) -> tuple[Array, Array]:
         """Measured, and its standard deviation: infinite where nobody told."""
@@ -363,7 +365,7 @@ class StandardResiduals:
         return seen, np.where([item.n_active is None for item in self._items], np.inf, sd)
 
 
-def _pull(anchor: Told) -> Array:
+def _pull(anchor: SoloDemands) -> Array:
     """Whitens the difference from what 1x1 says: the inverse square root of its covariance."""
     covariance = anchor.root @ anchor.root.T
     floor = (_LEAST_SE * np.maximum(anchor.mean, 0.02 * anchor.mean.sum())) ** 2

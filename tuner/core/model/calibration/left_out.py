@@ -72,14 +72,14 @@ def predicted_by(
     method: Literal["alone", "joint"] = "joint",
 ) -> list[HeldOut]:
     """*layouts* as they were measured, and what *fit* says of them, a fit to *seen*, which has them not."""
-    told = problem.predict(fit, layouts, seen.looks)
+    reported = problem.predict(fit, layouts, seen.looks)
     return [
         HeldOut(
             layout=layout,
             measured_per_s=exp(problem.logs[layout]),
-            predicted_per_s=float(told.throughput_per_s[n]),
+            predicted_per_s=float(reported.throughput_per_s[n]),
             measured_active=problem.items[layout].n_active,
-            predicted_active=float(told.load[n]),
+            predicted_active=float(reported.load[n]),
             n_seen=len(seen.items),
             method=method,
         )

@@ -76,12 +76,12 @@ class Looks:
         return 0.0 if self.spawning is None else self.spawning.ratio
 
 
-def told_by_looks(windows: Sequence[Clocks]) -> Looks:
+def estimate_looks(windows: Sequence[Clocks]) -> Looks:
     """What *windows*, of any layouts, say by the looks that were taken in them."""
-    return Looks(told_spawning(windows), told_others_s(windows))
+    return Looks(estimate_spawning(windows), estimate_others_s(windows))
 
 
-def told_spawning(windows: Iterable[Clocks]) -> Spawning | None:
+def estimate_spawning(windows: Iterable[Clocks]) -> Spawning | None:
     """What *windows*, of any layouts, say of the start of children.
 
     Layouts are asked in the order of their threads, until enough was seen. None: nobody could tell (an
@@ -98,7 +98,7 @@ def looks_in_d(windows: Iterable[Clocks]) -> tuple[float, float]:
 
 
 def spawning_of(in_d: Mapping[Layout, tuple[float, float]]) -> Spawning | None:
-    """`told_spawning` of windows that are counted already: `looks_in_d` of each layout."""
+    """`estimate_spawning` of windows that are counted already: `looks_in_d` of each layout."""
     n_starting = n_other = 0.0
     for layout in sorted(in_d, key=lambda one: (one.total_threads, one.threads)):
         starting, other = in_d[layout]
@@ -109,7 +109,7 @@ def spawning_of(in_d: Mapping[Layout, tuple[float, float]]) -> Spawning | None:
     return Spawning(n_starting, n_other) if n_starting + n_other >= _LEAST_LOOKS else None
 
 
-def told_others_s(windows: Iterable[Clocks]) -> float:
+def estimate_others_s(windows: Iterable[Clocks]) -> float:
     """Seconds per item in which tasks of others are active for it, by those of *windows* that are of 1x1.
 
     What was active beside the item's own computing, its waiting for a core or uninterruptibly, and strangers.

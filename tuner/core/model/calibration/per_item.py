@@ -83,12 +83,12 @@ def per_item(windows: Sequence[Clocks]) -> PerItem:
 
 def by_launch(windows: Iterable[Clocks]) -> list[list[Clocks]]:
     """The windows of each launch together."""
-    return _grouped(windows, lambda one: one.launch_id)
+    return _group(windows, lambda one: one.launch_id)
 
 
 def by_layout(windows: Iterable[Clocks]) -> dict[Layout, list[Clocks]]:
     """The windows of each layout together, layouts in their order."""
-    groups = _grouped(windows, lambda one: one.layout)
+    groups = _group(windows, lambda one: one.layout)
     return {group[0].layout: group for group in sorted(groups, key=lambda group: group[0].layout)}
 
 
@@ -114,7 +114,7 @@ def _total(windows: Iterable[Clocks], of: Callable[[Clocks], float | None]) -> f
     return fsum(known) if len(known) == len(values) else None
 
 
-def _grouped(windows: Iterable[Clocks], key: Callable[[Clocks], Hashable]) -> list[list[Clocks]]:
+def _group(windows: Iterable[Clocks], key: Callable[[Clocks], Hashable]) -> list[list[Clocks]]:
     groups: dict[Hashable, list[Clocks]] = defaultdict(list)
     for window in windows:
         groups[key(window)].append(window)

@@ -35,7 +35,7 @@ from tuner.core.domain.connection_spread import STARVED_RATIO
 from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
-from tuner.core.model.diagnosis.expected import Expected, expected_of, gil_ratio_of
+from tuner.core.model.diagnosis.expected import Expected, gil_ratio_of, predict_measured
 from tuner.core.model.machine import Machine
 
 What = Literal["gil", "cores", "waiting", "backend", "memory", "connections"]
@@ -100,8 +100,8 @@ def diagnose(seen: Sequence[Evidence], machine: Machine, demands: Demands | None
     if demands is None:
         return [diagnose_one(one, machine, None) for one in seen]
     gil_ratio = gil_ratio_of(demands)
-    told = [one for one in seen if one.n_done]
-    models = zip(told, expected_of(told, machine, demands), strict=True) if told else ()
+    reported = [one for one in seen if one.n_done]
+    models = zip(reported, predict_measured(reported, machine, demands), strict=True) if reported else ()
     expected = {one.layout: model for one, model in models}
     return [diagnose_one(one, machine, expected.get(one.layout), gil_ratio) for one in seen]
 
@@ -125,7 +125,7 @@ def diagnose_one(
             levels["cores"] = seen.items_cpu_s / (seen.length_s * machine.cores)
     if seen.load is not None and seen.load.takes_many:
         gain_ratio = None  # the model has one request per thread
-    what = bound_by(
+    what = find_bottlenecks(
         levels,
         amounts,
         gain_ratio=gain_ratio,
@@ -171,7 +171,7 @@ def lacks_requests(seen: Evidence) -> bool:
     return seen.load.takes_many and not seen.load.facts.is_enough
 
 
-def bound_by(
+def find_bottlenecks(
     utilization: Mapping[Station, float],
     shares: Mapping[Share, float],
     *,
@@ -244,7 +244,7 @@ def _has_helpers(seen: Evidence) -> bool:
     return seen.helping_cpu_s > _FEW * seen.own_cpu_s
 
 
-def _tells_core_line(seen: Evidence) -> bool:
+def _has_core_line(seen: Evidence) -> bool:
     """Whether nobody but the items' threads waits for a core: of children and backends no clock tells it.
 
     Where these use next to nothing of the time that the threads have, their line is none either.
@@ -257,7 +257,7 @@ def _tells_core_line(seen: Evidence) -> bool:
 
 def _whole_line(seen: Evidence, line: Figure | None, *, is_modelled: bool) -> float | None:
     """The share of time in which items wait for a core, in children and backends too; None: not known."""
-    if line is None or is_modelled or _tells_core_line(seen):
+    if line is None or is_modelled or _has_core_line(seen):
         return None if line is None else line.value
     ratio = _alike_ratio(seen)
     return None if ratio is None else line.value * (1 + ratio)
@@ -314,7 +314,7 @@ def _shares(
     awaited_s = _awaited_s(seen)
     if "core_line" not in measured:
         modelled["core_line"] = expected.n_core_waiting / n
-    elif not _tells_core_line(seen):  # the part of those at whom nobody looks
+    elif not _has_core_line(seen):  # the part of those at whom nobody looks
         ratio = _alike_ratio(seen)
         modelled["core_line"] = (
             expected.n_core_waiting / n * awaited_s / (seen.own_cpu_s + awaited_s)

@@ -15,19 +15,19 @@ from tuner.core.domain.pooled import event_loop_variants, one_process_variants, 
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.settings.limit_text import render_amount
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 from tuner.core.windows.launch_sums import (
     LaunchTally,
     LaunchVoid,
     Sums,
-    added,
+    add_sums,
     is_short_of_memory,
-    summed_window,
+    separates_workers,
     tally,
-    tells_workers,
     told_by,
+    window_of_sums,
 )
-from tuner.core.windows.load_facts import LoadFacts, load_facts, spread_of_launches
+from tuner.core.windows.load_facts import LoadFacts, load_facts, sum_spreads
 
 NO_WINDOWS = "This file has no valid window, so the bottlenecks are unknown."
 NO_CLOCKS = (
@@ -172,7 +172,7 @@ def evidence_of(
 
 
 def _loaded(facts: LoadFacts, layout: Layout, launches: Sequence[LaunchTally]) -> Loaded:
-    spread = spread_of_launches(launches)
+    spread = sum_spreads(launches)
     return Loaded(facts, spread, facts.takes_many(layout, spread))
 
 
@@ -202,17 +202,17 @@ def _of_good(
     layout: Layout, launches: Sequence[LaunchTally], sums: Sums, study: StudyRecord, memory: str | None
 ) -> Evidence | None:
     """What the windows of *launches* that count show; None: no clock."""
-    telling = {one.launch: one.told for one in launches if one.told is not None}
-    if not telling:
+    sums_by_launch = {one.launch: one.sums for one in launches if one.sums is not None}
+    if not sums_by_launch:
         return None
 
     def windows() -> Sequence[WindowRecord]:
-        return [one for one in sums.windows_of(telling.keys()) if not one.void and _shows(one)]
+        return [one for one in sums.windows_of(sums_by_launch.keys()) if not one.void and _shows(one)]
 
     def as_windows() -> Sequence[WindowRecord]:
-        return [summed_window(layout, one.told, [one]) for one in launches if one.told is not None]
+        return [window_of_sums(layout, one.sums, [one]) for one in launches if one.sums is not None]
 
-    return _evidence(layout, added(telling.values()), windows, as_windows, study, memory)
+    return _evidence(layout, add_sums(sums_by_launch.values()), windows, as_windows, study, memory)
 
 
 def _of_short(
@@ -222,19 +222,19 @@ def _of_short(
     launches = {own.launch for own in void}
     windows = [one for one in sums.windows_of(launches) if is_short_of_memory(one) and _shows(one)]
     return (
-        _evidence(layout, added(map(told_by, windows)), lambda: windows, lambda: windows, study, memory)
+        _evidence(layout, add_sums(map(told_by, windows)), lambda: windows, lambda: windows, study, memory)
         if windows
         else None
     )
 
 
 def _shows(window: WindowRecord) -> bool:
-    return tells_workers(window) and not window.is_at_a_rate
+    return separates_workers(window) and not window.is_at_a_rate
 
 
 def _evidence(
     layout: Layout,
-    told: tuple[float | None, ...],
+    reported: tuple[float | None, ...],
     read_windows: Callable[[], Sequence[WindowRecord]],
     read_launches: Callable[[], Sequence[WindowRecord]],
     study: StudyRecord,
@@ -242,7 +242,7 @@ def _evidence(
 ) -> Evidence | None:
     """Of a layout whose windows add up to *told*; None: they tell no clock, or finished nothing."""
     spare_cores = spare_cores_of(study)
-    summed = summed_window(layout, told)
+    summed = window_of_sums(layout, reported)
     clocks = clocks_of(summed, spare_cores=spare_cores)
     if clocks.source == "service" or not clocks.n_done + clocks.n_failed:
         return None
@@ -276,5 +276,5 @@ def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:
             used, limit = (render_amount("memory_bytes", x) for x in (finding.level, finding.limit.at_most))
             return f"its memory is {used}, and the limit is {limit}"
     if n_short:
-        return f"tasks waited for memory in {n_short} of its {counted(n_short + n_good, 'window')}"
+        return f"tasks waited for memory in {n_short} of its {pluralize(n_short + n_good, 'window')}"
     return None

@@ -26,7 +26,7 @@ class Expected:
     gain_ratio: float  #: throughput with twice the threads over that with these
 
 
-def expected_of(seen: Sequence[Evidence], machine: Machine, demands: Demands) -> list[Expected]:
+def predict_measured(seen: Sequence[Evidence], machine: Machine, demands: Demands) -> list[Expected]:
     """The network, with the CPU per item that each layout showed and what strangers left it.
 
     Waits are by Little's law: as long as calibrated, as many items as were seen.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.worker_facts import has_gil
-from tuner.core.model.calibration.alone import told_by_1x1
+from tuner.core.model.calibration.alone import estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks, clocks_of, clocks_of_counted
-from tuner.core.model.calibration.looks import told_by_looks
+from tuner.core.model.calibration.looks import estimate_looks
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose
 from tuner.core.model.diagnosis.evidence import Evidence
@@ -132,10 +132,10 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
     if not any(clocks.service_cpu_s > 0 for clocks in clocks_of_one):
         return None
     if one.shape.total_threads == 1:
-        told = told_by_1x1(clocks_of_one, machine)
-        own_s, child_s, blocked_s, asleep_s = (float(value) for value in told.mean)
+        reported = estimate_solo_demands(clocks_of_one, machine)
+        own_s, child_s, blocked_s, asleep_s = (float(value) for value in reported.mean)
         demands = Demands(own_s, child_s=child_s, blocked_s=blocked_s, asleep_s=asleep_s)
-        return Reference(_with_looks(demands, clocks_of_one), machine, (one.layout,), told.notes)
+        return Reference(_with_looks(demands, clocks_of_one), machine, (one.layout,), reported.notes)
     busy = (one.items_cpu_s + one.others_cpu_s) / (one.length_s * machine.cores)
     if one.shape.threads > 1:
         busy = max(busy, one.own_cpu_s / (one.length_s * one.shape.processes))
@@ -147,7 +147,7 @@ def reference_of(seen: Sequence[Evidence], machine: Machine) -> Reference | None
 
 def _with_looks(demands: Demands, clocks: Sequence[Clocks]) -> Demands:
     """*demands* with what looks tell: the start of children out of other waiting, and others' activity."""
-    looks = told_by_looks(clocks)
+    looks = estimate_looks(clocks)
     spawn_s = looks.spawning_ratio * demands.blocked_s
     return replace(demands, blocked_s=demands.blocked_s - spawn_s, spawn_s=spawn_s, others_s=looks.others_s)
 

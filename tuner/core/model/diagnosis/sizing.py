@@ -18,7 +18,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.prediction.extrapolation import CalibratedRange, core_doublings, reasons
 from tuner.core.model.prediction.shapes import Shape
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 Kind = Literal["threads", "processes", "single-threads", "utilization"]
 
@@ -41,7 +41,7 @@ class Rule:
     variant: str = ""  #: of the service
 
 
-def resized(machine: Machine, cores: float) -> Machine:
+def resize(machine: Machine, cores: float) -> Machine:
     """A box like *machine* of so many logical cores, with as many threads on each physical one."""
     physical = machine.physical_cores
     return replace(
@@ -112,7 +112,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> l
             lambda n, each=each: gives(Layout(n, each)) >= ENOUGH * box_per_s,  # type: ignore[misc]
             most,
         )
-        of = f" of {counted(each, 'thread')}" if has_threads else ""
+        of = f" of {pluralize(each, 'thread')}" if has_threads else ""
         outside = beyond(Layout(processes or most, each, has_threads=has_threads))
         noun, verb = ("process", "fills") if processes == 1 else ("processes", "fill")
         what = f"{noun}{of} that {verb} the host"
@@ -124,7 +124,7 @@ def sizing_rules(demands: Demands, machine: Machine, seen: CalibratedRange) -> l
 
 def _by_utilization(demands: Demands, machine: Machine, seen: CalibratedRange, of: str) -> Rule:
     more = core_doublings(seen, machine.free_cores) > 0
-    outside = (f"more than {counted(seen.known_cores, 'core', '.3g')} busy",) if more else ()
+    outside = (f"more than {pluralize(seen.known_cores, 'core', '.3g')} busy",) if more else ()
     busy_ratio = demands.cpu_s / demands.total_s
     return Rule(
         "utilization",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.connection_spread import uneven_ratio
 from tuner.core.messages.feeders import uneven
 from tuner.core.settings.clients import requests_at_once
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:  # whoever only writes a column need not load numpy
     from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, Share, What
@@ -49,7 +49,7 @@ def sentence(diagnosis: Diagnosis) -> str:
     """``1x24: the GIL is busy 97 %, ~15 of 24 threads wait for it``."""
     parts = [_TELLERS[one](diagnosis) for one in diagnosis.what]
     if diagnosis.beside_cores >= _BESIDE_WORTH_CORES:
-        used = counted(diagnosis.beside_cores, "core", ".2g")
+        used = pluralize(diagnosis.beside_cores, "core", ".2g")
         parts.append(f"masters and threads that work on no items use {used}")
     return f"{diagnosis.layout}: {'; '.join(parts)}"
 
@@ -83,8 +83,8 @@ def _gil(of: Diagnosis) -> str:
         mine = "its one thread keeps the GIL" if one else "the one thread of each process keeps its GIL"
         return f"{mine} busy {busy}, another would wait for it"
     line = of.n_threads("gil_line")
-    told = "" if line is None else f", {_so_many(line, of)} for it"
-    return f"the GIL {'is' if one else 'of each process is'} busy {busy}{told}"
+    text = "" if line is None else f", {_so_many(line, of)} for it"
+    return f"the GIL {'is' if one else 'of each process is'} busy {busy}{text}"
 
 
 def _cores(of: Diagnosis) -> str:
@@ -92,15 +92,15 @@ def _cores(of: Diagnosis) -> str:
     many = "the core is" if of.cores == 1 else f"the {of.cores:g} cores are"
     if busy.value >= _ALL:
         many = "the core" if of.cores == 1 else f"all {of.cores:g} cores"
-    told = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
+    text = f"{many} busy" if busy.value >= _ALL else f"{many} busy {percent(busy)}"
     if of.others_cores > of.cores * _OTHERS:
-        told += f", other processes use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
+        text += f", other processes use {of.others_cores:.2g} of {'it' if of.cores == 1 else 'them'}"
         if of.backend_cores > of.cores * _OTHERS:
-            told += f" (the backends of the config {of.backend_cores:.2g})"
+            text += f" (the backends of the config {of.backend_cores:.2g})"
     line = of.n_threads("core_line")
     if line is not None and line.value > _WORTH_TELLING * (of.shape or of.layout).total_threads:
-        told += f", {_so_many(line, of)} for one"
-    return told
+        text += f", {_so_many(line, of)} for one"
+    return text
 
 
 def _waiting(of: Diagnosis) -> str:
@@ -111,7 +111,7 @@ def _waiting(of: Diagnosis) -> str:
     full = "nothing is full"
     if of.utilization["cores"].value >= _ALL:
         strangers = of.others_cores - of.backend_cores
-        full = f"other processes use {strangers:.2g} of {counted(of.cores, 'core')}, but hardly slow it"
+        full = f"other processes use {strangers:.2g} of {pluralize(of.cores, 'core')}, but hardly slow it"
     more = "threads" if (of.shape or of.layout).has_threads else "processes"
     gain = "" if of.gain_ratio is None else f"; twice the {more} would give {_gain(of.gain_ratio)}"
     if of.load is not None and of.load.takes_many:
@@ -138,7 +138,7 @@ def _backend(of: Diagnosis) -> str:
         if figure is not None and figure.value >= _WORTH_TELLING:
             found.append(f"{_DOING[share]} {percent(figure)} of the time")
     used = of.backend_cores + of.backend_elsewhere_cores
-    named = f"; the backends of the config use {counted(used, 'core', '.2g')}" if used >= 0.005 else ""
+    named = f"; the backends of the config use {pluralize(used, 'core', '.2g')}" if used >= 0.005 else ""
     return f"its threads {' and '.join(found)}: on something that items share{named}"
 
 
@@ -154,7 +154,7 @@ def _connections(of: Diagnosis) -> str:
             f" {uneven(held[-1], held[0], starved)}"
         )
     n = of.load.facts.clients_of(of.layout)
-    many = "all connections" if n is None else f"all {counted(n, 'connection')}"
+    many = "all connections" if n is None else f"all {pluralize(n, 'connection')}"
     return (
         f"the load generator's connections are its bottleneck: {many} are always busy and nothing is full"
         f" ({busy}), so more of them would bring more"
@@ -168,12 +168,12 @@ def _memory(of: Diagnosis) -> str:
 
 def _time_of(of: Diagnosis) -> str:
     """What its threads do, the most first."""
-    told = [
+    lines = [
         f"{_DOING[share]} {percent(figure)}"
         for share, figure in sorted(of.shares.items(), key=lambda item: -item[1].value)
         if figure.value >= _WORTH_TELLING
     ]
-    return f"{', '.join(told)} of the time"
+    return f"{', '.join(lines)} of the time"
 
 
 def _gain(ratio: float) -> str:

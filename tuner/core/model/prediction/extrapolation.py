@@ -8,7 +8,7 @@ from math import hypot, log2
 
 from tuner.core.domain.layout import Layout
 from tuner.core.model.machine import Machine
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 Point = tuple[float, float]
 #: what a second thread on a physical core adds, where nobody measured it: thirds of 0 to 60 %
@@ -62,7 +62,7 @@ def reasons(
     """
     found = _layout_reasons(seen, layout)
     if core_doublings(seen, cpu_cores) > 0:
-        found.append(f"more than {counted(seen.known_cores, 'core', '.3g')} busy")
+        found.append(f"more than {pluralize(seen.known_cores, 'core', '.3g')} busy")
     if machine.own_cores < machine.cores and not seen.has_filled_smt and n_runnable > machine.own_cores:
         found.append("two threads on a physical core (SMT)")
     if machine.has_gil != seen.machine.has_gil:
@@ -83,9 +83,9 @@ def _layout_reasons(seen: CalibratedRange, layout: Layout) -> list[str]:
     most_threads = max(one.threads for one in seen.layouts)
     found = []
     if layout.processes > most_processes:
-        found.append(f"more than {counted(most_processes, 'process')}")
+        found.append(f"more than {pluralize(most_processes, 'process')}")
     if layout.threads > most_threads:
-        found.append(f"more than {counted(most_threads, 'thread')} in a process")
+        found.append(f"more than {pluralize(most_threads, 'thread')} in a process")
     return found or ["not between measured layouts"]
 
 

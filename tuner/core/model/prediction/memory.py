@@ -51,7 +51,7 @@ class MemoryFit:
         row = _row(layout, n_children)
         parts = (self.memory.process_bytes, self.memory.thread_bytes, self.memory.child_bytes)
         mean = float(row @ np.asarray([part or 0.0 for part in parts]))
-        if layout.threads > 1 and "thread" not in self.told:
+        if layout.threads > 1 and "thread" not in self.identified:
             return Estimate(None, mean, None)
         if self.error_ratio is None:
             return Estimate(mean)
@@ -60,16 +60,16 @@ class MemoryFit:
         return Estimate(mean, max(0.0, mean - margin), mean + margin)
 
     @property
-    def told(self) -> frozenset[str]:
+    def identified(self) -> frozenset[str]:
         """Of process, thread and child: what is known apart from the others."""
         return frozenset(part for part in _PARTS if getattr(self.memory, f"{part}_bytes") is not None)
 
     @property
-    def untold(self) -> str:
+    def unidentified(self) -> str:
         """What cannot be told apart, in a sentence; empty when everything can."""
-        if "thread" not in self.told:
+        if "thread" not in self.identified:
             return "The memory of a further thread cannot be estimated from the measured layouts."
-        if "child" not in self.told:
+        if "child" not in self.identified:
             return "The memory of a running child cannot be separated from that of its thread or process."
         return ""
 
@@ -93,16 +93,16 @@ def fit_memory(seen: Iterable[MemorySeen]) -> MemoryFit | None:
         n_windows = sum(one.n_windows for one in own)
         rows.append(_row(layout, children / n_windows) / (pss / n_windows))
     design = np.asarray(rows)
-    told = _told(design)
-    values, used = _non_negative(design, told)
-    error_ratio, covariance, df = None, np.zeros((3, 3)), n_layouts - len(told)
+    identified = _identified_columns(design)
+    values, used = _non_negative(design, identified)
+    error_ratio, covariance, df = None, np.zeros((3, 3)), n_layouts - len(identified)
     if df > 0:
         residual = 1 - design @ values
         error_ratio = sqrt(float(residual @ residual) / df)
         inverse = np.linalg.pinv(design[:, used].T @ design[:, used])
         covariance[np.ix_(used, used)] = error_ratio**2 * inverse
     return MemoryFit(
-        memory=ProfileMemory(**{f"{_PARTS[column]}_bytes": float(values[column]) for column in told}),
+        memory=ProfileMemory(**{f"{_PARTS[column]}_bytes": float(values[column]) for column in identified}),
         error_ratio=error_ratio,
         df=df,
         covariance=covariance,
@@ -113,7 +113,7 @@ def _row(layout: Layout, n_children: float) -> Array:
     return np.asarray([layout.processes, layout.processes * (layout.threads - 1), n_children], dtype=float)
 
 
-def _told(design: Array) -> list[int]:
+def _identified_columns(design: Array) -> list[int]:
     """The columns, in the order of `_PARTS`, that those before them do not explain nearly all of."""
     kept: list[int] = [0]
     for column in (1, 2):
@@ -127,14 +127,14 @@ def _told(design: Array) -> list[int]:
     return kept
 
 
-def _non_negative(design: Array, told: list[int]) -> tuple[Array, list[int]]:
+def _non_negative(design: Array, identified: list[int]) -> tuple[Array, list[int]]:
     """The parts, and the columns of those above 0: the best of all choices of columns that give none below.
 
     The least squares with no part below 0 are the plain ones of some choice of columns; of three there are 7.
     """
     found: list[tuple[float, Array, list[int]]] = []
-    for n_used in range(1, len(told) + 1):
-        for used in map(list, combinations(told, n_used)):
+    for n_used in range(1, len(identified) + 1):
+        for used in map(list, combinations(identified, n_used)):
             values = np.zeros(3)
             values[used], *_ = np.linalg.lstsq(design[:, used], np.ones(len(design)), rcond=None)
             if (values >= 0).all():

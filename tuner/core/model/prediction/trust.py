@@ -83,7 +83,7 @@ class Trusted:
     confidence: float
 
 
-def trusted(
+def predict_with_intervals(
     profile: Profile,
     draws: Sequence[Demands],
     misfit_sd: float,
@@ -203,10 +203,10 @@ def _solved_draws(
     widest = max(one.total_threads for one in layouts)
     n_most = max(_LEAST_DRAWS, min(_N_DRAWS, _MOST_STATES // (len(layouts) * widest)))
     pairs = list(zip(draws, terms, strict=True))
-    used = _thinned(pairs, n_most) if len(pairs) > 1 else pairs * n_most
+    used = _thin(pairs, n_most) if len(pairs) > 1 else pairs * n_most
     each = [_of(*one, layouts) for one in used]
     stretched = [
-        _stretched(one, np.exp(PER_DOUBLING_OF_CORES_SD * doublings * score))
+        _stretch(one, np.exp(PER_DOUBLING_OF_CORES_SD * doublings * score))
         for one, score in zip(each, _normal_scores(len(used)), strict=True)
     ]
     gains = (machine.smt_gain_ratio,) if machine.physical_cores is None else seen.smt_gains
@@ -226,7 +226,7 @@ def _solved_draws(
     )
 
 
-def _thinned(draws: Sequence[tuple[Demands, Terms]], n_most: int) -> list[tuple[Demands, Terms]]:
+def _thin(draws: Sequence[tuple[Demands, Terms]], n_most: int) -> list[tuple[Demands, Terms]]:
     """At most so many, evenly from all."""
     if len(draws) <= n_most:
         return list(draws)
@@ -245,7 +245,7 @@ def _of(demands: Demands, terms: Terms, layouts: Sequence[Layout]) -> LayoutDema
     return layout_demands(demands, terms, processes, threads)
 
 
-def _stretched(of: LayoutDemands, by: Array) -> LayoutDemands:
+def _stretch(of: LayoutDemands, by: Array) -> LayoutDemands:
     """The same where computing takes *by* times as long."""
     return replace(of, gil_s=of.gil_s * by, python_s=of.python_s * by, child_s=of.child_s * by)
 

@@ -50,7 +50,7 @@ def scenarios(
     return [_scenario(demands, terms, box, layout) for layout in layouts]
 
 
-def simulated_layouts(asked: Sequence[Scenario], found: Sequence[Simulated]) -> SimulatedLayouts:
+def simulate_layouts(asked: Sequence[Scenario], found: Sequence[Simulated]) -> SimulatedLayouts:
     """Put together what was *found* of `scenarios`.
 
     The load is that of the network event by event, and what no event tells: threads that wake up for the GIL

@@ -36,10 +36,10 @@ class Xoshiro:
     def next(self) -> int:
         """The next one."""
         a, b, c, d = self._state
-        word = _rotated(b * 5 & _MASK, 7) * 9 & _MASK
+        word = _rotate(b * 5 & _MASK, 7) * 9 & _MASK
         c ^= a
         d ^= b
-        self._state = (a ^ d, b ^ c, c ^ (b << 17 & _MASK), _rotated(d, 45))
+        self._state = (a ^ d, b ^ c, c ^ (b << 17 & _MASK), _rotate(d, 45))
         return word
 
 
@@ -68,5 +68,5 @@ def natural_log(x: float) -> float:
     return exponent * _LN_2 + (s + s) * (1.0 + series)
 
 
-def _rotated(word: int, by: int) -> int:
+def _rotate(word: int, by: int) -> int:
     return (word << by | word >> (64 - by)) & _MASK

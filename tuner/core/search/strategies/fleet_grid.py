@@ -12,7 +12,7 @@ from tuner.core.domain.strategy import Answer, Goal, Proposal
 from tuner.core.search.strategies.grid_fit import PILOT_BLOCKS, GridFit, GridOrder
 from tuner.core.search.strategies.launches import by_launch
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import counted
+from tuner.core.text.figures import pluralize
 
 MOST_GIVEN_UP = 3  #: times that a place of a block is lost with its box; then it stays empty
 
@@ -85,7 +85,7 @@ class FleetGrid:
             return None
         in_hand = {**self._open, **{place.block: place.box for place in under_way}}
         at_work = {(place.block, place.asked.layout) for place in under_way}
-        begun = self._begun.union(in_hand)
+        started = self._begun.union(in_hand)
         rest = [
             layout
             for block, box in sorted(in_hand.items())
@@ -93,7 +93,7 @@ class FleetGrid:
             if (block, layout) not in at_work
         ]
         for block in range(self._n_blocks):
-            if block not in begun:
+            if block not in started:
                 rest += [layout for layout in self._order.of(block) if layout not in self._failed]
         return [self._proposal(layout) for layout in rest]
 
@@ -159,7 +159,7 @@ class FleetGrid:
         self._latest[box] = block
 
 
-def idle_told(n_blocks: int, n_boxes: int) -> str | None:
+def describe_idle_hosts(n_blocks: int, n_boxes: int) -> str | None:
     """What so many blocks leave to do for boxes in the last round; None: all have as much.
 
     A block is taken to last as long on each box.
@@ -167,9 +167,9 @@ def idle_told(n_blocks: int, n_boxes: int) -> str | None:
     n_busy = n_blocks % n_boxes
     if not n_busy:
         return None
-    told = counted(n_busy, "block")
+    text = pluralize(n_busy, "block")
     if n_blocks > n_boxes:
-        told = "the last block" if n_busy == 1 else f"the last {told}"
+        text = "the last block" if n_busy == 1 else f"the last {text}"
     keep = "keeps" if n_busy == 1 else "keep"
-    whole = counted(n_blocks + n_boxes - n_busy, "block")
-    return f"{told} {keep} {n_busy} of {n_boxes} hosts busy; {whole} take no longer"
+    whole = pluralize(n_blocks + n_boxes - n_busy, "block")
+    return f"{text} {keep} {n_busy} of {n_boxes} hosts busy; {whole} take no longer"

@@ -226,7 +226,10 @@ class FleetRace(Racing):
         if reference is not None and self._index[reference] not in candidates:
             candidates.append(self._index[reference])
         length_s = self._best_window_s()
-        k = max(candidates, key=lambda one: ahead.told(one, box, length_s, at_s, between=(leader, rival)))
+        k = max(
+            candidates,
+            key=lambda one: ahead.expected_information(one, box, length_s, at_s, between=(leader, rival)),
+        )
         return Proposal(self._layouts[k], self._window_s(k))
 
     def _ahead(

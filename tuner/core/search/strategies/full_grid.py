@@ -34,7 +34,7 @@ class FullGrid:
         self._goal = goal
         self._n_blocks, self._windows_per_launch = n_blocks, windows_per_launch
         self._order = GridOrder(goal.layouts, seed)
-        self._block = self._n_begun = 0
+        self._block = self._n_started = 0
         self._settled: set[Layout] = set()  # in the current block: launched, or nothing came of it
         self._asked: tuple[Layout, ...] = ()  # and not heard of yet
         self._failed: set[Layout] = set()
@@ -50,7 +50,7 @@ class FullGrid:
             missing = [layout for layout in self._order.of(block) if layout not in self._failed]
         if self._is_enough(block):
             return []
-        self._asked, self._n_begun = tuple(missing), block + 1
+        self._asked, self._n_started = tuple(missing), block + 1
         window_s = self._goal.max_window_s
         return [Proposal(layout, window_s, self._windows_per_launch) for layout in missing]
 
@@ -69,8 +69,8 @@ class FullGrid:
             self._settled.add(layout)
             heard.add(layout)
             self._fit_to(launch)
-        if self._asked and not heard and self._block < self._n_begun - 1:  # a whole block in vain
-            self._block = self._n_begun - 1
+        if self._asked and not heard and self._block < self._n_started - 1:  # a whole block in vain
+            self._block = self._n_started - 1
             self._settled = set()
         self._settled.update(layout for layout in self._asked if layout not in heard)
         self._asked = ()
@@ -79,11 +79,11 @@ class FullGrid:
         """The blocks after the one in hand, whole; None while the grid sizes itself."""
         if self._n_blocks is None:
             return None
-        n_begun = max(self._n_begun, self._block + bool(self._settled))
+        n_started = max(self._n_started, self._block + bool(self._settled))
         window_s = self._goal.max_window_s
         return [
             Proposal(layout, window_s, self._windows_per_launch)
-            for block in range(n_begun, self._n_blocks)
+            for block in range(n_started, self._n_blocks)
             for layout in self._order.of(block)
             if layout not in self._failed
         ]

@@ -16,28 +16,28 @@ class Pairs:
     def __init__(self, layout: Layout, n_pairs: int, window_s: float, windows_per_launch: int) -> None:
         self._proposal = Proposal(layout, window_s, windows_per_launch)
         self._n_pairs = n_pairs
-        self._n_asked = self._n_told = 0
+        self._n_asked = self._n_reported = 0
         self._failed = False
         self._launches = Launches()
 
     def propose(self) -> Sequence[Proposal]:
         """The next pair."""
-        if self._failed or self._n_told >= self._n_pairs:
+        if self._failed or self._n_reported >= self._n_pairs:
             return []
-        self._n_asked = self._n_told + 1
+        self._n_asked = self._n_reported + 1
         return [self._proposal] * 2
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a pair."""
         for launch in by_launch(windows):
-            self._launches.add(launch, self._n_told)
-        self._n_told += 1
+            self._launches.add(launch, self._n_reported)
+        self._n_reported += 1
         self._failed = self._failed or bool(failed)
 
     def expected_rest(self) -> Sequence[Proposal]:
         """The pairs after the one in hand."""
-        n_begun = max(self._n_asked, self._n_told)
-        return [] if self._failed else [self._proposal] * (2 * (self._n_pairs - n_begun))
+        n_started = max(self._n_asked, self._n_reported)
+        return [] if self._failed else [self._proposal] * (2 * (self._n_pairs - n_started))
 
     def answer(self) -> Answer:
         """There is one layout, and nothing to claim of it."""

@@ -78,14 +78,14 @@ def signed_rank_p(differences: Sequence[float]) -> float:
 
     Exact for up to 50 without ties, else the normal approximation with corrections for ties and continuity.
     """
-    told = sorted((difference for difference in differences if difference), key=abs)
-    n = len(told)
+    reported = sorted((difference for difference in differences if difference), key=abs)
+    n = len(reported)
     if not n:
         return 1.0
-    sizes = [-abs(difference) for difference in told]  # the smallest difference has rank 1
+    sizes = [-abs(difference) for difference in reported]  # the smallest difference has rank 1
     is_tied = len(set(sizes)) < n
     ranked = ranks(sizes) if is_tied else range(1, n + 1)
-    positive = sum(rank for rank, difference in zip(ranked, told, strict=True) if difference > 0)
+    positive = sum(rank for rank, difference in zip(ranked, reported, strict=True) if difference > 0)
     total = n * (n + 1) / 2
     smaller = min(positive, total - positive)
     if n <= _EXACT_UP_TO and not is_tied:
