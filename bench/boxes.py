@@ -29,11 +29,11 @@ from itertools import combinations
 
 from tuner.core.domain.layout import Layout
 from tuner.core.ranking.host_effects import what_boxes_do
-from tuner.core.stats.comparison import Comparison, compare
+from tuner.core.stats.groups import Comparison, compare
 from tuner.core.stats.interval import Estimate, LaunchMean
 from tuner.core.stats.mixed_model import BoxTable, box_table, estimate_on_boxes
+from tuner.core.stats.quantiles import f_quantile
 from tuner.core.stats.two_way_anova import Observation
-from tuner.core.stats.variance_quantiles import f_quantile
 
 COLUMNS = (
     "false",

@@ -25,16 +25,16 @@ from statistics import median
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed, Proposal
+from tuner.core.planning.compared import drifts_on
 from tuner.core.planning.replay import run
-from tuner.core.planning.slow_drift import drifts_on
 from tuner.core.ranking.anova import blocks_of
 from tuner.core.ranking.study_difference import Side, changes
 from tuner.core.search.own_suites import own_suite
 from tuner.core.search.recheck import Launched
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Drift, SimulatedBox
+from tuner.core.stats.binomial import wilson_interval
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.wilson import wilson_interval
 from tuner.core.windows.launch_sums import LaunchTally
 
 LAUNCH_S = 720.0  #: one launch with its window

@@ -16,8 +16,8 @@ import statistics
 from dataclasses import dataclass, field
 
 from tuner.core.stats.interval import Estimate, LaunchMean
-from tuner.core.stats.noise import estimate_noise
 from tuner.core.stats.two_way_anova import Observation, fit
+from tuner.core.stats.variance import estimate_noise
 
 SOURCES = ("window", "launch", "drift")
 

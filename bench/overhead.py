@@ -34,7 +34,7 @@ from tuner.adapters.proc.procfs import ProcSampler
 from tuner.adapters.supervisord.launcher import SupervisordLauncher
 from tuner.adapters.terminal.live_file import LiveFile
 from tuner.adapters.terminal.live_view import LiveView
-from tuner.adapters.terminal.progress_tee import ProgressTee
+from tuner.adapters.terminal.progress import ProgressTee
 from tuner.adapters.terminal.screen import Screen
 from tuner.bootstrap.progress_ui import render_board
 from tuner.core.domain.layout import Layout, divisors_grid

@@ -28,8 +28,7 @@ from tuner.adapters.probes.command import CommandProbe
 from tuner.adapters.probes.log import LogProbe, logs_of_user
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
-from tuner.adapters.probes.sql import SqlProbe
-from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.adapters.probes.sql import SqliteDatabase, SqlProbe
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.core.domain.layout import Layout
 from tuner.ports import Probe

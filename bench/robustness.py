@@ -39,7 +39,7 @@ from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.strategies.full_grid import FullGrid
 from tuner.core.search.suite import SimulatedBox, Suite
-from tuner.core.stats.wilson import wilson_interval
+from tuner.core.stats.binomial import wilson_interval
 
 UNANSWERED_ALLOWED = 0.05  #: share of studies that may end without an answer
 Kind = Literal["strict", "calibrated", "grid"]

@@ -22,7 +22,7 @@ from statistics import median
 
 from tuner.adapters.sqlite import digests as digests
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.adapters.sqlite.windows import list_windows, read_windows
+from tuner.adapters.sqlite.sums import list_windows, read_windows
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout, divisors_grid

@@ -26,7 +26,7 @@ from prometheus_client import generate_latest
 from tuner.adapters.metrics.exposition import MetricsFile, registry_of
 from tuner.adapters.metrics.figures import Known, StudyFigures
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.adapters.terminal.progress_tee import ProgressTee
+from tuner.adapters.terminal.progress import ProgressTee
 from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
 from tuner.app import model, study_queries

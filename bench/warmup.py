@@ -29,7 +29,7 @@ from tuner.core.warmup import (
     truncation_point,
     warming_n,
 )
-from tuner.core.warmup.by_chance import FALSE_ALARM_RATIO
+from tuner.core.warmup.report import FALSE_ALARM_RATIO
 from tuner.core.warmup.verdict import TREND_ALPHA
 
 KINDS = ("none", "step", "exponential", "trend", "two-state")

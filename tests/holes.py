@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.processes.log_bound import truncate_log
+from tuner.adapters.processes.log_tail import truncate_log
 
 _BYTES = 4 << 20
 

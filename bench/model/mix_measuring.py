@@ -29,7 +29,7 @@ from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.setting_changes import list_changed_settings
+from tuner.core.text.stored_config import list_changed_settings
 from tuner.study.run import run_study
 
 BESIDE_S = 1.5  #: of a launch: its start and stop

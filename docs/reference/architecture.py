@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grimp
 
-from tuner.reports.charts.svg import element, line, rectangle, words
+from tuner.reports.charts.picture import element, line, rectangle, words
 
 ROOT = Path(__file__).resolve().parents[2]
 #: contracts in pyproject.toml

@@ -122,7 +122,7 @@ def _methods(name: str, value: type) -> Iterator[str]:
 
 
 #: where the classes are that the module of records has
-_OF_RECORDS = (record.__name__, "tuner.services.command")
+_OF_RECORDS = (record.__name__, "tuner.services.record")
 
 
 def _record() -> str:

@@ -12,9 +12,8 @@ import pytest
 from tuner.adapters.feeders.http import HttpFeeder, Traffic
 from tuner.adapters.load.order import read_order
 from tuner.adapters.load.totals import read_counts
-from tuner.core.domain.latency import bucket_limits_ns
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Requests, bucket_limits_ns
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.settings.pace import Share
 from tuner.core.text.http_request import parse_url

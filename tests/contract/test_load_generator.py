@@ -19,7 +19,7 @@ import pytest
 
 from tuner.adapters.load.order import Order, Request, read_order, write_workers
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, TotalsWriter, read_counts, read_totals
-from tuner.core.domain.connection_spread import ConnectionSpread
+from tuner.core.domain.requests import ConnectionSpread
 
 from ..ports import free_port
 from ..wording import key_of, start_of, wording

@@ -26,8 +26,7 @@ from tuner.adapters.probes.postgres_database import PostgresDatabase
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.queue import QueueProbe
 from tuner.adapters.probes.redis import RedisProbe, Term
-from tuner.adapters.probes.sql import SqlProbe
-from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.adapters.probes.sql import SqliteDatabase, SqlProbe
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.adapters.queues.message import BODY

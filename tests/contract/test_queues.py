@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tuner.adapters.queues.ids import Ids
-from tuner.adapters.queues.message import BODY, Clone, UnclonableError
+from tuner.adapters.queues.message import BODY, Clone, Ids, UnclonableError, read_sample
 from tuner.adapters.queues.queue import BrokerError, Claim
 from tuner.adapters.queues.redis_forms import FORMS
 from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, find_queue
-from tuner.adapters.queues.sample_file import read_sample
 from tuner.core.errors import ConfigError
 
 from ..raising import raises

@@ -14,10 +14,9 @@ import pytest
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.fleet import BoxFacts
-from tuner.core.domain.latency import Latencies
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.windows.launch_sums import tally
 from tuner.ports import Store

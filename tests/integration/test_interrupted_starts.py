@@ -15,7 +15,7 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.feeders.spool import SpoolFeeder
 from tuner.adapters.lab.program import run_job
-from tuner.adapters.probes import short_run
+from tuner.adapters.probes import command
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.processes.hooks import CommandHooks
 from tuner.adapters.processes.repeated_command import RepeatedCommand
@@ -52,7 +52,7 @@ def ready_check(_folder: Path) -> None:
 
 
 def probes_command(_folder: Path) -> None:
-    short_run.run(SLEEPS, SLEEPS[0], None, os.environ, 300.0, 100)
+    command.run(SLEEPS, SLEEPS[0], None, os.environ, 300.0, 100)
 
 
 def probes_helper(folder: Path) -> None:

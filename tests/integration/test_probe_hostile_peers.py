@@ -18,13 +18,12 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes import polled, statsd
-from tuner.adapters.probes.lines import FollowedLog
+from tuner.adapters.probes.log import FollowedLog
 from tuner.adapters.probes.mmap_counter import CounterProbe
 from tuner.adapters.probes.postgres_database import PostgresDatabase
 from tuner.adapters.probes.prometheus import Metric, PrometheusProbe
 from tuner.adapters.probes.redis import RedisProbe, Term
-from tuner.adapters.probes.sql import SqlProbe
-from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.adapters.probes.sql import SqliteDatabase, SqlProbe
 from tuner.adapters.probes.statsd import StatsdCounting, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.core.domain.layout import Layout

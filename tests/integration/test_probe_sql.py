@@ -14,8 +14,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.postgres_database import PostgresDatabase, check_postgres_url
-from tuner.adapters.probes.sql import SqlProbe
-from tuner.adapters.probes.sqlite_database import SqliteDatabase
+from tuner.adapters.probes.sql import SqliteDatabase, SqlProbe
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError

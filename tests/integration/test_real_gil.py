@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.python_gil import GilSeen, gil_seen
-from tuner.adapters.proc.python_runtime import PythonRuntimes
+from tuner.adapters.proc.python_runtime import GilSeen, PythonRuntimes, gil_seen
 
 pytestmark = pytest.mark.integration
 NAMES = ["python3.13", "python3.14", "python3.15", "python3.13t", "python3.14t", "python3.15t"]

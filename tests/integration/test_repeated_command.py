@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.processes.log_bound import KEPT_BYTES
+from tuner.adapters.processes.log_tail import KEPT_BYTES
 from tuner.adapters.processes.repeated_command import AskedCommand, RepeatedCommand
 from tuner.adapters.safety_limits import read_box
 from tuner.core.errors import ConfigError

@@ -18,7 +18,7 @@ import pytest
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.core.ranking.race_result import Claim
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study.replay_store import replay_study
+from tuner.study.strategy_driver import replay_study
 
 pytestmark = pytest.mark.integration
 

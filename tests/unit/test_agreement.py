@@ -6,7 +6,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
-from tuner.core.windows.probe_agreement import disagreement
+from tuner.study.launch.cross_check import disagreement
 
 from ..wording import wording
 

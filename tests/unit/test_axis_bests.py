@@ -14,8 +14,7 @@ import pytest
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Answer
-from tuner.core.ranking.axis_bests import AxisBest, axis_bests
-from tuner.core.ranking.axis_effects import axis_effects
+from tuner.core.ranking.axis_effects import AxisBest, axis_bests, axis_effects
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, by_claim
 from tuner.core.ranking.ranking import rank

@@ -16,7 +16,7 @@ from tuner.core.ranking.study_difference import Side
 from tuner.core.search.recheck import Launched
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.two_way_anova import Observation, fit
-from tuner.reports.ranking.axes import axes_table
+from tuner.reports.ranking.axis_bests import axes_table
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.text.formats import table_formats
 

@@ -11,8 +11,7 @@ from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.app.beginning import beginning
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import HIDDEN
+from tuner.core.domain.records import HIDDEN, StudyRecord
 from tuner.core.search.growth import LOOKS
 
 from ..wording import key_of, wording

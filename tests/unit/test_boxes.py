@@ -10,7 +10,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.ranking.host_effects import Boxes, what_boxes_do
-from tuner.core.stats.comparison import compare
+from tuner.core.stats.groups import compare
 from tuner.core.stats.mixed_model import BoxTable, box_table
 
 from .box_launches import drawn, whole

@@ -8,7 +8,7 @@ import pytest
 from tuner.bootstrap.stores import open_store
 from tuner.config.legacy_defaults import fill_defaults
 from tuner.config.load import canonical_json, load_settings
-from tuner.core.text.setting_changes import list_changed_settings
+from tuner.core.text.stored_config import list_changed_settings
 
 from ..wording import wording
 

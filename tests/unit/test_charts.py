@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
-from tuner.reports.charts import colours, heat_map_svg, ranking_svg, shares_svg, timeline_svg, trade_svg
-from tuner.reports.charts.colours import amount_colour, ink_on, luminance
-from tuner.reports.charts.labels import labels
+from tuner.reports.charts import frame, heat_map_svg, ranking_svg, shares_svg, timeline_svg, trade_svg
+from tuner.reports.charts.frame import amount_colour, ink_on, labels, luminance, scale_for, tick_texts
+from tuner.reports.charts.in_time import stretches_of, time_axis
 from tuner.reports.charts.picture import NARROW, WIDE
-from tuner.reports.charts.scale import scale_for, tick_texts
-from tuner.reports.charts.time_axis import stretches_of, time_axis
 from tuner.reports.text.visible import in_markup, visible
 
 from ..overviews import RECORDED, hostile, recorded_overview
@@ -91,7 +89,7 @@ def test_a_long_pause_is_cut_out_of_the_time_axis() -> None:
 
 
 def test_every_word_on_a_colour_can_be_read() -> None:
-    kinds = [getattr(colours, name) for name in dir(colours) if name.isupper() and not name.startswith("_")]
+    kinds = [getattr(frame, name) for name in dir(frame) if name.isupper() and not name.startswith("_")]
     for colour in [*(amount_colour(n / 50) for n in range(51)), *kinds]:
         other = 0.0 if ink_on(colour) == "#000" else 1.0
         light, dark = max(luminance(colour), other), min(luminance(colour), other)

@@ -16,7 +16,7 @@ from tuner.core.ranking.race_result import Claim, RemainingTime, by_claim
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.stats.groups import OfBest
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.noise import Noise
+from tuner.core.stats.variance import Noise
 from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.text.formats import table_formats

@@ -7,25 +7,23 @@ import pytest
 from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
 from tuner.core.settings.clients import (
+    EVEN,
     FOUND,
+    FRESH,
+    KEPT,
     ClientSearchResult,
+    Connections,
     TriedClients,
     choose,
     clients_for,
     first_clients,
     hardest_to_load,
     has_risen,
+    parse_connections,
     parse_found,
+    render_connections,
     render_found,
     requests_at_once,
-)
-from tuner.core.settings.connections import (
-    EVEN,
-    FRESH,
-    KEPT,
-    Connections,
-    parse_connections,
-    render_connections,
 )
 
 

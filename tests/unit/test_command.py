@@ -8,7 +8,7 @@ from tuner.config.load import Given
 from tuner.config.settings import Settings
 from tuner.core.errors import ConfigError
 from tuner.services.catalogue import known_services
-from tuner.services.command import Command, Grammar
+from tuner.services.record import Command, Grammar
 
 from ..raising import raises
 from ..wording import key_of, wording

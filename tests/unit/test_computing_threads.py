@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.computing_threads import ComputingThreads, pools_of
-from tuner.adapters.proc.item_threads import ItemThreads
+from tuner.adapters.proc.computing_threads import ComputingThreads, ItemThreads, pools_of
 from tuner.adapters.proc.process_tree import ProcessStat
 from tuner.core.domain.computing import Computing, Pool
 from tuner.core.domain.layout import Layout

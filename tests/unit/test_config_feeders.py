@@ -8,7 +8,7 @@ from tuner.adapters.feeders.http import HttpFeederSettings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.errors import ConfigError
-from tuner.core.settings.connections import EVEN
+from tuner.core.settings.clients import EVEN
 from tuner.core.settings.pace import Pace, Share, WithinP95, rate_kept
 from tuner.core.text.redaction import HIDDEN
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.domain.connection_spread import (
+from tuner.core.domain.requests import (
     ConnectionSpread,
     n_starved,
     spread_from_json,

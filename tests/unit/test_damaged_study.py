@@ -21,10 +21,9 @@ from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.core.domain.fleet import BoxFacts
-from tuner.core.domain.latency import Latencies
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of

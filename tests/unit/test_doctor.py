@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.doctor.neighbours import neighbours_seen
-from tuner.adapters.proc.container import Container
-from tuner.core.doctor.bound_ports import bound_ports
+from tuner.adapters.doctor.box import neighbours_seen
+from tuner.adapters.proc.cgroup import Container
+from tuner.core.doctor.command import bound_ports
 from tuner.core.doctor.cores import Neighbours, neighbours_findings
 from tuner.core.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first
 from tuner.core.doctor.room import (

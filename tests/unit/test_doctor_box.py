@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.doctor.box import cores_seen, kernel_seen
-from tuner.adapters.doctor.limits import folder_seen, limits_seen
+from tuner.adapters.doctor.box import cores_seen, folder_seen, kernel_seen, limits_seen
 from tuner.adapters.host_lock import holder_of
-from tuner.adapters.proc.container import Container
+from tuner.adapters.proc.cgroup import Container
 from tuner.core.doctor.cores import CoresSeen, cores_findings
 from tuner.core.doctor.finding import UNKNOWN, Finding
 from tuner.core.doctor.kernel import kernel_findings

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.doctor.examined import box_examined
-from tuner.app.doctor.service import servers_seen
+from tuner.app.doctor.examined import box_examined, servers_seen
 from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import room_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.domain.layout import parse_layout
-from tuner.core.windows.failures import describe_failures
-from tuner.core.windows.launch_sums import LaunchTally
+from tuner.core.windows.launch_sums import LaunchTally, describe_failures
 
 from ..wording import wording
 

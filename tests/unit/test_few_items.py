@@ -12,9 +12,8 @@ import pytest
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.latency import Latencies, bucket_of
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.domain.window import Window
 from tuner.core.messages.launch import several_interpreters
 from tuner.core.search.strategies.of_study import strategy_of

@@ -8,8 +8,7 @@ from math import log
 
 import pytest
 
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.run_order import blocks
+from tuner.core.domain.layout import Layout, blocks
 from tuner.core.search.strategies.fleet_grid import MOST_GIVEN_UP, FleetGrid, describe_idle_hosts
 from tuner.core.search.strategies.full_grid import FullGrid
 from tuner.core.search.suite import Suite, SuiteNoise

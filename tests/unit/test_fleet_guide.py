@@ -20,8 +20,7 @@ from tuner.core.search.fleet_posterior import LEVELS, FleetPosterior
 from tuner.core.search.guide import FIRST_FIT, Guide
 from tuner.core.search.own_suites import own_suite
 from tuner.core.search.posterior import smooth_posterior
-from tuner.core.search.strategies.fleet_race import FleetRace
-from tuner.core.search.strategies.fleet_reference import GONE_AFTER, References
+from tuner.core.search.strategies.fleet_race import GONE_AFTER, FleetRace, References
 from tuner.core.search.suite import Suite, SuiteNoise
 
 from ..arrays import farthest

@@ -22,10 +22,9 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.of_study import spreading_strategy_of
 from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import Box
-from tuner.study.fleet.fault_attribution import note_start
-from tuner.study.fleet.members import Member
 from tuner.study.fleet.recall import replay_fleet
 from tuner.study.fleet.remote_launch import make_order
+from tuner.study.fleet.roster import Member, note_start
 from tuner.study.fleet.study import run_fleet
 from tuner.study.launch.outcome import StudyOutcome
 

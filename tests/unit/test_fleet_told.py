@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.adapters.terminal.fleet_progress import FleetTee
+from tuner.adapters.terminal.fleet_lines import FleetTee
 from tuner.adapters.virtual.memory import MemoryProgress
 from tuner.core.domain.fleet import BoxFacts, Done
 from tuner.core.domain.layout import Layout

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tuner.adapters.fleet.virtual_order import VirtualOrder
+from tuner.adapters.fleet.dask_fleet import VirtualOrder
 from tuner.core.domain.fleet import Lost
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.probes.lines import LONGEST_LINE_BYTES, FollowedLog
-from tuner.adapters.probes.log import LogProbe, logs_of_user
-from tuner.adapters.processes.log_bound import truncate_log
+from tuner.adapters.probes.log import LONGEST_LINE_BYTES, FollowedLog, LogProbe, logs_of_user
+from tuner.adapters.processes.log_tail import truncate_log
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 
@@ -130,7 +129,7 @@ def numbered(first: int, end: int) -> bytes:
 def test_a_reader_who_is_behind_what_was_given_back_continues_after_it_and_tells_one_cut(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.adapters.probes.lines.MOST_AT_A_LOOK_BYTES", _MB // 4)  # the hole is no text
+    monkeypatch.setattr("tuner.adapters.probes.log.MOST_AT_A_LOOK_BYTES", _MB // 4)  # the hole is no text
     need_holes(path.parent)
     add(path, numbered(0, 1000))
     log = FollowedLog(path, from_end=False)
@@ -202,7 +201,7 @@ def test_a_giant_line_is_one_line_and_takes_no_memory(path: Path) -> None:
 def test_more_than_can_be_read_in_a_look_is_no_answer_until_it_is_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tuner.adapters.probes.lines.MOST_AT_A_LOOK_BYTES", 3 * _MB)
+    monkeypatch.setattr("tuner.adapters.probes.log.MOST_AT_A_LOOK_BYTES", 3 * _MB)
     add(path, b"a" * 7 * _MB + b"\n")
     log = FollowedLog(path, from_end=False)
 

@@ -11,8 +11,7 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed
 from tuner.core.search.strategies.successive_halving import SuccessiveHalving
-from tuner.core.stats.comparison import compare
-from tuner.core.stats.groups import Beside, far_gap, group_of, launches_to_decide
+from tuner.core.stats.groups import Beside, compare, far_gap, group_of, launches_to_decide
 from tuner.core.stats.two_way_anova import Observation
 
 WITHIN, CONFIDENCE = 0.02, 0.95

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.feeders.http import HttpFeeder
-from tuner.adapters.proc.free_memory import free_memory_bytes
+from tuner.adapters.proc.cores import free_memory_bytes
 from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import refusing

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tuner.adapters.probes.lines import FollowedLog
+from tuner.adapters.probes.log import FollowedLog
 from tuner.adapters.probes.uwsgi import parse_stats
 from tuner.core.errors import MeasurementError
 from tuner.core.text.counts import LARGEST_COUNT

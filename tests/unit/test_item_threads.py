@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.item_threads import ItemThreads, ItemUse, threads_at_work
+from tuner.adapters.proc.computing_threads import ItemThreads, ItemUse, threads_at_work
 from tuner.adapters.proc.process_tree import ProcessStat
 from tuner.core.domain.layout import Layout
 

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tuner.adapters.lab.program import pythons_here
 from tuner.adapters.lab.published import read_published
-from tuner.adapters.lab.pythons import pythons_here
 from tuner.adapters.virtual.simulator import simulate_all
 from tuner.app.lab.studies import study_file
 from tuner.config.settings import Settings

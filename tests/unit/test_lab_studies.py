@@ -14,7 +14,7 @@ import pytest
 from tuner.adapters.lab.results import Results, read_results
 from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
-from tuner.app.lab.command_line import lab_command
+from tuner.app.lab.interpreters import lab_command
 from tuner.app.lab.lab import LabAsked
 from tuner.app.lab.studies import run_studies
 from tuner.app.lab.tools import describe_others

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.domain.latency import LONGEST_NS, N_BUCKETS, Latencies, bucket_limits_ns, bucket_of
+from tuner.core.domain.requests import LONGEST_NS, N_BUCKETS, Latencies, bucket_limits_ns, bucket_of
 
 from ..raising import raises
 from ..wording import wording

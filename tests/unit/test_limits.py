@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.core.domain.latency import Latencies, bucket_of
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.limits import Limit, Verdict, limits_from, usage_of, verdicts
 from tuner.core.domain.records import WindowRecord
-from tuner.core.domain.requests import LONGEST_S, Requests
+from tuner.core.domain.requests import LONGEST_S, Latencies, Requests, bucket_of
 from tuner.core.domain.strategy import Observed
 
 from ..raising import raises

@@ -9,9 +9,9 @@ import pytest
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.requests import ConnectionSpread
 from tuner.core.errors import ConfigError
 from tuner.core.model.diagnosis.diagnose import diagnose_one
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded

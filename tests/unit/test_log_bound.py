@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.processes.log_bound import truncate_log
-from tuner.adapters.processes.log_tail import last_lines
+from tuner.adapters.processes.log_tail import last_lines, truncate_log
 
 from ..holes import need_holes
 

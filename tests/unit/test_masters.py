@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tuner.core.domain.layout import parse_layout
-from tuner.core.domain.masters import has_master
+from tuner.core.domain.service import has_master
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 
 from tuner.adapters.queues.forms.huey import _parse_fields
-from tuner.adapters.queues.ids import Ids, study_tag
-from tuner.adapters.queues.message import BODY, Message, UnclonableError, spread_places
+from tuner.adapters.queues.message import (
+    BODY,
+    Ids,
+    Message,
+    UnclonableError,
+    read_sample,
+    spread_places,
+    study_tag,
+    write_sample,
+)
 from tuner.adapters.queues.rabbitmq_forms import FORMS as RABBITMQ_FORMS
 from tuner.adapters.queues.redis_forms import FORMS
-from tuner.adapters.queues.sample_file import read_sample, write_sample
 from tuner.core.errors import ConfigError
 
 from ..raising import raises

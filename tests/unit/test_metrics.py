@@ -16,13 +16,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from tuner.adapters.metrics.exposition import MetricsFile, registry_of
 from tuner.adapters.metrics.figures import Known, StudyFigures
-from tuner.adapters.terminal.progress_tee import ProgressTee
+from tuner.adapters.terminal.progress import ProgressTee
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
 from tuner.bootstrap.parts.metrics import parse_metrics_options
-from tuner.core.domain.latency import Latencies, bucket_of
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of

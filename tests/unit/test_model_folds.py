@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from tuner.core.domain.layout import Layout
-from tuner.core.model.calibration import folds as of_folds
-from tuner.core.model.calibration.folds import gains_of_terms, log_errors
+from tuner.core.model.calibration import left_out as of_folds
 from tuner.core.model.calibration.joint_fit import Fit, Problem
-from tuner.core.model.calibration.left_out import folds_of, left_out
+from tuner.core.model.calibration.left_out import folds_of, gains_of_terms, left_out, log_errors
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.demand import Demands, Terms
 

@@ -10,9 +10,9 @@ from scipy.optimize import lsq_linear
 
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration import joint_fit
-from tuner.core.model.calibration.folds import gains_of_terms, nearly_without
 from tuner.core.model.calibration.gauss_newton import bounded_step, least_squares_near
 from tuner.core.model.calibration.joint_fit import Problem
+from tuner.core.model.calibration.left_out import gains_of_terms, nearly_without
 from tuner.core.model.calibration.per_item import by_layout
 from tuner.core.model.demand import Array, Demands, Terms
 from tuner.core.model.machine import Machine

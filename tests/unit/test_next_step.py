@@ -16,9 +16,7 @@ from tuner.cli import COMMANDS
 from tuner.core.domain.fleet import FLEET, LOST
 from tuner.core.domain.layout import parse_layout, parse_layouts
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
-from tuner.core.domain.records import LaunchRecord, StudyRecord
-from tuner.core.domain.resuming import CONFIG_FILE, HIDDEN, TYPED
-from tuner.core.domain.simulated import SIMULATED
+from tuner.core.domain.records import CONFIG_FILE, HIDDEN, SIMULATED, TYPED, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, facts_of, next_step
 from tuner.core.ranking.overview import Overview
@@ -27,8 +25,8 @@ from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider
 from tuner.core.stats.groups import Group
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.noise import Noise
-from tuner.core.windows.other_processes import Others
+from tuner.core.stats.variance import Noise
+from tuner.core.windows.validity import Others
 from tuner.reports.ranking.next_step import command, remarks_on
 
 pytestmark = pytest.mark.pythons

@@ -9,8 +9,7 @@ import pytest
 from scipy import stats
 
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.noise import estimate_noise
-from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
+from tuner.core.stats.variance import MeanSquare, estimate_noise, estimate_sd, estimate_sd_beyond
 
 from .launch_table import TABLE, fitted, launches
 

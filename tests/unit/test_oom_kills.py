@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tuner.adapters.proc.oom_kills import n_oom_kills
+from tuner.adapters.proc.cgroup import n_oom_kills
 
 
 def test_the_kernels_count_is_read_and_a_kernel_without_one_has_none(tmp_path: Path) -> None:

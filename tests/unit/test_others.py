@@ -10,10 +10,9 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.ranking import rank
-from tuner.core.ranking.weakened import find_weakened
 from tuner.core.windows.launch_sums import LaunchTally
-from tuner.core.windows.other_processes import others_of
-from tuner.reports.ranking.evidence import describe_no_evidence
+from tuner.core.windows.validity import others_of
+from tuner.reports.ranking.evidence import describe_no_evidence, find_weakened
 from tuner.reports.ranking.ranking import render_ranking
 
 from ..wording import key_of, wording

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.layout import Layout
 from tuner.core.ranking.anova import Standings, standings
-from tuner.core.stats.comparison import compare
+from tuner.core.stats.groups import compare
 from tuner.core.stats.mixed_model import box_table, comparable
 from tuner.core.stats.quantiles import studentized_range_quantile
 from tuner.core.stats.two_way_anova import Observation

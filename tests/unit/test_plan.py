@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from tuner.core.domain.layout import Layout, divisors_grid, full_grid, parse_layouts
-from tuner.core.domain.run_order import blocks
+from tuner.core.domain.layout import Layout, blocks, divisors_grid, full_grid, parse_layouts
 
 from ..raising import raises
 from ..wording import wording

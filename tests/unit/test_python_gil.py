@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.python_gil import GilSeen, gil_seen
-from tuner.adapters.proc.python_runtime import AddressRange
+from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, gil_seen
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.layout import Layout

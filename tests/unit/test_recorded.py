@@ -10,9 +10,8 @@ from statistics import fmean, variance
 
 import pytest
 
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, blocks
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.domain.run_order import blocks
 from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.domain.resuming import HIDDEN
-from tuner.core.text.redaction import hidden_in, redact
-from tuner.core.text.secret_names import looks_secret
+from tuner.core.domain.records import HIDDEN
+from tuner.core.text.redaction import hidden_in, looks_secret, redact
 
 pytestmark = pytest.mark.pythons
 

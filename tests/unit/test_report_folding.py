@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.reports.text.folding import fold_tables
+from tuner.reports.text.cells import fold_tables
 from tuner.reports.text.formats import Table, render_table
 
 from ..wording import wording

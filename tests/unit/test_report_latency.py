@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from tuner.core.domain.latency import Latencies, bucket_of
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.limits import Limit
 from tuner.core.domain.records import StudyRecord, WindowRecord
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.ranking.ranking import Ranking, rank
 from tuner.reports.ranking.latency import AT_SATURATION
 from tuner.reports.ranking.ranking import render_ranking

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app import model, production
+from tuner.app import model, rollouts
 from tuner.bootstrap.configs import configs
 from tuner.cli import run
 from tuner.core.domain.layout import Layout
@@ -23,8 +23,7 @@ from tuner.core.settings.limit_text import OPTIONS, parse_limits
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable
-from tuner.reports.ranking.first_screen import Starts, gains
-from tuner.reports.ranking.ties import among_ties
+from tuner.reports.ranking.first_screen import Starts, among_ties, gains
 
 from ..overviews import HOSTILE, RECORDED, hostile, large, recorded, recorded_overview
 from ..wording import start_of, wording
@@ -281,7 +280,7 @@ def first_screen(page: Overview | str, starts: Starts | None = None) -> list[str
 
 def test_the_first_screen_says_what_to_run_how_sure_that_is_what_it_gains_and_what_to_do() -> None:
     seen = runbook_study.overview()
-    lines = first_screen(seen, production.starts_of(seen))
+    lines = first_screen(seen, rollouts.starts_of(seen))
 
     assert lines[1:3] == [wording("report.run-this"), wording("report.start-it")]
     assert "--workers=4 --threads=6 --worker-class=gthread' gunicorn app:app" in lines[3]
@@ -299,7 +298,7 @@ def test_a_layout_in_use_that_is_as_good_is_kept_and_no_command_starts_another(
     current: str, kept: str
 ) -> None:
     seen = runbook_study.overview(current=current)
-    lines = first_screen(seen, production.starts_of(seen))
+    lines = first_screen(seen, rollouts.starts_of(seen))
 
     assert lines[1].startswith(f"Keep {kept} x ")
     assert not any("GUNICORN_CMD_ARGS" in line for line in lines)
@@ -336,7 +335,7 @@ def test_a_gain_in_items_per_cpu_second_says_so() -> None:
 )
 def test_what_nobody_should_act_on_is_no_recommendation(changes: dict[str, object], said: str) -> None:
     seen = runbook_study.overview(runbook_study.study(**changes))
-    lines = first_screen(seen, production.starts_of(seen))
+    lines = first_screen(seen, rollouts.starts_of(seen))
 
     assert lines[1].startswith(said)
     assert not any("GUNICORN_CMD_ARGS" in line for line in lines)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.adapters.sqlite.latencies_packed import pack_latencies, unpack_latencies
-from tuner.core.domain.latency import LONGEST_NS, N_BUCKETS, Latencies, bucket_of
-from tuner.core.domain.requests import LONGEST_S, Requests
+from tuner.adapters.sqlite.details import pack_latencies, unpack_latencies
+from tuner.core.domain.requests import LONGEST_NS, LONGEST_S, N_BUCKETS, Latencies, Requests, bucket_of
 
 counts = st.dictionaries(st.integers(0, N_BUCKETS - 1), st.integers(1, 10**9), max_size=50)
 

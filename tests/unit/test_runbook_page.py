@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.app.production import in_production
+from tuner.app.rollouts import in_production
 from tuner.cli import run
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.strategy import Answer

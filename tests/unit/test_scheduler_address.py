@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.scheduler_address import parse_scheduler
+from tuner.core.text.address import parse_scheduler
 
 from ..wording import key_of, wording
 

@@ -9,7 +9,7 @@ import pytest
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.config.load import Given, canonical_json
 from tuner.config.settings import Settings
-from tuner.core.domain.pooled import pooled_variants
+from tuner.core.domain.service import pooled_variants
 from tuner.core.errors import ConfigError
 
 from ..wording import key_of, wording

@@ -21,7 +21,7 @@ from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
 from tuner.core.settings.pace import Share
-from tuner.core.text.setting_changes import list_changed_settings
+from tuner.core.text.stored_config import list_changed_settings
 from tuner.services.catalogue import OWN, known_services, recognise
 from tuner.services.expansion import expand_service
 from tuner.services.record import Command, Service

@@ -10,8 +10,7 @@ import pytest
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.config.profile import profile_texts
 from tuner.core.domain.layout import parse_layouts
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import memory_assumed
+from tuner.core.domain.records import StudyRecord, memory_assumed
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from tuner.core.domain.layout import Layout
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
-from tuner.core.model.simulation.scenario import Scenario, Simulated, scenario_of, simulate
-from tuner.core.model.simulation.stages import path_of
+from tuner.core.model.simulation.scenario import Scenario, Simulated, path_of, scenario_of, simulate
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.model.simulation.variates import Exponentials, Xoshiro, natural_log, splitmix
+from tuner.core.model.simulation.tally import Exponentials, Xoshiro, natural_log, splitmix
 
 
 def test_splitmix64_gives_its_published_words() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 from tuner.core.domain.layout import Layout
-from tuner.core.planning.slow_drift import drifts_on
+from tuner.core.planning.compared import drifts_on
 from tuner.core.search.recheck import Launched
 from tuner.core.search.suite import Drift
 

@@ -26,11 +26,9 @@ from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
-from tuner.core.domain.connection_spread import ConnectionSpread
-from tuner.core.domain.latency import N_BUCKETS, Latencies, bucket_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import N_BUCKETS, ConnectionSpread, Latencies, Requests, bucket_of
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.launch_sums import tally
@@ -636,7 +634,7 @@ import resource, sys
 from pathlib import Path
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.virtual.box import VirtualService, virtual_study
-from tuner.core.domain.connection_spread import ConnectionSpread
+from tuner.core.domain.requests import ConnectionSpread
 from tuner.core.errors import ConfigError
 from tuner.core.domain.layout import Layout
 from tuner.core.search.strategies.of_study import strategy_of

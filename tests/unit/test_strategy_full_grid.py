@@ -8,11 +8,9 @@ from random import Random
 
 import pytest
 
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.run_order import blocks
+from tuner.core.domain.layout import Layout, blocks
 from tuner.core.domain.strategy import Goal, Observed, Proposal
-from tuner.core.search.strategies.full_grid import FullGrid
-from tuner.core.search.strategies.grid_fit import GridFit
+from tuner.core.search.strategies.full_grid import FullGrid, GridFit
 
 LAYOUTS = tuple(Layout(1, threads) for threads in range(1, 6))
 GOAL = Goal(LAYOUTS)

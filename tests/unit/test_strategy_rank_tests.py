@@ -8,8 +8,8 @@ from random import Random
 import pytest
 from scipy import stats
 
-from tuner.core.search.strategies.rank_tests import FriedmanTest, RankSums, ranks, signed_rank_p
-from tuner.core.stats.variance_quantiles import chi_square_tail
+from tuner.core.search.strategies.f_race import FriedmanTest, RankSums, ranks, signed_rank_p
+from tuner.core.stats.quantiles import chi_square_tail
 
 
 def friedman_test(rows: Sequence[Sequence[float]]) -> FriedmanTest:

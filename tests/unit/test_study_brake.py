@@ -22,8 +22,8 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import BrakeWatch
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
+from tuner.study.strategy_driver import replay_study
 
 from ..wording import end_of, wording
 

@@ -17,8 +17,7 @@ from tuner.core.search.growth import LOOKS
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Store
 from tuner.reports.ranking.first_look import render_first_look
-from tuner.study.first_estimate import before
-from tuner.study.first_look import layouts_of
+from tuner.study.first_look import before, layouts_of
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.run import run_study
 

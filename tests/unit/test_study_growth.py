@@ -19,8 +19,8 @@ from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.launch_sums import tally
 from tuner.ports import Box
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
+from tuner.study.strategy_driver import replay_study
 
 from ..wording import wording
 

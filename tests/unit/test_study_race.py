@@ -11,15 +11,14 @@ import pytest
 
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.layout import Layout, blocks, divisors_grid
 from tuner.core.domain.records import WARMING_BLOCK
-from tuner.core.domain.run_order import blocks
 from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
+from tuner.study.strategy_driver import replay_study
 
 from ..wording import wording
 

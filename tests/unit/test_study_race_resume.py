@@ -18,8 +18,8 @@ from tuner.core.domain.strategy import Answer, Observed, Proposal, Strategy
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.replay_store import replay_study
 from tuner.study.run import run_study
+from tuner.study.strategy_driver import replay_study
 
 from ..wording import wording
 from .cut_off import cut_clock, kept

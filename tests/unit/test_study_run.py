@@ -12,9 +12,8 @@ import pytest
 
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.layout import Layout, divisors_grid, parse_layout
+from tuner.core.domain.layout import Layout, blocks, divisors_grid, parse_layout
 from tuner.core.domain.records import WARMING_BLOCK
-from tuner.core.domain.run_order import blocks
 from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import Reading, VoidReason, Window
 from tuner.core.errors import ConfigError

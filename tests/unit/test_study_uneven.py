@@ -8,9 +8,8 @@ import pytest
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import ConnectionSpread, Requests
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study.launch.launching import Workbench
 from tuner.study.run import run_study

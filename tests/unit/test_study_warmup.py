@@ -14,10 +14,9 @@ import pytest
 
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.latency import Latencies
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.domain.requests import Requests
+from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import Reading, Sample
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.summary import items_per_s

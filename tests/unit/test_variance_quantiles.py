@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuner.core.stats.variance_quantiles import chi_square_cdf, chi_square_quantile, f_quantile
+from tuner.core.stats.quantiles import chi_square_cdf, chi_square_quantile, f_quantile
 
 DFS = [0.7, 1, 2, 3, 4.7, 10, 63, 500, 1e4, 1e5]
 PROBABILITIES = [1e-6, 0.005, 0.025, 0.3, 0.5, 0.8, 0.95, 0.975, 0.9999]

@@ -14,8 +14,13 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.ranking.ranking import rank
 from tuner.core.stats.binomial import most_by_chance
-from tuner.core.warmup.by_chance import ALARM_LEVEL, FALSE_ALARM_RATIO, SettlingCount, alarm_of
-from tuner.core.warmup.report import summarize_settling
+from tuner.core.warmup.report import (
+    ALARM_LEVEL,
+    FALSE_ALARM_RATIO,
+    SettlingCount,
+    alarm_of,
+    summarize_settling,
+)
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
 

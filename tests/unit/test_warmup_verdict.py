@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.warmup import NotSettled, Steady, Trend, judge
-from tuner.core.warmup.levels import find_levels
-from tuner.core.warmup.verdict import _trend_seen
+from tuner.core.warmup.verdict import _trend_seen, find_levels
 
 from ..raising import raises
 from ..wording import start_of, wording

@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.web.fresh import AGAIN_S, SHARE, Fresh
-from tuner.adapters.web.gate import Gate
 from tuner.adapters.web.server import PageRequest, Response, plain
-from tuner.adapters.web.site import Shown, Site
+from tuner.adapters.web.site import AGAIN_S, SHARE, Fresh, Gate, Shown, Site
 from tuner.core.errors import ConfigError
 from tuner.reports.page.index import render_index
 

@@ -15,8 +15,8 @@ from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider, wider_than
 from tuner.core.search.growth import GREW, Ended, Growth, Way, growth_to_json
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.noise import Noise
-from tuner.reports.ranking.wider import describe_wider
+from tuner.core.stats.variance import Noise
+from tuner.reports.ranking.next_step import describe_wider
 
 from ..wording import wording
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tuner.bootstrap.configs.configs import describe_service
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.pooled import one_process_variants
+from tuner.core.domain.service import one_process_variants
 from tuner.core.search.growth import Scout, walk
 from tuner.reports.services import render_service
 from tuner.services.derived.rollouts import rollout_of

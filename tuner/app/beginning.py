@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
     """What is measured, for how long and what is started, in lines."""
     from tuner.reports.beginning import describe_start
-    from tuner.study.first_estimate import before
+    from tuner.study.first_look import before
 
     times = before(record, n_hosts)
     return describe_start(
@@ -35,7 +35,7 @@ def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts:
 def beginning_grown(record: StudyRecord) -> str:
     """How long the study takes whose grid has grown."""
     from tuner.reports.beginning import describe_times
-    from tuner.study.first_estimate import before
+    from tuner.study.first_look import before
 
     times = before(record)
     return describe_times(record, times.n_first, times.first_s, (times.quickest_s, times.longest_s))

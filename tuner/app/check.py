@@ -12,7 +12,7 @@ from tuner.app.settings import load_request
 from tuner.bootstrap import stores
 from tuner.config.load import Given
 from tuner.config.profile import profile_kept
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import is_simulated
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.reports.text.visible import visible

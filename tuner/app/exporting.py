@@ -106,11 +106,11 @@ def _overview(study: Path, options: MadeWith) -> Overview:
 
 
 def _page(overview: Overview, options: MadeWith, pictures: Sequence[Picture]) -> Sequence[Block]:
-    from tuner.app import production
+    from tuner.app import rollouts
     from tuner.reports.runbook.document import REPEAT_AFTER_S, runbook_page
 
     repeat_after_s = _repeat_after_s(options.repeat_after) or REPEAT_AFTER_S
-    starts = production.starts_of(overview)
+    starts = rollouts.starts_of(overview)
     return runbook_page(overview, starts, repeat_after_s=repeat_after_s, pictures=pictures)
 
 

@@ -131,7 +131,7 @@ def _asked(record: StudyRecord) -> StudySettings:
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     """Those of the study that is foretold: a pilot launches some of them."""
-    from tuner.core.domain.pooled import one_process_variants, pooled_variants
+    from tuner.core.domain.service import one_process_variants, pooled_variants
     from tuner.core.text.stored_config import parse_stored_service
 
     if record.provenance.get("made_by") != "tuner plan":

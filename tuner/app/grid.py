@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.app.beginning import beginning
 from tuner.app.fleet_run import box_of, say_who_is_idle
@@ -13,14 +14,71 @@ from tuner.app.session import new_session
 from tuner.app.settings import load_request
 from tuner.config.load import Given, names_service
 from tuner.core.domain.fleet import FLEET
-from tuner.core.domain.resuming import CONFIG_FILE
+from tuner.core.domain.records import CONFIG_FILE
+from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.stored_config import parse_stored_config
 from tuner.study.fleet.study import least_on_fleet
 from tuner.study.timetable import check_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tuner.app.settings import Options
     from tuner.bootstrap.wire import FleetAddress, Say, Session
+    from tuner.core.model.profile import Profile
+
+# A new study with the settings of one that was made before: `tuner grid --like`.
+
+_OWN = ("aa", "check")  #: strategies of studies that rank no layouts
+
+
+def settings_like(
+    file: Path, *, is_alone: bool, of_first_looks: Collection[str]
+) -> tuple[dict[str, Any], Profile | None]:
+    """The settings that the study in *file* was begun with, and the profile that a simulated one plays.
+
+    Args:
+        file: the study.
+        is_alone: whether nothing else names the service.
+        of_first_looks: names of settings of a study that ``--quick`` sets, which are left out.
+
+    Raises:
+        ConfigError: the study is not one of `tuner grid`, or keeps no secrets and nothing else names them.
+    """
+    from tuner.bootstrap import stores
+    from tuner.config.profile import profile_kept
+    from tuner.core.domain.records import is_simulated
+
+    with stores.open_store(file, read_only=True) as store:
+        record = store.study()
+    if record.strategy in _OWN:
+        what = "a check" if record.strategy == "check" else "a comparison of a layout with itself"
+        raise ConfigError(f"--like {file}: the file is {what}", hint="Name a study of tuner grid.")
+    if is_alone and HIDDEN in record.config:
+        raise ConfigError(
+            f"--like {file}: the study does not keep its secrets",
+            hint=f"Name its config, or its command, again: tuner grid CONFIG --like {file}",
+        )
+    kept = parse_stored_config(record.config)
+    if record.provenance.get("quick") == "true":
+        for name in of_first_looks:
+            kept["study"].pop(name, None)
+    if not is_simulated(record):
+        return kept, None
+    profile = profile_kept(record, file)
+    return {"study": {**kept["study"], "cores": record.cores}}, profile
+
+
+def free_name(file: Path) -> Path:
+    """The next numbered name beside the study *file* that no file has: ``web.2.tuner.db``."""
+    stem = re.sub(r"\.\d+$", "", file.name.removesuffix(".db").removesuffix(".tuner"))
+    number = 2
+    while (found := file.with_name(f"{stem}.{number}.tuner.db")).exists():
+        number += 1
+    return found
+
 
 #: what --quick says, unless an option says otherwise: 5 layouts, 3 blocks, about 10 s each
 QUICK = {
@@ -67,7 +125,6 @@ def begin_study(
     if like is not None:
         is_alone = config is None and not any(map(names_service, options))
         of_first_looks = [name for _, name in QUICK]
-        from tuner.app.like import settings_like
 
         before, kept = settings_like(like, is_alone=is_alone, of_first_looks=of_first_looks)
     settings, profile = load_request(config, options, simulate, kept=before, profile=kept)
@@ -83,8 +140,6 @@ def begin_study(
         record = replace(record, provenance={**record.provenance, CONFIG_FILE: str(config)})
     usual = Path(f"{record.service}.tuner.db")
     if like is not None:
-        from tuner.app.like import free_name
-
         usual = free_name(like)
     session = new_session(settings, record, usual if file is None else file)
     if file is None and like is not None:

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tuner.app.session import going_on
 from tuner.bootstrap import wire
-from tuner.core.domain.simulated import SIMULATED, is_simulated
+from tuner.core.domain.records import SIMULATED, StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.followed import Followed
 from tuner.core.text.figures import pluralize
+from tuner.core.text.stored_config import parse_stored_config
+from tuner.ports import Warn
 from tuner.study.launch.outcome import INTERRUPTED
 from tuner.study.run import run_study
 
 if TYPE_CHECKING:
+    from tuner.adapters.feeders.http import HttpFeeder
     from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.bootstrap.wire import Parts, Say, Session
-    from tuner.core.domain.records import StudyRecord, WindowRecord
+    from tuner.core.domain.records import WindowRecord
     from tuner.core.domain.strategy import Strategy
-    from tuner.ports import Box, Stop, Warn
+    from tuner.ports import Box, Stop
+
+# The number of clients of a new study, found before anything is measured.
+
+
+def with_clients_found(
+    box: Box,
+    feeder: HttpFeeder,
+    record: StudyRecord,
+    warn: Warn,
+    say: Callable[[str], object],
+    stop_requested: Callable[[], bool],
+) -> StudyRecord:
+    """*record* with the number of clients that load its layouts, where a closed loop lacks one.
+
+    Where it cannot be found, the record and the feeder stay with the least that gives each thread a request.
+    """
+    from tuner.core.errors import MeasurementError
+    from tuner.core.messages.feeders import clients_not_found
+    from tuner.core.settings.clients import FOUND, first_clients, render_found
+    from tuner.study.launch.client_search import describe_search, find_clients
+
+    if not feeder.lacks_clients:
+        return record
+    say("Looking for the number of clients that loads every layout ...")
+    try:
+        found = find_clients(box, feeder, record, warn, stop_requested)
+    except MeasurementError as error:
+        n_clients = first_clients(record.layouts)
+        warn(*clients_not_found(error.problem, n_clients))
+        return _with(record, n_clients, {})
+    if found is None:
+        return record
+    say(f"{describe_search(found)}.")
+    feeder.use_found(found)
+    return _with(record, found.clients, {FOUND: render_found(found)})
+
+
+def _with(record: StudyRecord, n_clients: int, provenance: dict[str, str]) -> StudyRecord:
+    config = parse_stored_config(record.config)
+    config["service"]["feeder"]["clients"] = n_clients
+    return replace(
+        record,
+        config=json.dumps(config, sort_keys=True, separators=(",", ":")),
+        provenance={**record.provenance, **provenance},
+    )
 
 
 def measure(
@@ -89,7 +139,7 @@ def _simulated(record: StudyRecord, strategy: Strategy, say: Say, metrics: Metri
     Raises:
         ConfigError: *metrics* are asked for.
     """
-    from tuner.core.search.strategies.unforeseen import Unforeseen
+    from tuner.core.search.strategies.followed import Unforeseen
 
     if metrics is not None:
         raise ConfigError(
@@ -116,8 +166,6 @@ def _settle(session: Session, stop: Stop, say: Say, box: Box, warn: Warn, say_in
         return session.record
     record = session.record
     if (feeder := http_feeder_of(box.feeder, session.settings)) is not None:
-        from tuner.app.client_count import with_clients_found
-
         record = with_clients_found(box, feeder, record, warn, say, stop.requested)
     if stop.requested():
         raise KeyboardInterrupt
@@ -136,8 +184,8 @@ def _say_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecor
 def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
     """Follow the strategy of *study*, whose grid has grown."""
     from tuner.app import beginning
+    from tuner.core.search.strategies.followed import Unforeseen
     from tuner.core.search.strategies.of_study import strategy_of
-    from tuner.core.search.strategies.unforeseen import Unforeseen
 
     strategy = strategy_of(study)
     followed.follow(Unforeseen(strategy) if is_simulated(study) else strategy)

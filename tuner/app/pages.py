@@ -23,7 +23,7 @@ def write_study_page(
 ) -> str:
     """Make the page of a study and write it to *target*, if one is given; the arguments are `ranked`'s."""
     from tuner.app.model import predict
-    from tuner.app.production import starts_of
+    from tuner.app.rollouts import starts_of
     from tuner.reports.page import render_page
 
     with collection_paused():

@@ -13,9 +13,16 @@ from typing import TYPE_CHECKING
 from tuner import __version__
 from tuner.core.defaults import REPEATS, WINDOW_S, WITHIN
 from tuner.core.domain.layout import Layout, whole_cores
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import STUDY_TYPED, TYPED
-from tuner.core.domain.simulated import SIMULATED, SIMULATED_HOST, STREAM, is_simulated, simulated_name
+from tuner.core.domain.records import (
+    SIMULATED,
+    SIMULATED_HOST,
+    STREAM,
+    STUDY_TYPED,
+    TYPED,
+    StudyRecord,
+    is_simulated,
+    simulated_name,
+)
 from tuner.core.errors import ConfigError
 from tuner.core.search.growth import GROWS, LOOKS
 from tuner.core.text.figures import pluralize
@@ -305,7 +312,7 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
         ConfigError: the profile has changed since.
     """
     from tuner.config.profile import profile_texts
-    from tuner.core.text.setting_changes import list_changed_settings
+    from tuner.core.text.stored_config import list_changed_settings
 
     kept, given = parse_stored_config(record.config)["simulate"], profile_texts(profile)
     if changes := list_changed_settings(json.dumps(kept), json.dumps(given)):

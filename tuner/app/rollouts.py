@@ -8,15 +8,43 @@ from typing import TYPE_CHECKING
 
 from tuner.app.study_queries import parse_measured_layout, rank_file
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import StudyRecord, is_simulated
+from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.stored_config import parse_stored_service
 
 if TYPE_CHECKING:
-    from tuner.core.domain.rollout import Rollout
+    from tuner.core.ranking.overview import Overview
     from tuner.core.ranking.ranking import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.reports.ranking.first_screen import Starts
+
+# How the service of a study is started in one of its layouts, for good.
+
+
+def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
+    """What puts *layout* into production, by what the study *record* kept; else why that is not known."""
+    from tuner.services.catalogue import known_services
+    from tuner.services.derived.rollouts import rollout_of
+
+    section = parse_stored_service(record.config)
+    if not section:
+        return "No service ran: measure this layout on a real host before you apply it."
+    try:
+        return rollout_of(section, layout, record.cores, known_services())
+    except ConfigError as error:
+        return f"Cannot print the command here: {error.problem}."
+
+
+def starts_of(overview: Overview) -> Starts:
+    """How the best layout of a study is started in production, and the one in use."""
+    from tuner.reports.ranking.first_screen import Starts
+
+    study, best, current = overview.study, overview.ranking.best, overview.ranking.current
+    return Starts(
+        None if best is None else in_production(study, best.layout),
+        None if current is None else in_production(study, current),
+    )
 
 
 def rollout(
@@ -34,7 +62,7 @@ def rollout(
         ConfigError: the study was simulated, or has no such layout, or its service is not known here.
         MeasurementError: no layout was asked for, and nothing was measured.
     """
-    from tuner.core.ranking.leader import is_answer
+    from tuner.core.ranking.race_result import is_answer
     from tuner.reports.snippets.provenance import provenance
     from tuner.services.catalogue import known_services
     from tuner.services.derived.rollouts import rollout_of
@@ -53,7 +81,7 @@ def rollout(
 
 
 def _leader(ranking: Ranking, file: Path) -> Layout:
-    from tuner.core.ranking.leader import leader
+    from tuner.core.ranking.race_result import leader
 
     found = leader(ranking)
     if found is None:

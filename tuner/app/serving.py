@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tuner.app.production import starts_of
+from tuner.app.rollouts import starts_of
 from tuner.app.study_queries import live_now, overview, study_stamp
 from tuner.bootstrap.stores import open_store
 from tuner.core.errors import ConfigError
@@ -39,9 +39,8 @@ def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
     Raises:
         ConfigError: one is no study, or nobody can listen there.
     """
-    from tuner.adapters.web.gate import Gate
     from tuner.adapters.web.server import serving
-    from tuner.adapters.web.site import Site
+    from tuner.adapters.web.site import Gate, Site
     from tuner.reports.page.index import render_index
 
     site = Site(_Shelf(files).studies, render_index)
@@ -85,8 +84,7 @@ def _name(file: Path, taken: Container[str]) -> str:
 
 
 def _shown(file: Path) -> Shown:
-    from tuner.adapters.web.fresh import Fresh
-    from tuner.adapters.web.site import Shown
+    from tuner.adapters.web.site import Fresh, Shown
 
     def stamp() -> object:
         live, is_held = live_now(file)
@@ -150,7 +148,7 @@ def _now(file: Path) -> dict[str, Any]:
 
 def _summary(file: Path) -> dict[str, Any]:
     """Of the list of studies."""
-    from tuner.core.domain.simulated import is_simulated
+    from tuner.core.domain.records import is_simulated
 
     with open_store(file, read_only=True) as store:
         study, windows = store.study(), store.windows()

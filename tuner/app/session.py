@@ -8,8 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.resuming import STUDY_TYPED, resume_arguments
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import STUDY_TYPED, is_simulated, resume_arguments
 from tuner.core.errors import ConfigError
 from tuner.core.text.stored_config import parse_stored_config
 
@@ -70,7 +69,7 @@ def resume_session(
     from tuner.config.legacy_defaults import fill_defaults
     from tuner.config.load import canonical_json, names_service
     from tuner.config.profile import profile_kept
-    from tuner.core.text.setting_changes import list_changed_settings
+    from tuner.core.text.stored_config import list_changed_settings
 
     with stores.open_store(file, read_only=True) as store:
         record = store.study()
@@ -138,7 +137,7 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
     """
     from tuner.config.legacy_defaults import fill_defaults
     from tuner.config.resume_overrides import study_overrides
-    from tuner.core.text.setting_changes import list_changed_settings
+    from tuner.core.text.stored_config import list_changed_settings
 
     typed = original_options(record)
     own = study_overrides(document, {**(typed or {}), **options})

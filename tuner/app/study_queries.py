@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tuner.core.ranking.ranking import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.core.windows.launch_sums import Sums
-    from tuner.study.replay_store import Recalled
+    from tuner.study.strategy_driver import Recalled
 
 _ANOTHER_QUESTION = (
     "This ranking uses another objective or other limits than the race, so the race did not choose its"
@@ -170,7 +170,7 @@ def _known(store: Store) -> Recalled | None:
 
     if (record := store.study()).strategy == "aa":
         from tuner.study.pairing import pairs_strategy
-        from tuner.study.replay_store import replay_study as recalled_by
+        from tuner.study.strategy_driver import replay_study as recalled_by
 
         return recalled_by(store, pairs_strategy(record))
     return replay_study(store) if record.strategy in NAMES else None
@@ -283,7 +283,7 @@ def replay_study(store: Store) -> Recalled:
     from tuner.core.domain.fleet import is_fleet
     from tuner.core.search.strategies.of_study import spreading_strategy_of, strategy_of
     from tuner.study.fleet.recall import replay_fleet
-    from tuner.study.replay_store import replay_study
+    from tuner.study.strategy_driver import replay_study
 
     if is_fleet(record := store.study()):
         return replay_fleet(store, spreading_strategy_of(record))

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.domain.fleet import BoxFacts, Order
 from tuner.core.domain.layout import whole_cores
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MissingToolError, TunerError
-from tuner.core.text.scheduler_address import SchedulerAddress, check_open, parse_scheduler
+from tuner.core.text.address import SchedulerAddress, check_open, parse_scheduler
 
 if TYPE_CHECKING:
     from tuner.adapters.fleet.dask_fleet import DaskFleet

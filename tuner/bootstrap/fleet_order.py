@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.fleet import Ended, Lost, News, Order, Refused, Warned
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import TunerError
 
 if TYPE_CHECKING:
     from tuner.adapters.fleet.box_plugin import Making
     from tuner.adapters.fleet.frames import Frame
-    from tuner.adapters.fleet.lifeline import Lifeline
+    from tuner.adapters.fleet.launch_process import Lifeline
     from tuner.config.settings import Settings
 
 
@@ -55,7 +54,7 @@ def provenance_of(asked: bytes) -> dict[str, str]:
 
 def main() -> None:
     """Make the launch that standard input has; see `Lifeline` for what ends it."""
-    from tuner.adapters.fleet.lifeline import Lifeline
+    from tuner.adapters.fleet.launch_process import Lifeline
     from tuner.adapters.processes.signals import stopping_by_signal
 
     line = Lifeline()

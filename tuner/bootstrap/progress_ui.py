@@ -14,11 +14,10 @@ from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.ports import Clock, FleetProgress, Progress, Store
 
 if TYPE_CHECKING:
-    from tuner.adapters.terminal.keys import Keys
     from tuner.adapters.terminal.live_file import LiveFile
     from tuner.adapters.terminal.live_view import LiveView
     from tuner.adapters.terminal.progress import LineProgress
-    from tuner.adapters.terminal.screen import Screen
+    from tuner.adapters.terminal.screen import Keys, Screen
     from tuner.core.ranking.live_status import Board
     from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 
@@ -34,7 +33,7 @@ def showing(
     if not is_terminal_screen(sys.stderr):
         from tuner.adapters.processes.beating import beating
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress
-        from tuner.core.ranking.leading import Leading
+        from tuner.core.ranking.live_status import Leading
         from tuner.core.search.strategies.followed import Followed
 
         leading = Leading(strategy, len(study.layouts))
@@ -72,21 +71,21 @@ def screen_on(stream: TextIO) -> Screen:
 
 def read_keys() -> AbstractContextManager[Keys]:
     """Single keys from the terminal, which is as it was when the block ends."""
-    from tuner.adapters.terminal.keys import keys
+    from tuner.adapters.terminal.screen import keys
 
     return keys()
 
 
 def to_several(progress: Sequence[Progress]) -> Progress:
     """One progress that passes everything on to each of *progress*."""
-    from tuner.adapters.terminal.progress_tee import ProgressTee
+    from tuner.adapters.terminal.progress import ProgressTee
 
     return ProgressTee(progress)
 
 
 def simulated_lines(elapsed_s: Callable[[], float]) -> Progress:
     """Lines on stderr for a simulated study; *elapsed_s* gives the simulated time since its begin."""
-    from tuner.adapters.terminal.virtual_progress import SimulatedProgress
+    from tuner.adapters.terminal.progress import SimulatedProgress
 
     return SimulatedProgress(sys.stderr, elapsed_s)
 
@@ -176,8 +175,7 @@ def showing_fleet(
 ) -> Iterator[FleetProgress]:
     """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
     from tuner.adapters.processes.beating import beating
-    from tuner.adapters.terminal.fleet_lines import FleetLines
-    from tuner.adapters.terminal.fleet_progress import FleetTee
+    from tuner.adapters.terminal.fleet_lines import FleetLines, FleetTee
     from tuner.adapters.terminal.live_view import LiveView
     from tuner.adapters.terminal.progress import BEATS_S
     from tuner.study.fleet.roster import PATIENCE_S

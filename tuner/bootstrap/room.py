@@ -39,7 +39,7 @@ def warn_blockers(
 
 def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
     """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
-    from tuner.adapters.doctor.limits import limits_seen
+    from tuner.adapters.doctor.box import limits_seen
     from tuner.adapters.supervisord.config import supervisord_files
 
     service = settings.service
@@ -68,7 +68,7 @@ def connections_of_generator(
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
-    from tuner.adapters.doctor.limits import folder_seen, temporary_folder
+    from tuner.adapters.doctor.box import folder_seen, temporary_folder
 
     asked, service = settings.study, settings.service
     if study is not None:
@@ -118,7 +118,7 @@ def refusing(
     *asked* are the layouts of the study before its grid grows: its spool was filled for these, and the
     clients of its *feeder* were found for these.
     """
-    from tuner.adapters.doctor.limits import limits_seen
+    from tuner.adapters.doctor.box import limits_seen
     from tuner.adapters.supervisord.config import supervisord_files
 
     service, user = settings.service, owner(settings)

@@ -32,17 +32,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
-from tuner.bootstrap.parts.backends import backends_found
 from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
 from tuner.bootstrap.parts.probes import cross_check_of, probe_of
 from tuner.bootstrap.parts.ready import ready_of
 from tuner.bootstrap.parts.safety_limits import brake_of
-from tuner.bootstrap.parts.services import owner, prepare_service, service_of
+from tuner.bootstrap.parts.services import backends_found, owner, prepare_service, service_of
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.surroundings import Surroundings
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import SIMULATED_HOST, STREAM, is_simulated
+from tuner.core.domain.records import SIMULATED_HOST, STREAM, StudyRecord, is_simulated
 from tuner.core.search.growth import initial_layouts
 from tuner.core.settings.clients import parse_found
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
@@ -216,8 +214,7 @@ def this_box(
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import box_held
     from tuner.adapters.proc.cgroup import launch_cgroups
-    from tuner.adapters.proc.cores import first_cores
-    from tuner.adapters.proc.free_memory import free_memory_bytes
+    from tuner.adapters.proc.cores import first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
     from tuner.adapters.proc.procfs import ProcSampler
     from tuner.adapters.supervisord.guardian import children_marked

@@ -23,7 +23,7 @@ from tuner.cli.shared.options import (
     setting,
     study_file,
 )
-from tuner.core.domain.run_order import MOST_TIMES
+from tuner.core.domain.layout import MOST_TIMES
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:

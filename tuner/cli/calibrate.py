@@ -24,7 +24,7 @@ from tuner.cli.shared.options import (
     study_file,
     variant_option,
 )
-from tuner.core.domain.run_order import MOST_TIMES
+from tuner.core.domain.layout import MOST_TIMES
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import typer
 from tuner.cli.shared.completions import one_of
 from tuner.cli.shared.options import AsJson, Certs, Force
 from tuner.core.errors import ConfigError
-from tuner.core.text.address import LOOPBACK
-from tuner.core.text.scheduler_address import PORT
+from tuner.core.text.address import LOOPBACK, PORT
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 _EXAMPLES = {

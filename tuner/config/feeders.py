@@ -10,7 +10,7 @@ from tuner.config.kinds import Kinds
 from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.settings.connections import EVEN, KEPT, render_connections
+from tuner.core.settings.clients import EVEN, KEPT, render_connections
 from tuner.ports import Feeder
 
 if TYPE_CHECKING:

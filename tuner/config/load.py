@@ -17,8 +17,7 @@ from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redact
-from tuner.core.text.secret_names import HIDDEN
+from tuner.core.text.redaction import HIDDEN, redact
 
 __all__ = [
     "Given",

@@ -6,23 +6,249 @@ have units, shares may be percentages: ``gil: 586ms``, ``process: 60MB``, ``wind
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from tuner.config.document import Document, FileKind, read_document
 from tuner.config.problems import problems
 from tuner.config.profile_sections import DEMANDS, ProfileFile
-from tuner.config.profile_text import profile_texts, render_profile
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
+from tuner.core.text.durations import parse_duration
+from tuner.core.text.sizes import parse_size
 from tuner.core.text.stored_config import parse_stored_config
+
+# A profile as the text of its file: every key with its unit and what it means.
+
+_WIDTH = 100
+_LIST_WIDTH = 60  #: what it means stands behind its last line
+_KEY_WIDTH = 32  #: of a key with its value; what it means stands behind
+
+_HEAD = """\
+# A service as tuner's model describes it: the demands of one item, the host, and the noise of its windows.
+#
+#   tuner grid --simulate THIS-FILE     a study on a simulated host, in seconds
+#
+# Durations and memory have units (586ms, 3.3s, 1m; 60MB, 1.5GiB). Shares are 5% or 0.05.
+"""
+
+_OF_SECTION = {
+    "demands": "Mean demands of one item, each for all visits of the item together.",
+    "machine": "Host of the measurement. A simulated host is the same, but without other processes.",
+    "terms": "Additional demands of larger layouts. All are 0 unless the data require them.",
+    "noise": "Noise of throughput: standard deviations, as shares of the throughput.",
+    "memory": "Proportional set size (PSS). A missing key is unknown, or included in the other keys.",
+    "launch": "Times of a launch.",
+    "failures": "Probabilities of faults, per launch (the first three) or per window (the others).",
+    "intervals": "Intervals of the measured demands.",
+}
+
+_MEANING = {
+    "demands.gil": "CPU of the worker's own threads that holds the GIL",
+    "demands.python": "CPU of these threads without the GIL: C code that releases it",
+    "demands.child": "CPU of the children that an item starts",
+    "demands.asleep": "interruptible waits: sockets, locks, sleeps",
+    "demands.blocked": "uninterruptible waits, which count as load: disks, NFS",
+    "demands.spawn": "time from fork until the child runs its program, without CPU",
+    "demands.others": "active time of other tasks, such as kernel threads: counts as load, not as CPU",
+    "demands.gil_visits": "number of times that an item acquires the GIL",
+    "demands.spread": "standard deviation of each demand / its mean, up to 100%",
+    "machine.cores": "logical cores that the service may use",
+    "machine.physical_cores": "physical cores; if fewer, the rest are second threads (SMT); default: all",
+    "machine.smt_gain": "speed that a second thread adds to a physical core",
+    "machine.foreign_cores": "CPU that other processes used during the measurement",
+    "machine.busy_cores": "most cores that a layout kept busy; default: unknown; only for tuner predict",
+    "machine.gil": "no: a free-threaded interpreter, or workers that are not Python",
+    "machine.switch_interval": "sys.getswitchinterval()",
+    "machine.handover": "CPU for handing the GIL to a waiting thread",
+    "machine.wake": "time that a woken thread waits for a busy core before it requests the GIL",
+    "terms.process_cores": "cores that each process uses even without items",
+    "terms.cpu_per_process": "growth of every CPU demand per process beyond the first",
+    "terms.blocked_per_process": "growth of `blocked` per process beyond the first",
+    "terms.threaded_asleep": "additional `asleep` if a process has several threads",
+    "terms.convoy": "`gil` grows by this share x (1 - 1/threads)",
+    "noise.window": "noise of each window, of any length",
+    "noise.launch": "noise from launch to launch, shared by the windows of a launch",
+    "noise.drift": "drift of the host over hours, equal for all layouts",
+    "noise.drift_ar1": "correlation of the drift from one launch to the next",
+    "noise.second": "noise of one second; default: the random variation of single items",
+    "noise.model": "noise of layouts around the model; default: unknown; only for tuner predict",
+    "memory.process": "memory of a worker process with its first thread",
+    "memory.thread": "memory of each further thread",
+    "memory.child": "memory of a running child",
+    "launch.start": "time until every process is RUNNING",
+    "launch.settle": "time after that during which throughput rises",
+    "launch.stop": "time until every process has ended",
+    "failures.dies-at-start": "a worker ends before all are RUNNING",
+    "failures.dies-warming": "a worker ends during the warm-up",
+    "failures.late-threads": "a process starts its threads later than the others",
+    "failures.dies": "a worker ends during a window",
+    "failures.wrong-threads": "a process has another number of threads than the layout",
+    "failures.foreign-cpu": "other processes use the host",
+    "failures.dry": "the source runs out of items",
+    "failures.clock-jump": "the clock is set",
+}
+#: of keys that may be left out
+_EXAMPLES = {
+    "machine.physical_cores": "12",
+    "machine.busy_cores": "1.9",
+    "noise.second": "20%",
+    "noise.model": "4%",
+    "memory.process": "60MB",
+    "memory.thread": "1MB",
+    "memory.child": "25MB",
+}
+#: of the whole file, likewise
+_MEANING_OF_HEAD = {
+    "simulated": ("gil-bound", "simulated profile; default: none"),
+    "measured": ("[1x1, 2x4]", "layouts on which the figures are based; default: unknown"),
+}
+
+
+def render_profile(profile: Profile) -> str:
+    """The file of *profile*; ``read_profile`` of it gives *profile* again, to the last digit."""
+    texts = profile_texts(profile)
+    lines = [_HEAD, *(_head_line(key, texts[key]) for key in ("name", "source"))]
+    for key, (example, meaning) in _MEANING_OF_HEAD.items():
+        line = _head_line(key, texts[key]) if key in texts else f"# {key}: {example}"
+        lines.append(f"{line:<{_KEY_WIDTH}}  # {meaning}")
+    for section, meaning in _OF_SECTION.items():
+        lines += ["", f"{section}:  # {meaning}", *_lines(section, texts[section])]
+    return "\n".join(lines) + "\n"
+
+
+def profile_texts(profile: Profile) -> dict[str, Any]:
+    """The same as nested mappings of texts, as a study keeps it; ``parse_profile`` reads them.
+
+    ``simulated`` and ``measured`` are absent where the profile has none.
+    """
+    demands, machine, terms, noise = profile.demands, profile.machine, profile.terms, profile.noise
+    texts: dict[str, Any] = {
+        "name": profile.name,
+        "source": profile.source,
+        **({"simulated": profile.simulated} if profile.simulated else {}),
+        **({"measured": [str(one) for one in profile.measured]} if profile.measured else {}),
+        "demands": {
+            **{name: _duration(getattr(demands, field)) for name, field in DEMANDS.items()},
+            "others": _duration(demands.others_s),
+            "gil_visits": str(demands.n_gil_visits),
+            "spread": _share(demands.cv_ratio),
+        },
+        "machine": {
+            "cores": _plain(machine.cores),
+            "physical_cores": None if machine.physical_cores is None else _plain(machine.physical_cores),
+            "smt_gain": _share(machine.smt_gain_ratio),
+            "foreign_cores": _plain(machine.foreign_cores),
+            "busy_cores": None if profile.busy_cores is None else _plain(profile.busy_cores),
+            "gil": "yes" if machine.has_gil else "no",
+            "switch_interval": _duration(machine.switch_interval_s),
+            "handover": _duration(machine.handover_s),
+            "wake": _duration(machine.wake_s),
+        },
+        "terms": {
+            "process_cores": _plain(terms.process_cores),
+            "cpu_per_process": _share(terms.cpu_per_process_ratio),
+            "blocked_per_process": _share(terms.blocked_per_process_ratio),
+            "threaded_asleep": _duration(terms.threaded_asleep_s),
+            "convoy": _share(terms.convoy_ratio),
+        },
+        "noise": {
+            "window": _share(noise.window_sd),
+            "launch": _share(noise.launch_sd),
+            "drift": _share(noise.drift_sd),
+            "drift_ar1": _plain(noise.drift_ar1),
+            "second": None if noise.second_sd is None else _share(noise.second_sd),
+            "model": None if noise.model_sd is None else _share(noise.model_sd),
+        },
+        "memory": {
+            "process": _bytes(profile.memory.process_bytes),
+            "thread": _bytes(profile.memory.thread_bytes),
+            "child": _bytes(profile.memory.child_bytes),
+        },
+        "launch": {
+            "start": _duration(profile.start_s),
+            "settle": _duration(profile.settle_s),
+            "stop": _duration(profile.stop_s),
+        },
+        "failures": {kind: _share(profile.failures[kind]) for kind in FAILURES if kind in profile.failures},
+        "intervals": {
+            name: {
+                end: _duration(value)
+                for end in ("mean", "low", "high")
+                if (value := getattr(profile.intervals[field], end)) is not None
+            }
+            for name, field in DEMANDS.items()
+            if field in profile.intervals
+        },
+    }
+    return texts
+
+
+def _head_line(key: str, value: str | list[str]) -> str:
+    """One key of the whole file; a long value goes on in further lines."""
+    is_list = isinstance(value, list)
+    text: str = yaml.safe_dump(
+        {key: value},
+        allow_unicode=True,
+        width=_LIST_WIDTH if is_list else _WIDTH,
+        default_flow_style=None if is_list else False,  # a list is in brackets, behind its key
+    )
+    return text.rstrip("\n")
+
+
+def _lines(section: str, texts: Mapping[str, Any]) -> Iterator[str]:
+    if not texts:
+        yield "  {}"
+    for key, text in texts.items():
+        if isinstance(text, Mapping):
+            yield f"  {key}: {{{', '.join(f'{name}: {value}' for name, value in text.items())}}}"
+            continue
+        place = f"{section}.{key}"
+        line = f"  # {key}: {_EXAMPLES[place]}" if text is None else f"  {key}: {text}"
+        yield f"{line:<{_KEY_WIDTH}}  # {_MEANING[place]}"
+
+
+def _plain(value: float) -> str:
+    """Digits only, as many as it takes: 24, 0.05, 0.000005."""
+    exact = Decimal(repr(float(value)))
+    whole = exact.to_integral_value()
+    return f"{whole if exact == whole else exact:f}"
+
+
+def _share(value: float) -> str:
+    return f"{Decimal(repr(float(value))).scaleb(2).normalize():f}%"
+
+
+def _duration(seconds: float) -> str:
+    """In seconds, or milliseconds where these read better and are as exact."""
+    if 0 < seconds < 1:
+        milliseconds = f"{Decimal(repr(float(seconds))).scaleb(3).normalize():f}ms"
+        if parse_duration(milliseconds) == seconds:
+            return milliseconds
+    return f"{_plain(seconds)}s"
+
+
+def _bytes(size: float | None) -> str | None:
+    """In megabytes where that is exact, else in bytes; None: not known."""
+    if size is None:
+        return None
+    megabytes = f"{Decimal(repr(float(size))).scaleb(-6).normalize():f}MB"
+    try:
+        if parse_size(megabytes) == size:
+            return megabytes
+    except ConfigError:
+        pass  # nothing at all has no unit
+    return f"{_plain(size)}B"
+
 
 __all__ = ["parse_profile", "profile_texts", "read_profile", "render_profile"]
 

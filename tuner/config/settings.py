@@ -13,8 +13,7 @@ from tuner.config.service import CrashProcessorSettings, ScriptSettings, Service
 from tuner.config.study import StudySettings, in_variants
 from tuner.core.domain.axes import named
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.pooled import shape_of
-from tuner.core.domain.service import Workers, connections_of
+from tuner.core.domain.service import Workers, connections_of, shape_of
 
 
 class HookSettings(Section):

@@ -26,10 +26,8 @@ from tuner.config.fields import (
     nearest,
 )
 from tuner.core.defaults import CONFIDENCE, WINDOW_S
-from tuner.core.domain.layout import GRIDS, Layout, grid_of
-from tuner.core.domain.pooled import shape_of
-from tuner.core.domain.run_order import MOST_TIMES
-from tuner.core.domain.service import connections_of
+from tuner.core.domain.layout import GRIDS, MOST_TIMES, Layout, grid_of
+from tuner.core.domain.service import connections_of, shape_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.durations import parse_duration, render_duration
 

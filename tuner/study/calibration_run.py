@@ -7,11 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import fmean
 
-from tuner.core.domain.connection_spread import uneven_ratio
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.pooled import pooled_variants
-from tuner.core.domain.records import StudyRecord, WindowRecord
-from tuner.core.domain.simulated import SIMULATED, is_simulated, simulation_notes
+from tuner.core.domain.records import SIMULATED, StudyRecord, WindowRecord, is_simulated, simulation_notes
+from tuner.core.domain.requests import uneven_ratio
+from tuner.core.domain.service import pooled_variants
 from tuner.core.domain.window import Sample
 from tuner.core.domain.worker_facts import has_gil
 from tuner.core.errors import ConfigError

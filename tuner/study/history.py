@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.domain.fleet import LOST
@@ -13,9 +13,59 @@ from tuner.core.domain.objective import value_of
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
+from tuner.core.windows.layout_check import RanLayouts
+from tuner.ports import Store
 from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
 from tuner.study.launch.source_away import AWAY
-from tuner.study.timeline import Timeline
+
+# What ran of the layouts of a study that is resumed.
+
+
+def read_ran_before(store: Store, windows: Iterable[WindowRecord]) -> RanLayouts:
+    """What was there of each layout that has a window in *store*: in its last one that counts."""
+    ran = RanLayouts(store.study().config)
+    last = {window.layout: window for window in windows if not window.void}
+    for window in last.values():
+        ran.judged(store.window(window.launch_id, window.index, window.attempt))
+    return ran
+
+
+# The time of a study: seconds since its first launch began, over all its sessions.
+
+
+class Timeline:
+    """Turns the wall clocks of boxes into times that never go back on any of them.
+
+    Breaks between sessions are part of it: the box's drift goes on meanwhile. When a clock was set back,
+    time goes on from the latest moment that was seen on its box. All boxes have the beginning in common, each
+    goes on by its own clock. It follows from the moments alone, in the order in which they were seen on each
+    box, so that whoever reads the file finds the same times as whoever wrote it.
+    """
+
+    def __init__(self) -> None:
+        self._first_wall_s: float | None = None
+        self._boxes: dict[str, _Clock] = {}
+
+    def at(self, wall_s: float, lasted_s: float = 0.0, *, box: str = "") -> float:
+        """The time of what began at *wall_s* on *box*; nothing seen there later is earlier than its end."""
+        if self._first_wall_s is None:
+            self._first_wall_s = wall_s
+        clock = self._boxes.get(box)
+        if clock is None:
+            clock = self._boxes[box] = _Clock()
+        began_s = wall_s - self._first_wall_s + clock.set_back_s
+        if began_s < clock.latest_s:
+            clock.set_back_s += clock.latest_s - began_s
+            began_s = clock.latest_s
+        clock.latest_s = began_s + lasted_s
+        return began_s
+
+
+@dataclass(slots=True)
+class _Clock:
+    set_back_s: float = 0.0
+    latest_s: float = 0.0
+
 
 FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache
 _NOTHING: Mapping[str, float] = {}

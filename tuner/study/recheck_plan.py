@@ -18,7 +18,7 @@ from tuner.core.settings.clients import FOUND
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.stats.variance import MeanSquare
 from tuner.ports import Store
-from tuner.study.replay_store import replay_study
+from tuner.study.strategy_driver import replay_study
 from tuner.study.timetable import Timetable
 
 

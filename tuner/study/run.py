@@ -14,13 +14,13 @@ from tuner.core.messages import study as messages
 from tuner.core.search.growth import GREW, Growth, growth_to_json, growth_warning
 from tuner.core.settings.safety_limits import BRAKED, parse_brake_error, was_stopped_by_brake
 from tuner.core.text.durations import render_rest
-from tuner.core.warmup.by_chance import SettlingCount, alarm_of
+from tuner.core.warmup.report import SettlingCount, alarm_of
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study import first_look
 from tuner.study.exclusions import FailingAlike
 from tuner.study.gil import keep_gil
-from tuner.study.history import History, Launched
+from tuner.study.history import History, Launched, read_ran_before
 from tuner.study.inner_threads import note_inner
 from tuner.study.launch.deadline import Deadline
 from tuner.study.launch.hooks import around_hooks, finishing
@@ -28,7 +28,6 @@ from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Block, Cell
 from tuner.study.launch.source_away import SourceWatch, lost_source_reason
-from tuner.study.ran_before import read_ran_before
 from tuner.study.scouting import Scouting, is_due
 from tuner.study.strategy_driver import Course
 from tuner.study.timetable import Timetable, check_budget

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import limits_from, usage_of
-from tuner.core.domain.pooled import one_process_variants
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.service import one_process_variants
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.growth import (
     GREW,

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.processes.log_bound import KEPT_BYTES
-from tuner.adapters.supervisord.launch import SupervisedLaunch
+from tuner.adapters.processes.log_tail import KEPT_BYTES
+from tuner.adapters.supervisord.launch import SupervisedLaunch, n_threads_of
 from tuner.adapters.supervisord.launcher import SupervisordLauncher
-from tuner.adapters.supervisord.worker_watch import n_threads_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import MeasurementError

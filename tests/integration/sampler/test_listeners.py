@@ -16,7 +16,7 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.listeners import Listeners
 from tuner.adapters.proc.procfs import ProcSampler
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.parts.backends import backends_found
+from tuner.bootstrap.parts.services import backends_found
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.backend_address import BackendAddress, backend_addresses
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tuner.adapters.clock import SystemClock
-from tuner.adapters.proc.child_starts import STARTING_CALLS
 from tuner.adapters.proc.procfs import ProcSampler
+from tuner.adapters.proc.task_states import STARTING_CALLS
 from tuner.core.domain.window import Reading
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]

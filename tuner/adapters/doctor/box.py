@@ -3,16 +3,176 @@
 from __future__ import annotations
 
 import os
+import resource
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tuner.adapters.proc.container import Container
-from tuner.adapters.proc.cores import usable_cores
+from tuner.adapters.proc.cgroup import Container, kernel_lines
+from tuner.adapters.proc.cores import group_name, groups_above, usable_cores
+from tuner.adapters.proc.cpu_accounts import BackendAccount
 from tuner.adapters.proc.host import steal_ratio, virtualization
-from tuner.adapters.proc.host_times import read_cgroup_pressure_s, read_pressure_s
-from tuner.core.doctor.cores import CoresSeen
+from tuner.adapters.proc.host_times import read_box_times, read_cgroup_pressure_s, read_pressure_s
+from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
+from tuner.core.doctor.cores import Busy, CoresSeen, Neighbours
 from tuner.core.doctor.kernel import KernelSeen
+from tuner.core.doctor.room import FolderSeen, LimitsSeen, TaskLimit
+from tuner.ports import Clock
+
+# How many files, processes and threads the workers of a study may have, and what is left of the disks.
+
+
+def limits_seen(
+    asked: Mapping[str, int],
+    uid: int,
+    *,
+    proc: Path = Path("/proc"),
+    sys: Path = Path("/sys"),
+) -> LimitsSeen:
+    """The limits that hold for workers of the user *uid*; *asked* are those that a config sets them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return LimitsSeen(
+        files=asked.get("nofile", _finite(soft)),
+        files_hard=_finite(hard),
+        tasks=tuple(_task_limits(asked, uid, proc, sys / "fs" / "cgroup")),
+    )
+
+
+def folder_seen(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = False) -> FolderSeen:
+    """The room that is left in *folder* for those who are not root."""
+    try:
+        room, disk = os.statvfs(folder), folder.stat().st_dev
+    except OSError:
+        return FolderSeen(str(folder), what, needed_bytes, None, can_write=False)
+    if not folder.is_dir():
+        return FolderSeen(str(folder), what, needed_bytes, None, can_write=False)
+    free_bytes = room.f_bavail * room.f_frsize
+    can_write = os.access(folder, os.W_OK | os.X_OK)
+    return FolderSeen(str(folder), what, needed_bytes, free_bytes, can_write, disk, has_logs)
+
+
+def temporary_folder() -> Path:
+    """Where temporary files would go; `tempfile` itself finds out by writing one."""
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    for folder in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp"):
+        if os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    return Path.cwd()
+
+
+def _task_limits(asked: Mapping[str, int], uid: int, proc: Path, cgroup: Path) -> Iterator[TaskLimit]:
+    most = asked.get("nproc", _finite(resource.getrlimit(resource.RLIMIT_NPROC)[0]))
+    if most is not None and uid != 0:  # the kernel lets root pass (kernel/fork.c)
+        yield TaskLimit("ulimit -u", most, _tasks_of(uid, proc))
+    for _, folder, root in groups_above("pids", proc=proc, cgroup=cgroup):
+        reported, used = _number(folder / "pids.max"), _number(folder / "pids.current")
+        if reported is not None and used is not None:
+            yield TaskLimit(f"pids.max of cgroup {group_name(folder, root)}", reported, used)
+    used = _tasks_of_box(proc)
+    for name in ("threads-max", "pid_max"):
+        reported = _number(proc / "sys/kernel" / name)
+        if reported is not None and used is not None:
+            yield TaskLimit(f"kernel.{name}", reported, used)
+
+
+def _tasks_of(uid: int, proc: Path) -> int:
+    """Processes and threads of a user, as far as they are shown."""
+    n_tasks = 0
+    for name in os.listdir(proc):
+        if name.isdigit():
+            with suppress(OSError, KeyError):  # it ended meanwhile
+                lines = kernel_lines(proc / name / "status")
+                data = dict(line.split(":", 1) for line in lines if ":" in line)
+                if int(data["Uid"].split()[0]) == uid:
+                    n_tasks += int(data["Threads"])
+    return n_tasks
+
+
+def _tasks_of_box(proc: Path) -> int | None:
+    with suppress(OSError, IndexError, ValueError):  # 0.01 0.02 0.00 RUNNING/ALL LAST
+        return int((proc / "loadavg").read_text(encoding="ascii").split()[3].partition("/")[2])
+    return None
+
+
+def _number(file: Path) -> int | None:
+    """None: it is not there, or says max."""
+    with suppress(OSError, ValueError):
+        return int(file.read_text(encoding="ascii"))
+    return None
+
+
+def _finite(limit: int) -> int | None:
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+# Who else uses the box, measured for some seconds by the same accounts as a window's.
+
+_NAMED_FROM_CORES = 0.01
+
+
+def neighbours_seen(
+    clock: Clock,
+    seconds: float,
+    limit_cores: float,
+    *,
+    proc: Path = Path("/proc"),
+    own_pid: int | None = None,
+    backends: Sequence[str] = (),
+    found: frozenset[int] = frozenset(),
+    container: Container | None = None,
+) -> Neighbours:
+    """What others use of the box, and what the hypervisor keeps, on average over *seconds*.
+
+    What is not idle and not stolen was used; what neither this process used nor a backend of the service is
+    foreign. Only those who live at both ends are named.
+
+    Args:
+        backends: names of programs, or pids, as a config has them.
+        found: pids of others, which listen where the config names a server.
+        container: that we are in; others are looked for on its CPUs, as in a window.
+    """
+    own = os.getpid() if own_pid is None else own_pid
+    table = ProcessTable(proc)
+    account = BackendAccount(proc, backends, clock, found)
+    backends_s = account.cpu_s_total(())
+    cpus = None if container is None else container.cpus
+    began_s, box, processes = clock.monotonic_s(), read_box_times(proc, cpus), _processes(table)
+    clock.sleep_until(began_s + seconds)
+    ended_s, box_then, processes_then = clock.monotonic_s(), read_box_times(proc, cpus), _processes(table)
+    backends_s = account.cpu_s_total(()) - backends_s
+
+    elapsed_s = ended_s - began_s
+    stolen_s = box_then.steal_s - box.steal_s
+    used_s = elapsed_s * box_then.n_cpus - (box_then.idle_s - box.idle_s) - stolen_s
+    ours_s = _used_s(processes.get(own), processes_then.get(own), with_children=True)
+    busy, counted = [], account.counted_pids()
+    for pid, after in processes_then.items():
+        if pid != own and pid not in counted:
+            cores = _used_s(processes.get(pid), after) / elapsed_s
+            if cores >= _NAMED_FROM_CORES:
+                busy.append(Busy(pid, after.name, cores))
+    return Neighbours(
+        seconds=elapsed_s,
+        foreign_cores=max(0.0, used_s - ours_s - backends_s) / elapsed_s,
+        stolen_cores=max(0.0, stolen_s) / elapsed_s,
+        limit_cores=limit_cores,
+        busiest=tuple(sorted(busy, key=lambda one: one.cores, reverse=True)),
+    )
+
+
+def _processes(table: ProcessTable) -> dict[int, ProcessStat]:
+    return {stat.pid: stat for stat in map(table.stat, table.pids()) if stat is not None}
+
+
+def _used_s(before: ProcessStat | None, after: ProcessStat | None, *, with_children: bool = False) -> float:
+    if before is None or after is None or before.started_ticks != after.started_ticks:
+        return 0.0
+    ticks = after.own_ticks - before.own_ticks
+    if with_children:
+        ticks += after.reaped_ticks - before.reaped_ticks
+    return ticks / TICKS_PER_S
+
 
 _CPUS = "devices/system/cpu"
 _CLOCK_READINGS = 2000

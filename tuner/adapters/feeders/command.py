@@ -14,10 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tuner.adapters.processes.exit_codes import ending_in_words
-from tuner.adapters.processes.log_bound import truncate_log
-from tuner.adapters.processes.log_tail import last_lines
-from tuner.adapters.processes.own_group import exit_code_of
+from tuner.adapters.processes.log_tail import last_lines, truncate_log
+from tuner.adapters.processes.own_group import ending_in_words, exit_code_of
 from tuner.adapters.processes.signals import signals_held
 from tuner.adapters.supervisord.job import Job, shim_command
 from tuner.adapters.supervisord.sweep import started_ticks, sweep

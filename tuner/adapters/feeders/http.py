@@ -34,8 +34,16 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
-from tuner.core.settings.clients import CLIENTS_PER_THREAD, ClientSearchResult, clients_for, first_clients
-from tuner.core.settings.connections import EVEN, Connections, parse_connections, render_connections
+from tuner.core.settings.clients import (
+    CLIENTS_PER_THREAD,
+    EVEN,
+    ClientSearchResult,
+    Connections,
+    clients_for,
+    first_clients,
+    parse_connections,
+    render_connections,
+)
 from tuner.core.settings.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
 from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, render_request
 from tuner.core.text.redaction import redact

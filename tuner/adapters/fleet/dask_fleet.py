@@ -11,8 +11,8 @@ import queue
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -25,11 +25,32 @@ from tuner.adapters.fleet.box_plugin import describe, key_of, make_order
 from tuner.adapters.fleet.frames import Frame, OrderEvent, parse_event
 from tuner.adapters.fleet.ledger import Ledger, Seen
 from tuner.adapters.fleet.looking import Looking, say_finish
-from tuner.adapters.fleet.virtual_order import VirtualOrder
 from tuner.adapters.virtual.clock import VirtualClock
 from tuner.core.domain.fleet import BoxFacts, Lost, News, Order
 from tuner.core.errors import MeasurementError, TunerError
 from tuner.ports import Clock
+
+# News of simulated boxes, in the order of their time: workers are done with a launch in whatever order.
+
+
+class VirtualOrder:
+    """News that wait until no box can tell of anything earlier."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[str, deque[tuple[float, News]]] = defaultdict(deque)
+
+    def add(self, box: str, at_wall_s: float, news: News) -> None:
+        """*news* of *box*, later than all that it told before."""
+        self._waiting[box].append((at_wall_s, news))
+
+    def next(self, busy: Set[str]) -> tuple[float, News] | None:
+        """The earliest; None: there is none, or one of the *busy* boxes may yet tell of something earlier."""
+        waiting = {box: news for box, news in self._waiting.items() if news}
+        if not waiting or not busy <= waiting.keys():
+            return None
+        box = min(waiting, key=lambda name: (waiting[name][0][0], name))
+        return self._waiting[box].popleft()
+
 
 ANSWERS_WITHIN_S = 120.0  #: a box that is asked what would run there
 LOOK_S = 1.0  #: so often it is looked who is there

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tuner.adapters.load.answer import Answer, GarbageError
-from tuner.adapters.load.listening import Address, listening_at
 from tuner.adapters.load.order import Order, Request, read_workers, write_problem
+from tuner.adapters.load.workers import Address, listening_at
 
 if TYPE_CHECKING:
     import ssl

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuner.core.domain.connection_spread import ConnectionSpread
-from tuner.core.domain.latency import N_BUCKETS, Latencies, bucket_of
+from tuner.core.domain.requests import N_BUCKETS, ConnectionSpread, Latencies, bucket_of
 
 #: why a request failed: could not connect; connection lost before the answer's end; no answer in time; no
 #: HTTP; status 400 to 499; 500 and above; not sent at all, as too many were outstanding

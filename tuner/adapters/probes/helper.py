@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.adapters.processes.exit_codes import ending_in_words
-from tuner.adapters.processes.own_group import end_group
+from tuner.adapters.processes.own_group import end_group, ending_in_words
 from tuner.adapters.processes.signals import signals_held
 from tuner.adapters.supervisord.job import User
 from tuner.core.errors import ConfigError, MeasurementError

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from tuner.adapters.probes.lines import FollowedLog
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.config.fields import Pattern
 from tuner.config.paths import ConfigPath, check_no_folder
@@ -23,6 +25,162 @@ from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
+
+# The lines that are added to a log, whatever becomes of its file: renamed, cut off, replaced, given back.
+
+_AT_A_TIME_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 1 << 16  #: what comes after it in a line is not looked at
+MOST_AT_A_LOOK_BYTES = 1 << 30  #: about a second of work; a hole in a file is soon made, and read for hours
+_TAIL_BYTES = 64  #: of what was read last: it still stands there, unless somebody rewrote the file
+
+
+class FollowedLog:
+    """One log, by its path, from its beginning or from where it ends now.
+
+    The file is kept open, so that what is written to it after it was renamed is not lost: it is read along
+    with the one that took its place, until that is replaced too. Memory is bounded whatever a file holds.
+    """
+
+    def __init__(self, path: Path, *, from_end: bool) -> None:
+        """*from_end*: what the file holds already is left out; one that comes later is read as a whole."""
+        self.path = path
+        self.n_cuts = 0  #: how often the file lost text: lines may have gone unread
+        self.n_long = 0  #: lines of which only the first 64 KiB were given
+        self._files: list[_OpenLog] = []  #: the file that the path names last, and the one it named before
+        if from_end:
+            with suppress(OSError, MeasurementError):  # it may come with the launch
+                self._follow_path()
+                self._files[-1].skip()
+
+    def new_lines(self) -> Iterator[bytes]:
+        """The lines that were ended since the last call, the first 64 KiB of each, without their ends.
+
+        Raises:
+            MeasurementError: there is no such file, and there was none; it cannot be read, or is no file; or
+                there is more than 1 GiB that was not read yet: the next call goes on.
+        """
+        try:
+            self._follow_path()
+            for file in self._files:
+                yield from file.new_lines()
+                self.n_cuts += file.was_cut
+                self.n_long += file.n_long
+        except OSError as error:
+            raise MeasurementError(f"{self.path} cannot be read: {error.strerror}") from error
+        if n_bytes := sum(file.n_left_bytes for file in self._files):
+            raise MeasurementError(f"{self.path} holds {n_bytes >> 20} MiB that were not read yet")
+        while len(self._files) > 2:
+            self._files.pop(0).close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in self._files:
+            file.close()
+        self._files.clear()
+
+    def _follow_path(self) -> None:
+        """Open the file that is at the path now, unless it is open already."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            if self._files:
+                return  # renamed, and the next one is not there yet
+            raise
+        if self._files and self._files[-1].is_it(found):
+            return
+        if not stat.S_ISREG(found.st_mode):  # to open a device may do something
+            raise MeasurementError(f"{self.path} is no file that lines are added to")
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced by a pipe meanwhile
+            os.close(descriptor)
+            raise MeasurementError(f"{self.path} is no file that lines are added to")
+        self._files.append(_OpenLog(descriptor))
+
+
+class _OpenLog:
+    """A file, and how far it was read."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.was_cut = False  #: off, or its beginning given back beyond where we were; seen at the last look
+        self.n_long = 0  #: lines that were cut at the last look
+        self.n_left_bytes = 0  #: that were there at the last look, and too many to be read
+        self._descriptor = descriptor
+        self._offset = 0
+        self._tail = b""  #: what stands before the offset
+        self._line = b""  #: the beginning of the line that has not ended yet
+
+    def is_it(self, found: os.stat_result) -> bool:
+        return os.path.samestat(os.fstat(self._descriptor), found)
+
+    def skip(self) -> None:
+        """Go to the end; half a line there counts when it is ended."""
+        self._offset = os.fstat(self._descriptor).st_size
+        self._tail = self._before(self._offset, _TAIL_BYTES)
+
+    def new_lines(self) -> Iterator[bytes]:
+        self.was_cut, self.n_long = False, 0
+        if self._begins_anew():
+            self._go_on_at(0)
+        self._pass_hole()
+        size = os.fstat(self._descriptor).st_size  # a writer who is faster than us must not hold us
+        ends = min(size, self._offset + MOST_AT_A_LOOK_BYTES)
+        self.n_left_bytes = size - ends if size > ends else 0
+        while self._offset < ends:
+            part = os.pread(self._descriptor, min(_AT_A_TIME_BYTES, ends - self._offset), self._offset)
+            if not part:
+                return  # cut off while we read; seen at the next look
+            if self._pass_hole():
+                continue  # it was given back while we read: there may be zeros in this part
+            self._offset += len(part)
+            self._tail = (self._tail + part)[-_TAIL_BYTES:]
+            *ended, rest = part.split(b"\n")
+            for line in ended:
+                whole = (self._line + line).removesuffix(b"\r")
+                self.n_long += len(whole) > LONGEST_LINE_BYTES
+                yield whole[:LONGEST_LINE_BYTES]
+                self._line = b""
+            self._line = (self._line + rest)[: LONGEST_LINE_BYTES + 2]  # two more tell whether it is longer
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def _begins_anew(self) -> bool:
+        """Shorter than it was, or another text: it may have grown beyond the old end meanwhile.
+
+        What was given back of the text that was read already says nothing.
+        """
+        n_bytes = min(len(self._tail), max(0, self._offset - self._first_data()))
+        is_shorter = os.fstat(self._descriptor).st_size < self._offset
+        return is_shorter or not self._tail.endswith(self._before(self._offset, n_bytes))
+
+    def _pass_hole(self) -> bool:
+        """Go on where the text begins, if it does so behind us (``log_bound``); whether that was so.
+
+        What is left there of a line is read as a line.
+        """
+        first = self._first_data()
+        if first <= self._offset:
+            return False
+        self._go_on_at(first)
+        return True
+
+    def _go_on_at(self, offset: int) -> None:
+        self.was_cut = True
+        self._offset, self._tail, self._line = offset, b"", b""
+
+    def _first_data(self) -> int:
+        """Where the file's first bytes are that are no hole; its end: there are none."""
+        try:
+            return os.lseek(self._descriptor, 0, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return os.fstat(self._descriptor).st_size
+            return 0  # this file system knows of no holes
+
+    def _before(self, offset: int, n_bytes: int) -> bytes:
+        begin = max(0, offset - n_bytes)
+        return os.pread(self._descriptor, offset - begin, begin)
+
 
 Follow = Callable[[], Sequence[FollowedLog]]
 

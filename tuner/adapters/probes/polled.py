@@ -11,8 +11,7 @@ from typing import TypeVar
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import count_restarted
-from tuner.core.text.counter_segments import Segments, join_segments
-from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.counts import LARGEST_COUNT, Segments, join_segments
 from tuner.core.text.figures import pluralize
 from tuner.core.text.one_line import one_line
 from tuner.ports import Clock, Warn

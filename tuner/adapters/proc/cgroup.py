@@ -8,8 +8,37 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.adapters.proc.kernel_text import kernel_lines
+from tuner.adapters.proc.host_times import read_box_times
 from tuner.adapters.proc.launch_cgroup import is_of_a_launch
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.host import container_load
+
+# How often the kernel ended a process because memory was short, on the box or in some cgroup of it.
+
+
+def n_oom_kills(proc: Path = Path("/proc")) -> int | None:
+    """So often since the box was started; None where the kernel does not tell (before 4.13)."""
+    try:
+        lines = (proc / "vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    counts = [int(line.split()[1]) for line in lines if line.startswith("oom_kill ")]
+    return counts[0] if counts else None
+
+
+# Text that the kernel writes, in /proc and in cgroups.
+
+
+def kernel_lines(path: Path) -> list[str]:
+    """Return the lines of *path* that hold something.
+
+    Only LF ends a line: a name in it may hold any other character. Text mode and ``splitlines`` would end one
+    at CR, FF and the like as well. Bytes that are no UTF-8 become surrogates, as in paths.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return [line for line in os.fsdecode(path.read_bytes()).split("\n") if line]
 
 
 def own_cgroup(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Path | None:
@@ -87,4 +116,68 @@ def _is_delegated(folder: Path) -> bool:
         with suppress(OSError):
             if os.getxattr(folder, name) == b"1":
                 return True
+    return False
+
+
+# Whether /proc tells of a host of which this is only a container, and what tells of the container itself.
+
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  #: PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container, seen from within."""
+
+    cgroup: Path | None  #: the folder of its cgroup, of version 2; None: it cannot be seen
+    cpus: frozenset[int]  #: that its processes may run on
+    strangers_hidden: str = ""  #: why nobody can tell what others use of these; empty: it can be seen
+
+    @property
+    def warning(self) -> Message:
+        """The warning that load and pressure here are not those of the host."""
+        has_cgroup = self.cgroup is not None
+        return container_load(len(self.cpus), has_cgroup=has_cgroup, hidden=self.strangers_hidden)
+
+
+def container_here(
+    proc: Path = Path("/proc"),
+    cgroup: Path = Path("/sys/fs/cgroup"),
+    affinity: frozenset[int] | None = None,
+) -> Container | None:
+    """The container that we are in; None: processes are seen as the host sees them, and so is its load.
+
+    A pid namespace of our own tells: whoever lives in one sees a part of the host's processes, while
+    loadavg, stat and pressure of /proc are all of the host's. (Also with lxcfs, which may mend loadavg: a
+    load of the service alone is right there, too.)
+    """
+    try:
+        namespace = os.readlink(proc / "self" / "ns" / "pid")
+    except OSError:  # a kernel that has none, or a sandbox that is no Linux
+        return None
+    if namespace == _FIRST_PID_NAMESPACE:
+        return None
+    cpus = frozenset(os.sched_getaffinity(0)) if affinity is None else affinity
+    return Container(own_cgroup(proc, cgroup), cpus, _strangers_hidden(proc, cpus))
+
+
+def _strangers_hidden(proc: Path, cpus: frozenset[int]) -> str:
+    """lxcfs numbers the CPUs of a container anew in /proc/stat: cpu1 there may be CPU 5 of its affinity."""
+    if _is_fuse(proc, "/proc/stat"):
+        return "/proc/stat is made for this container (lxcfs), its CPUs are numbered anew"
+    n_found = read_box_times(proc, cpus).n_cpus
+    if n_found < len(cpus):
+        return f"/proc/stat has {n_found} of the {len(cpus)} CPUs that it may run on"
+    return ""
+
+
+def _is_fuse(proc: Path, point: str) -> bool:
+    """Whether a program, not the kernel, gives what is read at *point*."""
+    try:
+        mounts = kernel_lines(proc / "self" / "mountinfo")
+    except OSError:
+        return False
+    for mount in mounts:
+        fields, _, of = mount.partition(" - ")
+        if of.startswith("fuse") and point in fields.split(" ")[4:5]:
+            return True
     return False

@@ -13,14 +13,190 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from tuner.adapters.proc.item_threads import ItemThreads, ThreadClock
-from tuner.adapters.proc.process_tree import ProcessStat, read_shown
+from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat, read_shown
 from tuner.core.domain.computing import Computing, LoadedPools, Pool, loaded_pools
 from tuner.core.domain.layout import Layout
+
+# Which threads of the workers work on items, by what each of them does; and what these used.
+#
+# A layout of 2x4 has four threads in each process that work on items. A process may have more: the one that
+# takes tasks off a queue and deals them out (Celery's main thread, gunicorn's, dramatiq's consumers), a
+# scheduler (huey), an agent that reports to somebody. Nothing outside names them: before Python 3.14 they are
+# all called like the program. But those that work on items are at work all the time, all alike, and they were
+# started last: a pool starts its threads when all else is there, most often with the first items. So of a
+# process that has more threads than its layout:
+#
+# - those that are idle are left out: they used less than a tenth of the CPU, and were on a core less than a
+#   tenth as often, as the one that comes last of as many as the layout has, the most active first;
+# - of the others, as many as the layout has are taken, the last that were started.
+#
+# Where the layout has no threads to choose (a prefork pool, an event loop), all that are not idle work on
+# items. Where a process has no more threads than its layout, all do (greenlets share one).
+#
+# What an agent does that is as busy as the pool, and was started after it, counts as work on items in place
+# of one of its threads.
+
+IDLE_RATIO = 0.1  #: of what the least of the busy ones does: so much is idle
+_MEMORY = 0.75  #: weight of the looks before, in how active a thread is
+_NS = 1e-9
+
+
+class ThreadClock(NamedTuple):
+    """What a thread did since it started, in nanoseconds."""
+
+    ran_ns: int  #: it was on a core
+    waited_ns: int  #: it waited for one
+
+
+@dataclass(slots=True)
+class _Thread:
+    """A thread of a worker, since it was first seen."""
+
+    began: tuple[int, int]  #: in which order threads were started: ticks since boot, its id
+    ran_ns: int = 0
+    waited_ns: int = 0
+    n_turns: int = 0  #: on a core
+    recent_ns: float = 0.0
+    recent_turns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ItemUse:
+    """What the workers' threads used since the launch, ended ones included; seconds x threads."""
+
+    beside_cpu_s_total: float  #: CPU of those that do not work on items
+    run_delay_s_total: float  #: those that work on items wanted a core and had none
+    beside_delay_s_total: float  #: the others, and masters, wanted one and had none
+
+
+class ItemThreads:
+    """Reads /proc/PID/task/TID/schedstat of all workers' threads, and adds them up.
+
+    What a thread did between the last look at it and its end is lost, as is one that nobody looked at. Where
+    whole workers end so, their CPU is known from who reaped them; they are taken to have waited for cores for
+    as long, per second of CPU, as those that were looked at meanwhile.
+    """
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = str(proc)
+        self._table = ProcessTable(proc)
+        self._threads: dict[tuple[int, int], dict[int, _Thread]] = {}  # (pid, its start) -> thread -> it
+        self._at_work: dict[int, frozenset[int]] = {}  # pid -> threads
+        self._beside_ns = self._beside_delay_ns = 0
+        self._delay_ns = self._unseen_ns = 0.0
+        self._is_told = False
+
+    def look(
+        self,
+        workers: Iterable[ProcessStat],
+        shape: Layout,
+        *,
+        masters: Iterable[ProcessStat] = (),
+        unseen_cpu_s: float = 0.0,
+    ) -> ItemUse | None:
+        """Look at the threads of *workers* now, each of which has as many for items as *shape* has.
+
+        None of the threads of *masters* works on items. Beside what was seen of them up to now, workers that
+        ended used *unseen_cpu_s*. None: the kernel keeps no such account (no CONFIG_SCHED_INFO).
+        """
+        known, self._threads, self._at_work = self._threads, {}, {}
+        item_ns = delay_ns = 0
+        for worker in workers:
+            threads, grown = self._look_at(worker, known)
+            at_work = self._at_work[worker.pid] = threads_at_work(
+                {thread: (one.recent_ns, one.recent_turns, one.began) for thread, one in threads.items()},
+                shape,
+            )
+            for thread, (ran_ns, waited_ns) in grown.items():
+                if thread in at_work:
+                    item_ns, delay_ns = item_ns + ran_ns, delay_ns + waited_ns
+                else:
+                    self._beside_ns += ran_ns
+                    self._beside_delay_ns += waited_ns
+        for master in masters:
+            _, grown = self._look_at(master, known)
+            self._beside_delay_ns += sum(waited_ns for _, waited_ns in grown.values())
+        unseen_ns = unseen_cpu_s / _NS - self._unseen_ns
+        self._unseen_ns += unseen_ns
+        self._delay_ns += delay_ns * (1 + unseen_ns / item_ns if item_ns else 1.0)
+        if not self._is_told:
+            return None
+        return ItemUse(self._beside_ns * _NS, self._delay_ns * _NS, self._beside_delay_ns * _NS)
+
+    def of(self, pid: int) -> frozenset[int] | None:
+        """The threads of worker *pid* that work on items, as of the last look; None: not known."""
+        return self._at_work.get(pid) if self._is_told else None
+
+    def clocks(self, worker: ProcessStat) -> Mapping[int, ThreadClock]:
+        """Of each thread of *worker*, as of the last look; none where that is not known."""
+        threads = self._threads.get((worker.pid, worker.started_ticks), {}) if self._is_told else {}
+        return {thread: ThreadClock(one.ran_ns, one.waited_ns) for thread, one in threads.items()}
+
+    def _look_at(
+        self, process: ProcessStat, known: Mapping[tuple[int, int], Mapping[int, _Thread]]
+    ) -> tuple[dict[int, _Thread], dict[int, tuple[int, int]]]:
+        """The threads of *process* now, and by how much each one's CPU and waiting grew, in nanoseconds."""
+        named, pid = (process.pid, process.started_ticks), process.pid
+        before, grown = known.get(named, {}), {}
+        threads = self._threads[named] = {}
+        for thread, (ran_ns, waited_ns, n_turns) in self._read(pid).items():
+            one = before.get(thread)
+            if one is None or one.ran_ns > ran_ns:  # that one ended; its number is another thread's by now
+                one = _Thread(self._began(pid, thread))
+            grown[thread] = ran_ns - one.ran_ns, waited_ns - one.waited_ns
+            one.recent_ns = _MEMORY * one.recent_ns + ran_ns - one.ran_ns
+            one.recent_turns = _MEMORY * one.recent_turns + n_turns - one.n_turns
+            one.ran_ns, one.waited_ns, one.n_turns = ran_ns, waited_ns, n_turns
+            threads[thread] = one
+        return threads, grown
+
+    def _read(self, pid: int) -> Mapping[int, tuple[int, int, int]]:
+        """Of each thread: nanoseconds on a core, nanoseconds that it waited for one, times on a core."""
+        found = {}
+        for thread in self._table.thread_ids(pid):
+            line = read_shown(f"{self._proc}/{pid}/task/{thread}/schedstat")
+            if line:
+                ran_ns, waited_ns, n_turns = map(int, line.split())
+                self._is_told = self._is_told or ran_ns > 0  # a kernel that does not tell prints 0 0 0
+                found[thread] = ran_ns, waited_ns, n_turns
+        return found
+
+    def _began(self, pid: int, thread: int) -> tuple[int, int]:
+        line = read_shown(f"{self._proc}/{pid}/task/{thread}/stat")
+        return (parse_stat(line).started_ticks if line else 0), thread
+
+
+def threads_at_work(
+    threads: Mapping[int, tuple[float, float, tuple[int, int]]], shape: Layout
+) -> frozenset[int]:
+    """Which *threads* of a process work on items: each with its CPU, its turns on a core, and its start.
+
+    *shape* has how many do.
+    """
+    n = shape.threads
+    if len(threads) <= n:
+        return frozenset(threads)
+    least_ns = IDLE_RATIO * _nth([ran_ns for ran_ns, _, _ in threads.values()], n)
+    least_turns = IDLE_RATIO * _nth([turns for _, turns, _ in threads.values()], n)
+    busy = {
+        thread: began
+        for thread, (ran_ns, turns, began) in threads.items()
+        if ran_ns >= least_ns or turns >= least_turns
+    }
+    if not shape.has_threads:
+        return frozenset(busy)
+    return frozenset(sorted(busy, key=lambda thread: busy[thread])[-n:])
+
+
+def _nth(values: Sequence[float], n: int) -> float:
+    """The *n*-th largest."""
+    return sorted(values, reverse=True)[n - 1]
+
 
 KEEPS_CORE_NS = 5_000_000  #: of CPU between two sleeps: Python's sys.getswitchinterval()
 WITH_LIBRARY_NS = 2_000_000  #: likewise of all threads together, where a library is loaded that starts some

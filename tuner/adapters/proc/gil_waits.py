@@ -29,8 +29,7 @@ from random import Random
 from typing import Any
 
 from tuner.adapters.proc.process_tree import ProcessTable
-from tuner.adapters.proc.python_gil import GilSeen, gil_seen
-from tuner.adapters.proc.python_runtime import AddressRange, PythonRuntimes
+from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, PythonRuntimes, gil_seen
 
 LOOKS_PER_S = 2.0
 MOST_LOOKED_AT = 64  #: threads, 7 us each; they stand for the others

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from tuner.adapters.proc.container import container_here
+from tuner.adapters.proc.cgroup import container_here
 from tuner.adapters.proc.cores import usable_cores
 from tuner.adapters.proc.host_times import read_box_times
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from tuner.adapters.proc.child_starts import WaitingCalls
 from tuner.adapters.proc.process_tree import (
     TICKS_PER_S,
     ProcessStat,
@@ -26,6 +25,7 @@ from tuner.adapters.proc.process_tree import (
     read_once,
     read_shown,
 )
+from tuner.adapters.proc.task_states import WaitingCalls
 
 TRIES = 4  #: of a reading in which processes come and go
 _YOUNG_S = 2.0  #: a child of vfork runs its program long before

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from tuner.adapters.processes.exit_codes import ending_in_words
-from tuner.adapters.processes.log_bound import truncate_open_log
-from tuner.adapters.processes.own_group import end_group
+from tuner.adapters.processes.log_tail import truncate_open_log
+from tuner.adapters.processes.own_group import end_group, ending_in_words
 from tuner.adapters.processes.signals import signals_held
 from tuner.core.errors import ConfigError
 from tuner.core.settings.safety_limits import CommandResult

@@ -13,12 +13,9 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from tuner.adapters.queues.brokers import open_queue
-from tuner.adapters.queues.ids import Ids
-from tuner.adapters.queues.message import Cut, Message, UnclonableError
-from tuner.adapters.queues.order import FeedOrder, read_order
+from tuner.adapters.queues.message import Cut, Ids, Message, UnclonableError, read_sample
+from tuner.adapters.queues.order import FeedOrder, State, StateWriter, read_order
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, MessageQueue
-from tuner.adapters.queues.sample_file import read_sample
-from tuner.adapters.queues.state import State, StateWriter
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.settings.backlog import BestRate, wanted_backlog
 

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from tuner.adapters.queues.ids import study_tag
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message
+from tuner.adapters.queues.message import BODY, Clone, Cut, Message, study_tag
 from tuner.adapters.queues.queue import (
     Backlog,
     BrokerAway,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.queues.ids import study_tag
-from tuner.adapters.queues.message import Clone, Cut, Message
+from tuner.adapters.queues.message import Clone, Cut, Message, study_tag
 from tuner.adapters.queues.queue import (
     Backlog,
     BrokerAway,
@@ -20,8 +19,7 @@ from tuner.adapters.queues.queue import (
     hint_for,
     without_password,
 )
-from tuner.adapters.queues.redis_forms import FORMS, forms_of
-from tuner.adapters.queues.redis_there import Holding, queues_there
+from tuner.adapters.queues.redis_forms import FORMS, Holding, forms_of, queues_there
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import pluralize

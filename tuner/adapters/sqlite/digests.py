@@ -15,8 +15,7 @@ from zlib import crc32
 
 from tuner.adapters.sqlite import rows as rows
 from tuner.adapters.sqlite.study_errors import Damaged
-from tuner.adapters.sqlite.sums import sum_rows
-from tuner.adapters.sqlite.windows import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, read_windows
+from tuner.adapters.sqlite.sums import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, read_windows, sum_rows
 
 Row = tuple[Any, ...]
 # The shortest way from a row to bytes that tell each value and its type: 1.3 us a window, repr takes 11

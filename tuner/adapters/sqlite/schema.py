@@ -11,7 +11,7 @@ from tuner.adapters.sqlite import digests as sqlite_digests
 from tuner.adapters.sqlite import study_file
 from tuner.adapters.sqlite import sums as sqlite_sums
 from tuner.adapters.sqlite.rows import insert_layouts, study_columns
-from tuner.adapters.sqlite.windows import OF_LAUNCHES, list_windows, read_windows
+from tuner.adapters.sqlite.sums import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.records import StudyRecord
 
 _SUMS_SINCE = 12  #: the version in which launches have all their sums: 10 and 11 had fewer

@@ -21,7 +21,7 @@ from tuner.adapters.sqlite import study_file
 from tuner.adapters.sqlite import sums as sqlite_sums
 from tuner.adapters.sqlite.study_errors import Damaged, translate_errors
 from tuner.adapters.sqlite.study_reading import Looks, read_only
-from tuner.adapters.sqlite.windows import OF_LAUNCHES, list_windows, read_windows
+from tuner.adapters.sqlite.sums import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.fleet import BoxFacts, record_of_box
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tuner.adapters.load.first_answer import Place, close_at_once, speaks_tls
-from tuner.adapters.load.listening import listening_at
+from tuner.adapters.load.workers import listening_at
 
 _PATIENCE_S = 2.0  #: for an answer
 _MOST_PLACES = 4  #: that are tried

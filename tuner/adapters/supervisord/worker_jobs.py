@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.adapters.proc.kernel_text import kernel_lines
+from tuner.adapters.proc.cgroup import kernel_lines
 from tuner.adapters.supervisord.config import program_logs
 from tuner.adapters.supervisord.job import INTERNAL, Job, User
 from tuner.adapters.supervisord.sweep import KEEPS_MARKS, RUN_ID

@@ -9,15 +9,53 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from tuner.core.defaults import TEN_MINUTES_S
+from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.window import Sample, Window
 from tuner.core.text.durations import render_duration, render_rest, until
 from tuner.core.text.figures import format_block
+from tuner.ports import Progress
 
 if TYPE_CHECKING:
-    from tuner.core.domain.layout import Layout
-    from tuner.core.domain.window import Sample, Window
-    from tuner.core.ranking.leading import Leading
+    from tuner.core.ranking.live_status import Leading
     from tuner.core.ranking.overview import Phase
+
+
+# Telling several how a study goes: the terminal, a file that others watch, metrics.
+
+
+class ProgressTee:
+    """A Progress that tells each of several, in order."""
+
+    def __init__(self, observers: Sequence[Progress]) -> None:
+        self._observers = tuple(observers)
+
+    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+        self, layout: Layout, block: int, position: int, remaining_s: float | None
+    ) -> None:
+        for one in self._observers:
+            one.launch_started(layout, block, position, remaining_s)
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
+        for one in self._observers:
+            one.warming_up(layout, elapsed_s, items_per_s)
+
+    def sampled(  # noqa: D102
+        self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
+    ) -> None:
+        for one in self._observers:
+            one.sampled(layout, elapsed_s, window_s, sample, items_per_s)
+
+    def window_taken(  # noqa: D102
+        self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
+    ) -> None:
+        for one in self._observers:
+            one.window_taken(window, n_taken, n_planned, remaining_s)
+
+    def warning(self, slug: str, text: str) -> None:  # noqa: D102
+        for one in self._observers:
+            one.warning(slug, text)
+
 
 SILENT_S = 25.0  #: after so long without a line one says what runs
 UNTOLD_S = 27.0  #: likewise where nobody has told anything; somebody looks every `BEATS_S`
@@ -200,3 +238,51 @@ def render_end(remaining_s: float) -> str:
     """How long it still takes, and the time of day when it ends."""
     now_s = time.time()
     return f"{render_rest(remaining_s)} left{until(now_s + remaining_s, now_s)}"
+
+
+# How a simulated study goes: one line per window, marked, with the time of the simulation.
+
+
+class SimulatedProgress:
+    """A Progress for studies that take no time: lines, on terminals too, and never the time of day."""
+
+    def __init__(self, output: IO[str], elapsed_s: Callable[[], float]) -> None:
+        """*elapsed_s* gives the time since the study began, as the simulation has it."""
+        self._output, self._elapsed_s = output, elapsed_s
+        self._block = 0
+
+    def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
+        self,
+        layout: Layout,  # noqa: ARG002
+        block: int,
+        position: int,  # noqa: ARG002
+        remaining_s: float | None,  # noqa: ARG002
+    ) -> None:
+        self._block = block
+
+    def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
+        pass
+
+    def sampled(  # noqa: D102
+        self, layout: Layout, elapsed_s: float, window_s: float, sample: Sample, items_per_s: float
+    ) -> None:
+        pass
+
+    def window_taken(  # noqa: D102
+        self,
+        window: Window,
+        n_taken: int,
+        n_planned: int | None,
+        remaining_s: float | None,  # noqa: ARG002  (in no time at all)
+    ) -> None:
+        self._line(render_window(window, self._block, n_taken, n_planned, None))
+
+    def warning(self, slug: str, text: str) -> None:  # noqa: D102
+        self._line(f"Warning: {text} [{slug}]")
+
+    def _line(self, text: str) -> None:
+        minutes, seconds = divmod(int(self._elapsed_s()), 60)
+        hours, minutes = divmod(minutes, 60)
+        with suppress(OSError, ValueError):  # nobody reads any more: no reason to stop
+            self._output.write(f"simulated {hours}:{minutes:02}:{seconds:02} {text}\n")
+            self._output.flush()

@@ -2,16 +2,129 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from tuner.adapters.web.fresh import Fresh
-from tuner.adapters.web.server import PageRequest, Response, plain
+from tuner.adapters.web.server import PageRequest, Respond, Response, plain
 from tuner.core.errors import TunerError
+
+# Something made of files that change, kept until they do, and made anew no faster than the box can bear.
+
+AGAIN_S = 60.0  #: after a failure it is tried again, for its reason may be one that no stamp tells
+SHARE = 0.02  #: of a core, at most, for making it anew: a study that runs here sees it as a stranger's CPU
+T = TypeVar("T")
+
+
+class Fresh(Generic[T]):
+    """What *make* gives, of the moment that *stamp* tells.
+
+    Args:
+        make: slow; called by one thread at a time. What it raises is kept and raised like what it gives.
+        stamp: cheap; its ``repr`` changes when *make* would give something else.
+        monotonic_s: the time.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], T],
+        stamp: Callable[[], object],
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._make, self._stamp, self._monotonic_s = make, stamp, monotonic_s
+        self._made: tuple[str, T] | None = None
+        self._failed: tuple[str, Exception, float] | None = None  #: version, why, until when that is believed
+        self._not_before_s = 0.0
+        self._lock = threading.Lock()
+
+    def version(self) -> str:
+        """Of what would be made now."""
+        return hashlib.sha256(repr(self._stamp()).encode("utf-8", "backslashreplace")).hexdigest()[:20]
+
+    def get(self) -> tuple[str, T]:
+        """What was made, and its version: that of now, unless making it took long and was not long ago.
+
+        Raises:
+            Exception: whatever making it raised, now or before: it is not tried again at each call.
+        """
+        with self._lock:
+            version = self.version()  # before it is made: what comes meanwhile is seen the next time
+            made = self._made
+            if made is not None and (made[0] == version or self._monotonic_s() < self._not_before_s):
+                return made
+            failed, now_s = self._failed, self._monotonic_s()
+            if failed is not None and now_s < (failed[2] if failed[0] == version else self._not_before_s):
+                raise failed[1].with_traceback(None)
+            self._failed, began_s = None, time.thread_time()
+            try:
+                self._made = made = version, self._make()
+            except Exception as error:
+                self._made, self._failed = None, (version, error, now_s + AGAIN_S)
+                raise
+            finally:
+                self._not_before_s = self._monotonic_s() + (time.thread_time() - began_s) / SHARE
+            return made
+
+
+# Who may see pages that others than this box can reach: whoever has the token.
+
+_PARAMETER = "token"
+
+
+class Gate:
+    """Lets through who has the token: in the address once, then in a cookie; or as a bearer."""
+
+    def __init__(self, respond: Respond, port: int, token: str | None = None) -> None:
+        """*port* makes the cookie this server's: browsers share cookies among all ports of a host."""
+        self.token = token or secrets.token_urlsafe(24)
+        self._respond, self._cookie = respond, f"tuner-{port}"
+
+    def __call__(self, request: PageRequest) -> Response:
+        """The page, or 401."""
+        if _PARAMETER in request.query:
+            if not self._is_it(request.query[_PARAMETER]):
+                return _refuse()
+            kept = f"{self._cookie}={self.token}; Path=/; HttpOnly; SameSite=Lax"
+            here = quote(request.path.lstrip("/"), errors="surrogateescape")  # //name would lead elsewhere
+            return Response(  # without the token, which would stay in the browser's history
+                status=HTTPStatus.SEE_OTHER, headers={"Location": f"/{here}", "Set-Cookie": kept}
+            )
+        if self._is_it(_of_cookie(request, self._cookie)) or self._is_it(_of_header(request)):
+            return self._respond(request)
+        return _refuse()
+
+    def _is_it(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
+
+
+def _of_cookie(request: PageRequest, name: str) -> str:
+    try:
+        cookies = SimpleCookie(request.headers.get("cookie", ""))
+    except CookieError:
+        return ""
+    return cookies[name].value if name in cookies else ""
+
+
+def _of_header(request: PageRequest) -> str:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _refuse() -> Response:
+    return plain(
+        HTTPStatus.UNAUTHORIZED,
+        "tuner serve printed an address with a token: open that one",
+        WWW_Authenticate="Bearer",
+    )
+
 
 _STUDY, _API = "/study/", "/api/study/"
 #: a page itself says what its script and style are, and cannot say that it is in nobody's frame

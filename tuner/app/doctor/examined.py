@@ -2,27 +2,241 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.doctor.queue import queue_seen
-from tuner.app.doctor.service import interpreters_seen, servers_seen, tools_seen
 from tuner.app.plan_builder import requested_layouts
-from tuner.bootstrap.parts.backends import backends_found
 from tuner.bootstrap.parts.commands import counter_seen, threads_seen
-from tuner.bootstrap.parts.services import service_of
+from tuner.bootstrap.parts.ports import named_places
+from tuner.bootstrap.parts.services import backends_found, service_of
 from tuner.bootstrap.room import room_of
 from tuner.config.surroundings import StudyName
+from tuner.core.doctor.command import QueueSeen
 from tuner.core.doctor.examined import BoxSeen, examine
 from tuner.core.doctor.finding import Finding
-from tuner.core.doctor.service import LockSeen
+from tuner.core.doctor.service import InterpreterSeen, LockSeen, ServerSeen, ToolSeen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
+from tuner.core.errors import ConfigError
+from tuner.core.text.figures import pluralize
 from tuner.core.windows.validity import foreign_limit_cores
 
 if TYPE_CHECKING:
+    from tuner.config.service import CrashProcessorSettings
     from tuner.config.settings import Settings
+
+# What a service's config names, looked at: its program and tools, servers, interpreters.
+
+_ACCEPTS = "accepts connections"
+_NOT_YET = "does not answer yet; the study has to start it"
+_ANSWER_S = 5.0  #: for one server
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A server that tuner itself asks."""
+
+    key: str  #: of the config
+    url: str
+    ask: Callable[[], None]  #: a question that changes nothing
+    answer: str = "answers"
+
+
+def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[ToolSeen]:
+    """What every launch starts: supervisord, the service's program, the crash processor's stackwalker."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+
+    try:
+        yield ToolSeen("supervisord", f"supervisor {version('supervisor')}", "", "")
+    except PackageNotFoundError:
+        yield ToolSeen("supervisord", "", "supervisor is not installed", "pip install supervisor")
+    problem = None
+    for one in spec.each_variant:
+        try:
+            WorkerJobs(one, cores, cpus=None, marker="").check()
+        except ConfigError as error:
+            problem = problem or error
+    if problem is None:
+        yield ToolSeen("command", f"{spec.name}: {spec.each_variant[0].command[0]}", "", "")
+    else:
+        yield ToolSeen("command", "", problem.problem, problem.hint or "Correct the config.")
+    service = settings.service
+    if service.kind != "crash-processor":
+        return
+    if "stackwalk_command_line" not in service.options:
+        yield _stackwalker(service)
+    if service.dumps is not None:
+        yield _dumps(service.dumps)
+
+
+def _stackwalker(service: CrashProcessorSettings) -> ToolSeen:
+    from tuner.services.crash_processor import find_stackwalker
+
+    found = find_stackwalker(service.options)
+    if found is not None:
+        return ToolSeen("stackwalker", str(found), "", "")
+    problem = "the crash processor's stackwalker is not there, or cannot be run"
+    return ToolSeen(
+        "stackwalker", "", problem, "Install tuner again: pip install --force-reinstall proctuner"
+    )
+
+
+def _dumps(folder: Path) -> ToolSeen:
+    from tuner.services.crash_processor import dumps_in
+
+    n_dumps = sum(path.is_file() for path in dumps_in(folder))
+    if n_dumps:
+        return ToolSeen("dumps", f"{pluralize(n_dumps, 'dump')} below {folder}", "", "")
+    problem = f"no dump below {folder}" if folder.is_dir() else f"no folder {folder}"
+    return ToolSeen("dumps", "", problem, "Correct `dumps` in the config; dumps are named *.dmp or *.dump.")
+
+
+def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
+    """Each server once: first those that tuner itself asks, then those that only the service is told of."""
+    from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
+    from tuner.core.text.backend_address import server_urls
+
+    by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
+    alike: dict[Hashable, list[_Asked]] = {}
+    for asked in _words_of_tuner(settings):
+        alike.setdefault(next(iter(_places_of(asked.url)), asked.url), []).append(asked)
+    met = {place for each in alike.values() for asked in each for place in _places_of(asked.url)}
+    for each in alike.values():  # one server; it may know one password and not the other
+        troubles = {url: trouble_of(ask) for url, ask in {asked.url: asked.ask for asked in each}.items()}
+        named = [asked for asked in each if troubles[asked.url][0]] or each
+        first, (problem, cure) = named[0], troubles[named[0].url]
+        keys = ", ".join(dict.fromkeys(asked.key for asked in named))
+        where = shown_server(first.url)
+        yield ServerSeen(where, keys, problem, first.answer, by_hook, needed_by_tuner=True, cure=cure)
+    for place in named_places(settings):  # those of this box are looked up, not asked
+        if port_here(place.host, place.port) is None and (place.host, place.port) not in met:
+            met.add((place.host, place.port))
+            problem = problem_of(partial(ask_tcp, place.host, place.port))
+            where = f"{place.host}:{place.port}"
+            yield ServerSeen(where, place.key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
+    for where, key, ask in _pages(settings):
+        text = _NOT_YET if problem_of(ask) else "answers"
+        yield ServerSeen(where, key, "", text, by_hook, needed_by_tuner=False)
+    for one in spec.each_variant:
+        for key, words in _words_of_service(one):
+            for server in server_urls(words):
+                if (server.host, server.port) not in met:
+                    met.add((server.host, server.port))
+                    problem = problem_of(partial(ask_tcp, server.host, server.port))
+                    where = shown_server(server.url)
+                    yield ServerSeen(where, key, problem, _ACCEPTS, by_hook, needed_by_tuner=False)
+
+
+def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
+    """What probes look at, which the service or something beside it shows: the place, the key, a look."""
+    from tuner.adapters.doctor.around import ask_http, ask_tcp
+
+    service = settings.service
+    for key, probe in service.probes.items() if service.kind == "script" else ():
+        for name, address in probe.pages.items():
+            if address.startswith("http:"):
+                yield address, f"service.{key}.{name}", partial(ask_http, address)
+            else:
+                host, _, port = address.rpartition(":")
+                yield address, f"service.{key}.{name}", partial(ask_tcp, host.strip("[]"), int(port))
+
+
+def _words_of_service(spec: ServiceSpec) -> Iterator[tuple[str, Sequence[str]]]:
+    """The words that the service gets, with the keys of the config that they stand under."""
+    yield "service.command", spec.command
+    yield "service.environment", tuple(spec.environment.values())
+
+
+def _places_of(url: str) -> set[tuple[str, int]]:
+    """Host and port, where it has them."""
+    from tuner.core.text.backend_address import server_urls
+
+    return {(one.host, one.port) for one in server_urls([url])}
+
+
+def _words_of_tuner(settings: Settings) -> Iterator[_Asked]:
+    """What probes and the feeder ask."""
+    service = settings.service
+    if service.kind != "script":
+        return
+    for key, url in service.feeder.servers.items():
+        yield from _asked(f"service.feeder.{key}", url)
+    for key, probe in service.probes.items():
+        for name, url in probe.servers.items():
+            yield from _asked(f"service.{key}.{name}", url)
+
+
+def _asked(key: str, url: str) -> Iterator[_Asked]:
+    """The server of *url*, if it is of a kind that is known here."""
+    from tuner.adapters.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
+
+    if url.startswith("amqp:"):
+        yield _Asked(key, url, partial(ask_rabbitmq, url, _ANSWER_S))
+    elif url.startswith(("redis:", "rediss:", "unix:")):
+        yield _Asked(key, url, partial(ask_redis, url, _ANSWER_S))
+    elif url.startswith(("postgresql:", "postgres:")):
+        yield _Asked(key, url, partial(ask_postgres, url, _ANSWER_S))
+    elif url.startswith("sqlite:///"):
+        yield _Asked(key, url, partial(ask_sqlite, Path(url.removeprefix("sqlite:///"))))
+
+
+def interpreters_seen(
+    settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]
+) -> Iterator[tuple[str, InterpreterSeen]]:
+    """Of each variant, those that are told alike once."""
+    from tuner.adapters.provenance import worker_facts
+    from tuner.adapters.worker_interpreter import interpreter_seen
+
+    met = set()
+    for variant in dict.fromkeys(layout.variant for layout in layouts):
+        alone = Layout(1, 1, variant)
+        own = spec.of(alone)
+        command, reported = own.command_line(alone, 0, 1), own.environment_of(alone, 0, 1)
+        key = (command, *sorted((name, text) for name, text in reported.items() if name != "TUNER_VARIANT"))
+        if key in met:
+            continue
+        met.add(key)
+        seen = interpreter_seen(command, reported, own.directory)
+        service = settings.service_in(variant)
+        if service.kind == "crash-processor":
+            seen = replace(seen, starts_children=True, numeric_packages=())
+            if not service.interpreter:  # its own command is installed, and tells which way it takes
+                from tuner.services.crash_processor import spawn_path_command, started_by
+
+                words = spawn_path_command(started_by((), Path()), service.options)
+                facts = worker_facts([word.format() for word in words], (), reported)
+                seen = replace(seen, spawn_path=facts.get("worker_path", seen.spawn_path))
+        yield variant, seen
+
+
+# The queue that a study would feed, looked at.
+
+
+def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
+    """Whether it could be fed now; nothing where its server does not answer, which is told by itself."""
+    from tuner.adapters.feeders.queue import QueueFeederSettings
+    from tuner.adapters.queues.brokers import open_queue
+    from tuner.adapters.queues.queue import BrokerError, Claim
+
+    service = settings.service
+    if service.kind != "script" or not isinstance(fed := service.feeder, QueueFeederSettings):
+        return
+    queue = open_queue(fed.url, fed.form, fed.queue, Claim("", "", ""), fed.timeout)
+    try:
+        queue.look_free()
+    except BrokerError:
+        return
+    except ConfigError as error:
+        yield QueueSeen(queue.where, error.problem, error.hint or "")
+    else:
+        yield QueueSeen(queue.where, "", "")
+    finally:
+        queue.close()
 
 
 def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
@@ -35,10 +249,9 @@ def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Findi
         ConfigError: the settings ask for nothing that could be measured.
     """
     from tuner.adapters.clock import SystemClock
-    from tuner.adapters.doctor.box import cores_seen, kernel_seen
-    from tuner.adapters.doctor.neighbours import neighbours_seen
+    from tuner.adapters.doctor.box import cores_seen, kernel_seen, neighbours_seen
     from tuner.adapters.host_lock import holder_of, usual_path
-    from tuner.adapters.proc.container import container_here
+    from tuner.adapters.proc.cgroup import container_here
 
     cores, layouts = requested_layouts(settings, cores_seen(1).offered)
     seen = cores_seen(cores)

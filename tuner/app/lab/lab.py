@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.app.lab.command_line import PROGRAM, QUICK_REPEATS, USUAL_REPEATS, USUAL_SEED
-from tuner.app.lab.interpreters import check_points, facts_of, on_interpreters
+from tuner.app.lab.interpreters import (
+    PROGRAM,
+    QUICK_REPEATS,
+    USUAL_REPEATS,
+    USUAL_SEED,
+    check_points,
+    facts_of,
+    on_interpreters,
+)
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 from tuner.core.text.figures import pluralize
 

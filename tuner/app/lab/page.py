@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def write_page(page: Path, outcome: Outcome, made: Results) -> None:
     """Write the page of an experiment, with its picture and its figures next to it."""
     from tuner.adapters.text_file import replace_text
-    from tuner.app.lab.command_line import lab_command
+    from tuner.app.lab.interpreters import lab_command
     from tuner.reports.charts.lab import lab_picture
     from tuner.reports.documents import render_document
     from tuner.reports.lab import lab_figures, lab_page

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.lab.command_line import PROGRAM, PYTHON
+from tuner.app.lab.interpreters import PROGRAM, PYTHON
 from tuner.app.plan_builder import check_same_box, plan_record, stored_settings
 from tuner.app.study_queries import replay_study
 from tuner.bootstrap.stores import open_store
@@ -123,7 +123,7 @@ def study_file(results: Path, name: str) -> Path:
 
 def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
     """What results were begun with; for new ones those named, or those here unless time is short."""
-    from tuner.adapters.lab.pythons import pythons_here
+    from tuner.adapters.lab.program import pythons_here
     from tuner.app.lab.interpreters import by_version
 
     named = {}

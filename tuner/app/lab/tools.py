@@ -116,8 +116,7 @@ def describe_others(needs: Sequence[str], python: str, interpreter: str) -> tupl
         python: the only one that is asked for.
         interpreter: which Python that is.
     """
-    from tuner.adapters.lab.program import packages_of
-    from tuner.adapters.lab.pythons import pythons_here
+    from tuner.adapters.lab.program import packages_of, pythons_here
 
     able = []
     for program in pythons_here(os.environ).values() if needs else ():

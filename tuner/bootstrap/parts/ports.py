@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.core.doctor.bound_ports import bound_ports
+from tuner.core.doctor.command import bound_ports
 from tuner.core.doctor.service import PortSeen
 from tuner.core.domain.service import ServiceSpec
 

@@ -91,7 +91,7 @@ def _check_imports(
     Raises:
         ConfigError: it has not.
     """
-    from tuner.adapters.worker_imports import missing_import
+    from tuner.adapters.worker_interpreter import missing_import
 
     if (package := missing_import(command, environment, directory)) is not None:
         hint = "Install it there, or name the Python of a virtual environment that has it: VENV/bin/python."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.bootstrap.parts.feeders import feeder_of
 from tuner.config.surroundings import StudyName
+from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.ports import Feeder, Warn
@@ -17,6 +18,65 @@ if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings
     from tuner.services.running import Running
+
+# Any web server as a service: ``--service web`` has tuner send requests and count the answers.
+
+WEB = "web"
+_FEEDER_KEYS = ("url", "clients")
+
+
+def web_script(asked: Mapping[str, Any], words: tuple[str, ...]) -> dict[str, Any]:
+    """The section of a script for a web server that tuner does not know, made of the one that was *asked*."""
+    environment = asked.get("environment")
+    values = [*words, *map(str, environment.values() if isinstance(environment, Mapping) else ())]
+    given = {key: asked[key] for key in _FEEDER_KEYS if key in asked}
+    feeder: dict[str, Any] = {"kind": "http", "url": url_of(words), **given}
+    if "url" not in given:
+        feeder["find_address"] = "yes"
+    return {
+        "programs": "one" if any("{processes}" in value for value in values) else "each",
+        "threads": "yes" if any("{threads}" in value for value in values) else "no",
+        "probe": {"kind": "generator"},
+        "feeder": feeder,
+        **{key: value for key, value in asked.items() if key not in _FEEDER_KEYS},
+        "kind": "script",
+    }
+
+
+def url_of(words: tuple[str, ...]) -> str:
+    """Where a server with this command may listen: found out once it runs."""
+    ports = sorted(bound_ports(words))
+    return f"http://127.0.0.1:{ports[0] if ports else 8000}/"
+
+
+# Brokers and databases that share the box with the service they work for.
+
+
+def backends_found(settings: Settings, spec: ServiceSpec, warn: Warn) -> Callable[[], frozenset[int]]:
+    """Finds the processes of servers that *settings* name by a URL; none where `backends` says who they are.
+
+    URLs stand in the probes, the feeder, and in the command and environment of *spec*.
+    """
+    if settings.backends is not None:
+        return frozenset
+    from tuner.core.text.backend_address import backend_addresses
+
+    addresses = backend_addresses(_words(settings, spec))
+    if not addresses:
+        return frozenset
+    from tuner.adapters.proc.listeners import Listeners
+
+    return Listeners(addresses, warn).pids
+
+
+def _words(settings: Settings, spec: ServiceSpec) -> list[str]:
+    words = [word for one in spec.each_variant for word in (*one.command, *one.environment.values())]
+    service = settings.service
+    if service.kind == "script":
+        words += service.feeder.servers.values()
+        for probe in service.probes.values():
+            words += probe.servers.values()
+    return words
 
 
 def service_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tuner.cli.shared.exit_codes import EXIT_NOTHING
 from tuner.cli.shared.output import echo_err
-from tuner.core.domain.resuming import resume_arguments
+from tuner.core.domain.records import resume_arguments
 
 if TYPE_CHECKING:
     from tuner.bootstrap.wire import Session

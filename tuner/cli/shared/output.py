@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tuner.core.domain.simulated import is_simulated, simulation_notes
+from tuner.core.domain.records import is_simulated, simulation_notes
 
 if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
@@ -28,7 +28,7 @@ def echo(record: StudyRecord, text: str, facts: Mapping[str, Any], *, as_json: b
 
 def show(text: str) -> None:
     """Print a result for people; tables that a terminal is too narrow for are folded."""
-    from tuner.reports.text.folding import fold_tables
+    from tuner.reports.text.cells import fold_tables
 
     if sys.stdout.isatty():
         text = fold_tables(text, shutil.get_terminal_size().columns)

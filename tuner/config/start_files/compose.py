@@ -11,8 +11,7 @@ from typing import Any
 from tuner.config.document import Document, FileKind, Place, parse_document
 from tuner.config.paths import with_home
 from tuner.config.start_files.dockerfile import Image, Words, read_images, started_by
-from tuner.config.start_files.dotenv import parse_dotenv, read_text
-from tuner.config.start_files.expansion import interpolate, name_after
+from tuner.config.start_files.dotenv import interpolate, name_after, parse_dotenv, read_text
 from tuner.config.start_files.started import Source, Started, Variables
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import split_command

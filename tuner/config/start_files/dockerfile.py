@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from tuner.config.start_files.expansion import replace_variables
+from tuner.config.start_files.dotenv import replace_variables
 from tuner.config.start_files.shell_line import ShellCommand, read_shell_line, shell_text
 from tuner.config.start_files.started import Joined, Source, Started, Variables, Where
 from tuner.core.errors import ConfigError

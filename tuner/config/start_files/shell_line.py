@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from tuner.config.start_files.expansion import end_of_braces, name_after, value_of_braces
+from tuner.config.start_files.dotenv import end_of_braces, name_after, value_of_braces
 from tuner.config.start_files.started import COMPUTED, Variables, Where
 from tuner.core.errors import ConfigError
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tuner.config.start_files.dotenv import parse_environment_file, read_text
-from tuner.config.start_files.expansion import name_after
+from tuner.config.start_files.dotenv import name_after, parse_environment_file, read_text
 from tuner.config.start_files.shell_line import read_shell_line, shell_text
 from tuner.config.start_files.started import Joined, Source, Started, Variables, Where, fixed
 from tuner.core.errors import ConfigError

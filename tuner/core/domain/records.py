@@ -10,6 +10,9 @@ from tuner.core.domain.clocks import WindowClocks
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.strategy import Kind
+from tuner.core.text.figures import pluralize
+from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.stored_config import parse_stored_config
 
 FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
@@ -105,3 +108,73 @@ class BoxRecord:
     provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, version of tuner ...
     left_wall_s: float | None = None  #: None: it did not, as far as is known
     why: str | None = None  #: it left
+
+
+# Whether a study was simulated, and the words that say so wherever its figures go.
+
+SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
+SIMULATED_HOST = "a simulated box"
+STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
+
+_MARK = "simulated-"
+
+
+def simulated_name(service: str) -> str:
+    """What a simulated study of *service* is called, so that no file or runbook takes it for the real one."""
+    return service if service.startswith(_MARK) else f"{_MARK}{service}"
+
+
+def is_simulated(study: StudyRecord) -> bool:
+    """Whether a model gave the windows of *study*, and no service ran."""
+    return SIMULATED in study.provenance
+
+
+def simulation_notes(study: StudyRecord) -> list[str]:
+    """The sentence that stands before everything said of a simulated study; none for a real one."""
+    if not is_simulated(study):
+        return []
+    return [simulated_sentence(study.provenance[SIMULATED], study.box_cores)]
+
+
+def simulated_sentence(profile: str, cores: float) -> str:
+    """The same of a box with so many *cores*."""
+    on = pluralize(cores, "core")
+    return f"Simulated: no service ran, a model of {profile} on {on} gave these figures."
+
+
+def memory_assumed(study: StudyRecord) -> list[str]:
+    """What memory the profile of a simulated study did not know, in a sentence; none: it knew all of it."""
+    if not is_simulated(study):
+        return []
+    profile = parse_stored_config(study.config).get("simulate")
+    if profile is None:  # made elsewhere: nobody says what it knew
+        return []
+    memory: Mapping[str, str | None] = profile.get("memory") or {}
+    further = memory.get("thread") is None and any(layout.threads > 1 for layout in study.layouts)
+    if memory.get("process") is None:
+        beside = ", and none for further threads" if further else ""
+        return [f"The profile has no memory figures, so a typical process is assumed{beside}."]
+    if further:
+        return ["The profile has no memory of further threads, so the memory shown does not include it."]
+    return []
+
+
+# What has to be typed again where a study goes on, or is checked.
+
+CONFIG_FILE = "config_file"  #: in the provenance: the config that the study was begun with, as it was typed
+TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
+#: likewise: what was typed for its study section over the config's, as JSON, texts by their names; older
+#: files do not tell
+STUDY_TYPED = "study_typed"
+
+
+def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
+    """What is put before ``--resume FILE`` and what behind it: the config or the command.
+
+    Nothing, unless they hold secrets, or *again* says that they are needed all the same.
+    """
+    if not (again or HIDDEN in record.config):
+        return [], []
+    if TYPED in record.provenance:
+        return [], ["--", "COMMAND"]
+    return [record.provenance.get(CONFIG_FILE, "CONFIG")], []

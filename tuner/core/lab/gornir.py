@@ -19,13 +19,13 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.lab.gornir_claims import gornir_findings
-from tuner.core.lab.gornir_table import (
+from tuner.core.lab.gornir_claims import (
     ASYNCIO,
     CORES,
     GO_POOLS,
     WORKERS,
     Table,
+    gornir_findings,
     is_nornir,
     join_words,
     workers_of,

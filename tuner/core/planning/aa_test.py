@@ -20,11 +20,10 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed
 from tuner.core.search.race import Race
 from tuner.core.search.strategies.launches import launch_value
-from tuner.core.stats.binomial import exact_interval
+from tuner.core.stats.binomial import exact_interval, wilson_interval
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.variance import MeanSquare, estimate_sd
-from tuner.core.stats.wilson import wilson_interval
 
 MOST_LABELLINGS = 1024  #: all of ten pairs; of more pairs some are drawn
 _RACED_PAIRS = 5_000  #: so much is tried in some seconds; 200 labellings at least

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import CONFIG_FILE, STUDY_TYPED
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import CONFIG_FILE, STUDY_TYPED, StudyRecord, is_simulated
 from tuner.core.domain.worker_facts import for_each_variant, names_by_variant
 from tuner.core.text.stored_config import parse_stored_config
 from tuner.core.windows.inner_threads import inner_threads_of, is_of_inner

@@ -14,9 +14,8 @@ from tuner.core.domain.records import WindowRecord
 from tuner.core.ranking.anova import blocks_of, launch_value
 from tuner.core.search.suite import DRIFT_STEP_S, SuiteNoise
 from tuner.core.stats.interval import Estimate, LaunchMean
-from tuner.core.stats.noise import estimate_noise
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
-from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
+from tuner.core.stats.variance import MeanSquare, estimate_noise, estimate_sd, estimate_sd_beyond
 from tuner.core.windows.launch_sums import LaunchTally
 
 DRIFT_TAU_S = 3600.0  #: so slowly the box is taken to drift: a pilot is too short to tell

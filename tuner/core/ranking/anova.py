@@ -11,12 +11,11 @@ from tuner.core.defaults import WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.objective import value_from
 from tuner.core.ranking.host_effects import Boxes, what_boxes_do
-from tuner.core.stats.comparison import Comparison, compare
-from tuner.core.stats.groups import Group, OfBest, group_of
+from tuner.core.stats.groups import Comparison, Group, OfBest, compare, group_of
 from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs
 from tuner.core.stats.mixed_model import box_table, estimate_on_boxes
-from tuner.core.stats.noise import Noise, estimate_noise
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation
+from tuner.core.stats.variance import Noise, estimate_noise
 from tuner.core.windows.launch_sums import LaunchTally
 
 _JOINED = 4  # launches: two of a pair that takes turns, each twice

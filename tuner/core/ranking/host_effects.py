@@ -19,10 +19,9 @@ from tuner.core.domain.layout import Layout
 from tuner.core.ranking.study_difference import is_surely_changed
 from tuner.core.stats.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.stats.mixed_model import BoxTable, OnBox
-from tuner.core.stats.quantiles import student_t_quantile, studentized_range_quantile
+from tuner.core.stats.quantiles import f_quantile, student_t_quantile, studentized_range_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit
 from tuner.core.stats.variance import MeanSquare, estimate_sd, estimate_sd_beyond
-from tuner.core.stats.variance_quantiles import f_quantile
 
 _ROUNDING = 1e-9  #: rounding alone must not tell anything apart
 

@@ -27,11 +27,9 @@ from typing import Literal, get_args
 from tuner.core.domain.fleet import LOST, is_fleet
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
-from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
-from tuner.core.domain.resuming import resume_arguments
-from tuner.core.domain.simulated import is_simulated
-from tuner.core.ranking.leader import leader
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, is_simulated, resume_arguments
 from tuner.core.ranking.overview import Ending, Overview
+from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.settings.limit_text import OPTIONS, WORDS, render_level
 from tuner.core.text.durations import render_exact_duration, render_rest
@@ -559,7 +557,7 @@ def exact_amount(name: Quantity, value: float) -> str:
 
 
 def config_again(study: StudyRecord) -> list[str]:
-    """The config, where a check needs it again; see `tuner.core.domain.resuming`."""
+    """The config, where a check needs it again; see `tuner.core.domain.records`."""
     before, after = resume_arguments(study)
     return before or ["CONFIG"] * bool(after)
 

@@ -13,7 +13,7 @@ from math import exp, log
 from typing import Literal, NamedTuple, get_args
 
 from tuner.core.domain.layout import Layout
-from tuner.core.stats.comparison import Comparison, compare
+from tuner.core.stats.groups import Comparison, compare
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.mixed_model import comparable
 from tuner.core.stats.two_way_anova import Observation

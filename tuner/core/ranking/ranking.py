@@ -21,15 +21,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tuner.core.defaults import CONFIDENCE, TEN_MINUTES_S, WITHIN
-from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.fleet import is_fleet
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit, Verdict, check_seen, limits_from, verdicts
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.domain.requests import LONGEST_S, Requests
+from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
-from tuner.core.ranking.axis_bests import AxisBest, axis_bests
-from tuner.core.ranking.axis_effects import AxisEffect, axes_of, axis_effects
+from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axes_of, axis_bests, axis_effects
 from tuner.core.ranking.host_effects import Boxes
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.study_difference import PairGaps, Side
@@ -39,14 +37,19 @@ from tuner.core.settings.safety_limits import over_limit
 from tuner.core.stats.groups import GROUPS, Group, OfBest, of_value
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.mixed_model import comparable
-from tuner.core.stats.noise import Noise
 from tuner.core.stats.two_way_anova import Observation
-from tuner.core.warmup.by_chance import NONE_JUDGED, NeverSettled
-from tuner.core.warmup.report import summarize_settling
-from tuner.core.windows.failures import describe_failures
-from tuner.core.windows.launch_sums import LaunchTally, Sums, VoidTally, tally, why_not_ranked
-from tuner.core.windows.other_processes import Others, others_of
+from tuner.core.stats.variance import Noise
+from tuner.core.warmup.report import NONE_JUDGED, NeverSettled, summarize_settling
+from tuner.core.windows.launch_sums import (
+    LaunchTally,
+    Sums,
+    VoidTally,
+    describe_failures,
+    tally,
+    why_not_ranked,
+)
 from tuner.core.windows.summary import mean_or_none
+from tuner.core.windows.validity import Others, others_of
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What

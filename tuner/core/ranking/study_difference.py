@@ -22,7 +22,7 @@ from math import exp, expm1, fsum, log1p, sqrt
 
 from tuner.core.domain.layout import Layout
 from tuner.core.search.recheck import Launched
-from tuner.core.stats.comparison import Comparison, compare
+from tuner.core.stats.groups import Comparison, compare
 from tuner.core.stats.interval import Estimate, ratio_around, spread_with_blocks
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.ranking.leader import leader
+from tuner.core.ranking.race_result import leader
 from tuner.core.search.growth import MAY_HELP, MOST_THREADS, double, growth_of, opens_too_many
 from tuner.core.text.figures import percent
 

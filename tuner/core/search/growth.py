@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Literal
 
 from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.domain.pooled import pooled_variants, shape_of
-from tuner.core.domain.service import connections_of
+from tuner.core.domain.service import connections_of, pooled_variants, shape_of
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.study import grid_grows
 from tuner.core.text.figures import list_names

@@ -19,10 +19,9 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
 if TYPE_CHECKING:
-    from tuner.core.search.challengers import Challenge
+    from tuner.core.search.challengers import Challenge, DrawnWorld
     from tuner.core.search.guide import Guide
     from tuner.core.search.posterior import Posterior
-    from tuner.core.search.posterior_sample import DrawnWorld
     from tuner.core.stats.groups import OfBest
 
 LAUNCH_GUESS_S = 60.0  #: start, warm-up and stop, until some were seen
@@ -166,7 +165,7 @@ class Racing:
             return None
         import numpy as np
 
-        from tuner.core.search.posterior_sample import DrawnWorld
+        from tuner.core.search.challengers import DrawnWorld
 
         standing = self._standing()
         rivals = [] if standing is None else [standing.leader, *standing.ties(self._allowed)]

@@ -5,12 +5,18 @@ online.py decides while a launch runs, head.py once a window is over, verdict.py
 claimed: docs/method/warmup.md.
 """
 
-from tuner.core.warmup.head import spoils, warming_n
-from tuner.core.warmup.mser import BATCH, batch_means, truncation_point
-from tuner.core.warmup.online import LEAST_S, has_settled
-from tuner.core.warmup.transient import remaining_ratio, transient_end
-from tuner.core.warmup.trend import Trend, detectable_slope, estimate_trend, pool_trends
-from tuner.core.warmup.verdict import FEWEST, NotSettled, Steady, judge
+from tuner.core.warmup.online import LEAST_S, has_settled, spoils, warming_n
+from tuner.core.warmup.transient import BATCH, batch_means, remaining_ratio, transient_end, truncation_point
+from tuner.core.warmup.verdict import (
+    FEWEST,
+    NotSettled,
+    Steady,
+    Trend,
+    detectable_slope,
+    estimate_trend,
+    judge,
+    pool_trends,
+)
 
 __all__ = [
     "BATCH",

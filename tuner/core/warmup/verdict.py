@@ -5,15 +5,181 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp, expm1, log
-from statistics import fmean
+from math import cos, exp, expm1, log, pi, sqrt
+from statistics import fmean, median
 from typing import Literal
 
+from tuner.core.stats.quantiles import student_t_quantile, student_t_tail
 from tuner.core.text.figures import percent, pluralize
-from tuner.core.warmup.levels import Level, find_levels
-from tuner.core.warmup.mser import BATCH, batch_means
-from tuner.core.warmup.transient import transient_end
-from tuner.core.warmup.trend import Trend, estimate_trend
+from tuner.core.warmup.transient import BATCH, batch_means, transient_end
+
+# Whether a trend is left in a launch, with a standard error that survives autocorrelation.
+#
+# The series is looked at through its slowest cosines (a discrete cosine transform). Noise that forgets within
+# a fraction of the series puts the same variance into each of them, whatever its autocorrelation; a straight
+# line puts 98.6 % of itself into the first. So the first measures the trend and the next ones the noise at
+# that time scale: the ratio is Student's t, exactly for white noise, nearly for noise with a short memory.
+# Sixteen cosines measure quick noise well; five see also slow noise. The less certain of the two answers
+# counts.
+#
+# Source: equal-weighted cosines for long-run variances: Müller (2007, 2014); Lazarus, Lewis, Stock & Watson
+# (2018), who recommend them for regressions; Müller & Watson (2008) for looking at slow movements this way.
+
+N_COSINES = (16, 5)  #: measure the noise; the fewer, the slower the noise that they see, and the less sure
+FEWEST_OF_TREND = 12  #: values; below that there is no telling trend from noise
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A straight line's slope through a series, in shares of its mean per value."""
+
+    slope: float
+    standard_error: float
+    df: int
+
+    @property
+    def p_value(self) -> float:
+        """Probability of a slope as large in either direction, were there none."""
+        if self.standard_error == 0.0:
+            return 0.0 if self.slope else 1.0
+        return min(1.0, 2 * student_t_tail(abs(self.slope) / self.standard_error, self.df))
+
+
+def estimate_trend(values: Sequence[float]) -> Trend | None:
+    """The trend of *values*, evenly spaced in time; None when they are fewer than 12 or their mean is 0."""
+    n = len(values)
+    mean = sum(values) / n if n else 0.0
+    if n < FEWEST_OF_TREND or mean == 0.0:
+        return None
+    middle = (n - 1) / 2
+    found, of_line = [], []
+    for j in range(1, min(N_COSINES[0], n // 3) + 2):
+        wave = _cosine(j, n)
+        found.append(sum(w * value for w, value in zip(wave, values, strict=True)))
+        of_line.append(sum(w * (i - middle) for i, w in enumerate(wave)))
+    slope = found[0] / of_line[0]
+    noise = [c - slope * line for c, line in zip(found[1:], of_line[1:], strict=True)]
+    answers = []
+    for n_cosines in {min(each, len(noise)) for each in N_COSINES}:
+        standard_error = sqrt(sum(c * c for c in noise[:n_cosines]) / n_cosines) / abs(of_line[0])
+        answers.append(Trend(slope / mean, standard_error / abs(mean), n_cosines))
+    return max(answers, key=lambda trend: (trend.p_value, trend.df))
+
+
+def pool_trends(trends: Sequence[Trend]) -> Trend | None:
+    """The trend that launches share, by their slopes alone: each launch is one value, however noisy within.
+
+    A leak of the service is in every launch; what one launch cannot tell from noise, a study often can. The
+    launches should be of about one length; None for fewer than 3.
+    """
+    n = len(trends)
+    if n < 3:
+        return None
+    mean = sum(trend.slope for trend in trends) / n
+    squares = sum((trend.slope - mean) ** 2 for trend in trends)
+    return Trend(mean, sqrt(squares / (n - 1) / n), n - 1)
+
+
+def detectable_slope(noise_ratio: float, n: int, *, alpha: float, power: float = 0.9) -> float:
+    """The slope per value that is found with probability *power*, where values scatter by *noise_ratio*.
+
+    White noise; *alpha* is the two-sided chance of a trend found where there is none. By the quantiles of
+    Student's t, which is a few per cent on the large side.
+
+    Raises:
+        ValueError: fewer than 12 values.
+    """
+    if n < FEWEST_OF_TREND:
+        raise ValueError(f"need {FEWEST_OF_TREND} values or more, got {n}")
+    df = min(N_COSINES[-1], n // 3)
+    middle = (n - 1) / 2
+    of_line = sum(w * (i - middle) for i, w in enumerate(_cosine(1, n)))
+    quantiles = student_t_quantile(1 - alpha / 2, df) + student_t_quantile(power, df)
+    return noise_ratio * quantiles / abs(of_line)
+
+
+def _cosine(j: int, n: int) -> list[float]:
+    """The j-th cosine of the transform, of length 1."""
+    scale = sqrt(2 / n)
+    return [scale * cos(pi * j * (i + 0.5) / n) for i in range(n)]
+
+
+# Whether a launch moves between levels: a late step, or a service that has two speeds.
+#
+# The series is cut into stretches of constant mean so that the squared residuals plus a price per cut are
+# least (optimal partitioning, by dynamic programming). The noise that the price is in units of is taken from
+# differences of neighbouring blocks, by their median: levels that hold for four blocks leave it alone, and
+# autocorrelation shorter than a block is in it.
+#
+# Source: Jackson et al. (2005) for the search; Barrett et al. (2017) segment benchmarks in the same way.
+
+SHORTEST = 30  #: seconds that a level must hold; quicker changes average out within a window
+MOST_CELLS = 240  #: the search costs their square
+FEWEST_IN_CELL = 10  #: seconds
+NOISE_BLOCK = (20, 32)  #: seconds over which the noise is averaged; a fiftieth of what was seen, within these
+PRICE = 13.0  #: variances that a cut must save
+_NORMAL_MEDIAN_SQUARE = 0.4549  #: the median of a chi-squared with one degree of freedom
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A stretch of constant mean."""
+
+    start: int  #: index of its first value
+    stop: int  #: index after its last
+    mean: float
+
+
+def find_levels(values: Sequence[float]) -> list[Level]:
+    """The levels of *values*, one a second, in time order; one when they are too few to tell, or steady."""
+    n = len(values)
+    cell = max(FEWEST_IN_CELL, -(-n // MOST_CELLS))
+    n_cells = n // cell
+    shortest = max(1, -(-SHORTEST // cell))
+    if n_cells < 2 * shortest:
+        return [Level(0, n, sum(values) / n)] if n else []
+    sums = [sum(values[i * cell : (i + 1) * cell]) / cell for i in range(n_cells)]
+    variance = _variance(values, cell)
+    starts = _cut_stretches(sums, shortest, PRICE * variance)
+    edges = [start * cell for start in starts] + [n]
+    return [Level(start, stop, sum(values[start:stop]) / (stop - start)) for start, stop in pairwise(edges)]
+
+
+def _variance(values: Sequence[float], cell: int) -> float:
+    """Of a mean over *cell* values, levels left out; never quite 0."""
+    block = max(cell, min(max(len(values) // 50, NOISE_BLOCK[0]), NOISE_BLOCK[1]))
+    means = [sum(values[i : i + block]) / block for i in range(0, len(values) - block + 1, block // 2)]
+    differences = [(later - earlier) ** 2 / 2 for earlier, later in zip(means, means[2:], strict=False)]
+    of_block = median(differences) / _NORMAL_MEDIAN_SQUARE
+    tiny = (1e-4 * sum(values) / len(values)) ** 2
+    return max(of_block * block / cell, tiny)
+
+
+def _cut_stretches(means: Sequence[float], shortest: int, price: float) -> list[int]:
+    """Where the stretches begin."""
+    n = len(means)
+    total, squares = [0.0], [0.0]
+    for mean in means:
+        total.append(total[-1] + mean)
+        squares.append(squares[-1] + mean * mean)
+    least = [0.0] + [float("inf")] * n
+    came_from = [0] * (n + 1)
+    for stop in range(shortest, n + 1):
+        for start in range(stop - shortest + 1):
+            if least[start] == float("inf"):
+                continue
+            in_it = total[stop] - total[start]
+            cost = squares[stop] - squares[start] - in_it * in_it / (stop - start)
+            candidate = least[start] + cost + (price if start else 0.0)
+            if candidate < least[stop]:
+                least[stop], came_from[stop] = candidate, start
+    starts = []
+    stop = n
+    while stop:
+        stop = came_from[stop]
+        starts.append(stop)
+    return starts[::-1]
+
 
 TREND_ALPHA = 0.02  #: chance that a steady launch is said to have a trend
 TREND_RATIO = 0.005  #: change in ten minutes; less is no concern of a study that looks for 2 %

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import ceil
 
-from tuner.core.domain.latency import Latencies, bucket_limits_ns
+from tuner.core.domain.requests import Latencies, bucket_limits_ns
 from tuner.core.domain.window import Window
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.launch import few_items, mixed_items, short_window, uneven_counts

@@ -25,8 +25,7 @@ from statistics import median
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.masters import has_master
-from tuner.core.domain.pooled import pooled_variants, shape_of
+from tuner.core.domain.service import has_master, pooled_variants, shape_of
 from tuner.core.domain.window import VoidReason, Window
 from tuner.core.errors import ConfigError
 from tuner.core.messages.invalid import processes_alike, threads_alike

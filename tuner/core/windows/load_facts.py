@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 
-from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.pooled import event_loop_variants
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.requests import ConnectionSpread
+from tuner.core.domain.service import event_loop_variants
 from tuner.core.settings.clients import ClientSearchResult, clients_for, parse_found
 from tuner.core.text.stored_config import parse_stored_service
 from tuner.core.windows.launch_sums import LaunchTally

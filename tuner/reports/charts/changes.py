@@ -6,10 +6,18 @@ from tuner.core.planning.compared import StudyComparison
 from tuner.core.ranking.study_difference import LayoutChange, is_surely_changed
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import first_of, percent
-from tuner.reports.charts.frame import at, diamond, dot, legend, ring, whisker, x_axis
-from tuner.reports.charts.picture import WIDE, DrawnPicture
-from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import element, fitting, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.charts.frame import Scale, at, diamond, dot, legend, ring, scale_for, whisker, x_axis
+from tuner.reports.charts.picture import (
+    WIDE,
+    DrawnPicture,
+    element,
+    fitting,
+    line,
+    rectangle,
+    width_of,
+    with_tooltip,
+    words,
+)
 from tuner.reports.comparison.words import explain_change, format_change, format_percent, in_order
 
 _ROW = 22.0

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.model.calibration.calibrated import LeftOutErrors
-from tuner.reports.charts.frame import at, dot, legend, x_axis, y_axis, y_labels_width
-from tuner.reports.charts.labels import labels
-from tuner.reports.charts.picture import WIDE, DrawnPicture
-from tuner.reports.charts.scale import scale_for
-from tuner.reports.charts.svg import element, line, with_tooltip
+from tuner.reports.charts.frame import at, dot, labels, legend, scale_for, x_axis, y_axis, y_labels_width
+from tuner.reports.charts.picture import WIDE, DrawnPicture, element, line, with_tooltip
 from tuner.reports.model.model import format_signed, items, left_out_sentence
 
 _BAND = 0.1

@@ -2,10 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil, floor, isfinite, log10
 
-from tuner.reports.charts.scale import Scale, tick_texts
-from tuner.reports.charts.svg import SMALL, element, line, width_of, words
+from tuner.reports.charts.picture import SMALL, element, line, width_of, words
+
+# Colours that people with any colour vision can tell apart, and the words that are read on them.
+#
+# Categories: Okabe & Ito (2008). Amounts: viridis (van der Walt & Smith, 2015), which also grows in lightness
+# alone, so that a copy in grey says the same.
+
+_VIRIDIS = (
+    *((68, 1, 84), (72, 40, 120), (62, 73, 137), (49, 104, 142), (38, 130, 142)),
+    *((31, 158, 137), (53, 183, 121), (110, 206, 88), (181, 222, 43), (253, 231, 37)),
+)
+
+BLUE, SKY, GREEN, YELLOW = "#0072b2", "#56b4e9", "#009e73", "#f0e442"
+ORANGE, VERMILLION, PURPLE, GREY = "#e69f00", "#d55e00", "#cc79a7", "#bdc3c9"
+
+
+def amount_colour(share: float) -> str:
+    """Of an amount from 0 to 1."""
+    place = min(1.0, max(0.0, share)) * (len(_VIRIDIS) - 1)
+    left = min(int(place), len(_VIRIDIS) - 2)
+    mixed = (
+        round(one + (other - one) * (place - left))
+        for one, other in zip(_VIRIDIS[left], _VIRIDIS[left + 1], strict=True)
+    )
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white: what has the better contrast on *colour*; at least 4.5 (WCAG 2)."""
+    light = luminance(colour)
+    return "#000" if (light + 0.05) / 0.05 >= 1.05 / (light + 0.05) else "#fff"
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb``, 0 to 1."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+# Names beside marks, where there is room for them.
+
+_MARK = 7.0  #: px from the middle of a mark to its edge
+_LINE = 11.0
+_CLEAR = 1.0  #: px between a name and a line
+
+Box = tuple[float, float, float, float]  #: left, top, width, height
+
+
+def labels(
+    points: Sequence[tuple[float, float, str, bool]],
+    width: float,
+    *,
+    most: int = 24,
+    lines: Sequence[Box] = (),
+) -> str:
+    """The names of *points* (x, y, name, whether it is bold), the first ones first.
+
+    A name stands where it meets no mark, no other name and none of *lines* (which have no width or no
+    height), within *width*; where there is no such place it is left out: the mark tells it.
+    """
+    taken: list[Box] = [(x - _MARK, y - _MARK, 2 * _MARK, 2 * _MARK) for x, y, _, _ in points]
+    taken += [(x - _CLEAR, y - _CLEAR, w + 2 * _CLEAR, h + 2 * _CLEAR) for x, y, w, h in lines]
+    found = []
+    for x, y, name, is_bold in points[:most]:
+        long = width_of(name, SMALL) * (1.15 if is_bold else 1.05)
+        for left, base in (
+            *((x + 10, y + 4), (x - 10 - long, y + 4), (x - long / 2, y - 10), (x - long / 2, y + 18)),
+            *((x + 8, y - 7), (x + 8, y + 15), (x - 8 - long, y - 7), (x - 8 - long, y + 15)),
+            *((x + 4, y - 10), (x - 4 - long, y - 10), (x + 4, y + 18), (x - 4 - long, y + 18)),
+        ):
+            box = (left, base - 9, long, _LINE)
+            if left >= 0 and left + long <= width and not any(_meet(box, other) for other in taken):
+                taken.append(box)
+                found.append(words(name, left, base, class_="s h b" if is_bold else "s h"))
+                break
+    return "".join(found)
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return (
+        one[0] < other[0] + other[2]
+        and other[0] < one[0] + one[2]
+        and one[1] < other[1] + other[3]
+        and other[1] < one[1] + one[3]
+    )
+
+
+# From values to places in a picture, and where to put ticks.
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_FROM_ZERO = 0.55  #: an axis begins at 0 where the smallest value is less than this share of the largest
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A straight axis: *low* lies at px *start*, *high* at px *end*."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Where *value* lies; what is outside lies at the edge."""
+        share = (value - self.low) / (self.high - self.low)
+        return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
+
+    def ticks(self, most: int) -> list[float]:
+        """Round values within the axis, about *most* of them at most."""
+        step = nice_step((self.high - self.low) / max(1, most - 1))
+        first, last = ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9)
+        return [step * n for n in range(first, last + 1)]
+
+
+def scale_for(values: Iterable[float], start: float, end: float, *, zero: bool | None = None) -> Scale:
+    """An axis on which all of *values* lie, with round ends.
+
+    *zero* says whether 0 is on it; None: where the values are spread widely anyway.
+    """
+    known = [value for value in values if isfinite(value)]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    if zero or (zero is None and 0 <= low < _FROM_ZERO * high):
+        low, high = min(0.0, low), max(0.0, high)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        reach = abs(high) * 0.05 or 1.0
+        low, high = low - reach, high + reach
+    step = nice_step((high - low) / 8)
+    return Scale(step * floor(low / step + 1e-9), step * ceil(high / step - 1e-9), start, end)
+
+
+def nice_step(rough: float) -> float:
+    """The round step (1, 2, 2.5 or 5 times a power of ten) that is not less than *rough*."""
+    power = 10.0 ** floor(log10(rough))
+    return next(power * step for step in _STEPS if power * step >= rough * (1 - 1e-9))
+
+
+def tick_texts(ticks: list[float]) -> list[str]:
+    """All of *ticks* with as many digits as tell them apart."""
+    step = min((later - earlier for earlier, later in pairwise(ticks)), default=1.0)
+    digits = next(
+        (n for n in range(7) if abs(step * 10**n - round(step * 10**n)) < 1e-6 * step * 10**n), None
+    )
+    if digits is None:
+        return [f"{one:.4g}" for one in ticks]
+    large = max((abs(one) for one in ticks), default=0.0)
+    if large >= 1e6:
+        return [f"{one / 1e6:g}M" for one in ticks]
+    if large >= 2e4 and digits == 0:
+        return [f"{one / 1e3:g}k" if one else "0" for one in ticks]
+    return [f"{one:.{digits}f}".replace("-0", "0") if not one else f"{one:.{digits}f}" for one in ticks]
+
 
 _TICK_EVERY = 80.0  #: px of a horizontal axis
 _TICK_EVERY_UP = 32.0

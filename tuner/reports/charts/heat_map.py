@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
-from tuner.reports.charts.colours import amount_colour, ink_on
-from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
-from tuner.reports.charts.scale import Scale, tick_texts
-from tuner.reports.charts.svg import element, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.charts.frame import Scale, amount_colour, ink_on, tick_texts
+from tuner.reports.charts.picture import (
+    WIDE,
+    DrawnPicture,
+    element,
+    line,
+    nothing_picture,
+    rectangle,
+    width_of,
+    with_tooltip,
+    words,
+)
 from tuner.reports.charts.values import tooltip_of, unit_of
 from tuner.reports.model.model import items
 from tuner.reports.ranking.groups import NAMES

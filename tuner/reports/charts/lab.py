@@ -4,14 +4,196 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import floor, log10
 
-from tuner.core.lab.experiment import LabFigure, Outcome, Row, Value, format_point
+from tuner.core.domain.layout import Layout
+from tuner.core.lab.experiment import At, LabFigure, Outcome, Row, Value, format_point
 from tuner.core.lab.studied import StudyExperiment
-from tuner.reports.charts.frame import legend
-from tuner.reports.charts.lab_layouts import layouts_picture
-from tuner.reports.charts.lab_scale import SIGNS, Log, frame, marks, push_apart, ticks_around, values_of
-from tuner.reports.charts.picture import WIDE, DrawnPicture
-from tuner.reports.charts.svg import element, width_of, words
+from tuner.reports.charts.frame import at, diamond, dot, legend, ring
+from tuner.reports.charts.picture import WIDE, DrawnPicture, element, line, width_of, with_tooltip, words
+
+# What pictures of published experiments share: a logarithmic axis, and the signs of a point.
+
+_TICKS = (1.0, 2.0, 5.0)  #: of each power of ten
+_LINE_PX = 13.0  #: from one name to the next
+
+
+class Log:
+    """A logarithmic axis: *low* lies at px *start*, *high* at px *end*."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self._low, self._span = log10(low), max(1e-9, log10(high) - log10(low))
+        self.start, self.end = start, end
+
+    def __call__(self, value: float) -> float:
+        """Where *value* lies, px."""
+        return self.start + (log10(value) - self._low) / self._span * (self.end - self.start)
+
+
+def ticks_around(low: float, high: float) -> list[float]:
+    """Round values around *low* to *high*, one beyond each end where none is near it."""
+    every = [
+        step * 10.0**power
+        for power in range(floor(log10(low)) - 1, floor(log10(high)) + 2)
+        for step in _TICKS
+    ]
+    first = max(n for n, tick in enumerate(every) if tick <= low * (1 + 1e-9))
+    last = min(n for n, tick in enumerate(every) if tick >= high * (1 - 1e-9))
+    return every[first : last + 1]
+
+
+def frame(
+    title: str,
+    ticks: Sequence[float],
+    up: Log,
+    steps: Mapping[str, float],
+    below: str,
+    ends: tuple[float, float],
+) -> list[str]:
+    """What stands around a panel's points: *title*, a grid of *ticks*, and *below* it what the steps are.
+
+    Args:
+        steps: px of each step along, by its name.
+        ends: px of the grid's left and right end.
+    """
+    (left, right), bottom = ends, up.start
+    parts = [words(title, 2, up.end - 12, class_="s m")]
+    for tick in ticks:
+        parts.append(line(left, up(tick), right, up(tick), "grid"))
+        parts.append(words(f"{tick:g}", left - 6, up(tick) + 4, class_="s m e"))
+    parts += [words(name, x, bottom + 16, class_="s m c") for name, x in steps.items()]
+    parts.append(line(left, bottom, right, bottom, "axis"))
+    parts.append(
+        words(below, sum((min(steps.values()), max(steps.values()))) / 2, bottom + 33, class_="s m c")
+    )
+    return parts
+
+
+def push_apart(named: Mapping[str, float], bottom: float) -> dict[str, float]:
+    """Names from top to bottom, each a line's height below the one before it, none below *bottom*."""
+    order = sorted(named, key=lambda name: named[name])
+    placed: dict[str, float] = {}
+    above = 0.0
+    for name in order:
+        placed[name] = above = max(named[name], above + _LINE_PX)
+    below = bottom + _LINE_PX
+    for name in reversed(order):
+        placed[name] = below = min(placed[name], below - _LINE_PX)
+    return placed
+
+
+def values_of(row: Row, figure: LabFigure) -> list[float]:
+    """What of a row lies on the axis; the measured, else the published value first."""
+    measured = row.measured.get(figure.key)
+    found = [measured.median, measured.low, measured.high] if measured else []
+    return found + [side[figure.key] for side in (row.published, row.modelled) if figure.key in side]
+
+
+def dash() -> str:
+    """The model."""
+    return element("path", d="M-7 0H7", class_="front")
+
+
+def marks(row: Row, figure: LabFigure, x: float, up: Log) -> str:
+    """A row as measured and as published, with its figures as a tip."""
+    drawn, lines = [], [format_point(row.at)]
+    measured = row.measured.get(figure.key)
+    if measured is not None:
+        if measured.high > measured.low:
+            drawn.append(line(x, up(measured.low), x, up(measured.high), "whisker"))
+        drawn.append(at(x, up(measured.median), diamond() if row.is_simulated else dot()))
+        how = "simulated" if row.is_simulated else "measured"
+        lines.append(f"{how} {measured.median:.{figure.digits}f}")
+    for side, told_as in ((row.published, "published"), (row.modelled, "model")):
+        if figure.key in side:
+            lines.append(f"{told_as} {side[figure.key]:.{figure.digits}f}")
+    if figure.key in row.published:
+        drawn.append(at(x, up(row.published[figure.key]), ring()))
+    return with_tooltip(", ".join(lines), *drawn)
+
+
+#: for the legend
+SIGNS = [
+    (ring(), "published"),
+    (dot(), "measured here, with the range of the runs"),
+    (dash(), "model, fitted to a few measured points"),
+]
+SIMULATED_SIGN = (diamond(), "simulated, same claim")
+
+
+# A published experiment whose points are layouts: each one published, measured and modelled; logarithmic.
+
+_HIGH = 200.0  #: of a panel's axis, px
+_DODGE = 12.0  #: from one row of points to the next in one layout, px at most
+
+
+def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> DrawnPicture:
+    """The first figure of every layout, fewest threads in all first, in the panels of the experiment.
+
+    Raises:
+        TypeError: its points are no layouts.
+    """
+    experiment, figure = outcome.experiment, outcome.experiment.figures[0]
+    if not isinstance(experiment, StudyExperiment):
+        raise TypeError(f"{experiment.name} is no study")
+    rows = [row for row in outcome.rows if figure.key in row.measured or figure.key in row.published]
+    panels: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        title, series = experiment.panel(row.at)
+        panels.setdefault(title, {}).setdefault(series, []).append(row)
+    end, parts = 0.0, []
+    for title, by_series in panels.items():
+        drawn, end = _layout_panel(by_series, outcome, f"{title}: {figure.label}", width, end)
+        parts += drawn
+    signs, end = legend([*SIGNS, SIMULATED_SIGN], 40.0, end + 8, width - 8)
+    n_measured = sum(1 for row in rows if row.measured and not row.is_simulated)
+    n_simulated = sum(1 for row in rows if row.is_simulated)
+    summary = (
+        f"{figure.label} by layout: {len(rows)} points, {n_measured} of them measured here, {n_simulated} "
+        "simulated. The tables below have every figure."
+    )
+    title = f"{experiment.name}: {figure.label}, published, measured and modelled"
+    return DrawnPicture(name, title, summary, width, end + 12, "".join([*parts, signs]))
+
+
+def _layout_panel(
+    by_series: dict[str, list[Row]], outcome: Outcome, title: str, width: float, above: float
+) -> tuple[list[str], float]:
+    """What is drawn, and where it ends."""
+    figure = outcome.experiment.figures[0]
+    rows = [row for own in by_series.values() for row in own]
+    layouts = sorted({_layout(row.at) for row in rows}, key=lambda one: (one.total_threads, one))
+    values = [value for row in rows for value in values_of(row, figure)]
+    ticks = ticks_around(min(values), max(values))
+    left = max(width_of(f"{tick:g}") for tick in ticks) + 12
+    right = width - 18 - (max(map(width_of, by_series)) if len(by_series) > 1 else 0)
+    top, bottom = above + 30, above + 30 + _HIGH
+    up = Log(min(min(values), ticks[0]), max(max(values), ticks[-1]), bottom, top)
+    step = (right - left) / len(layouts)
+    along = {layout: left + (n + 0.5) * step for n, layout in enumerate(layouts)}
+    dodge = min(_DODGE, 0.8 * step / len(by_series))
+
+    steps_told = {str(layout): x for layout, x in along.items()}
+    parts = frame(title, ticks, up, steps_told, "layout", (left, right))
+    ends = {}
+    for n, (name, own) in enumerate(by_series.items()):
+        aside = (n - (len(by_series) - 1) / 2) * dodge
+        for row in own:
+            x = along[_layout(row.at)] + aside
+            if figure.key in row.modelled:
+                parts.append(at(x, up(row.modelled[figure.key]), dash()))
+            parts.append(marks(row, figure, x, up))
+        last = max(own, key=lambda row: along[_layout(row.at)])
+        ends[name] = up(values_of(last, figure)[0]) + 4
+    if len(by_series) > 1:
+        parts += [words(name, right + 8, y, class_="s") for name, y in push_apart(ends, bottom).items()]
+    return parts, bottom + 46
+
+
+def _layout(point: At) -> Layout:
+    processes, threads = point[-2:]
+    return Layout(int(processes), int(threads))
+
 
 _MOST_LINES = 8  #: in one panel
 

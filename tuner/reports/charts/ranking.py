@@ -5,10 +5,30 @@ from __future__ import annotations
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.core.text.figures import first_of
-from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, whisker, x_axis
-from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
-from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import element, fitting, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.charts.frame import (
+    Scale,
+    at,
+    cross,
+    diamond,
+    dot,
+    legend,
+    ring,
+    scale_for,
+    whisker,
+    x_axis,
+)
+from tuner.reports.charts.picture import (
+    WIDE,
+    DrawnPicture,
+    element,
+    fitting,
+    line,
+    nothing_picture,
+    rectangle,
+    width_of,
+    with_tooltip,
+    words,
+)
 from tuner.reports.charts.values import MOST_OF_MEAN, tooltip_of, unit_of
 from tuner.reports.model.model import items
 from tuner.reports.ranking.groups import NAMES, group_name, row_group

@@ -9,10 +9,21 @@ from tuner.core.model.diagnosis.explanation import Explanation
 from tuner.core.model.diagnosis.text import percent, short
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.figures import first_of
-from tuner.reports.charts import colours
+from tuner.reports.charts import frame
 from tuner.reports.charts.frame import legend
-from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
-from tuner.reports.charts.svg import SMALL, element, fitting, line, rectangle, width_of, with_tooltip, words
+from tuner.reports.charts.picture import (
+    SMALL,
+    WIDE,
+    DrawnPicture,
+    element,
+    fitting,
+    line,
+    nothing_picture,
+    rectangle,
+    width_of,
+    with_tooltip,
+    words,
+)
 from tuner.reports.model.explain import SHARES
 
 _ROW = 24.0
@@ -21,15 +32,15 @@ _TOP = 24.0
 
 #: share -> colour, and the stripes on it, so that colour is not the only sign
 _LOOKS: dict[Share, tuple[str, str]] = {
-    "python": (colours.BLUE, ""),
-    "child": (colours.SKY, ""),
-    "master": (colours.SKY, "M3 0L3 6"),
-    "core_line": (colours.ORANGE, "M0 6L6 0"),
-    "gil_line": (colours.VERMILLION, "M0 0L6 6"),
-    "asleep": (colours.GREY, ""),
-    "blocked": (colours.GREEN, "M0 3L6 3"),
-    "contended": (colours.PURPLE, "M0 3L6 3M3 0L3 6"),
-    "elsewhere": (colours.YELLOW, "M3 0L3 6"),
+    "python": (frame.BLUE, ""),
+    "child": (frame.SKY, ""),
+    "master": (frame.SKY, "M3 0L3 6"),
+    "core_line": (frame.ORANGE, "M0 6L6 0"),
+    "gil_line": (frame.VERMILLION, "M0 0L6 6"),
+    "asleep": (frame.GREY, ""),
+    "blocked": (frame.GREEN, "M0 3L6 3"),
+    "contended": (frame.PURPLE, "M0 3L6 3M3 0L3 6"),
+    "elsewhere": (frame.YELLOW, "M3 0L3 6"),
 }
 
 
@@ -88,7 +99,7 @@ def _bar(one: Diagnosis, used: Sequence[Share], left: float, right: float, y: fl
         marks = [rectangle(x, y + 2, wide, _ROW - 4, fill=colour, class_="cell")]
         if stripes:
             marks.append(rectangle(x, y + 2, wide, _ROW - 4, fill=f"url(#{name}-{share})"))
-        ink = "k" if colours.ink_on(colour) == "#000" else "l"
+        ink = "k" if frame.ink_on(colour) == "#000" else "l"
         for text in (f"{SHARES[share]} {figure}", figure):
             room = width_of(text, SMALL)
             if room + 8 <= wide:

@@ -12,12 +12,30 @@ from statistics import fmean
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.ranking.overview import Overview
-from tuner.reports.charts.frame import at, cross, diamond, dot, legend, y_axis, y_labels_width
-from tuner.reports.charts.in_time import InTime, Series, in_time
-from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
-from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import SMALL, element, line, rectangle, width_of, with_tooltip, words
-from tuner.reports.charts.time_axis import TimeAxis, axis_below, time_axis
+from tuner.reports.charts.frame import (
+    Scale,
+    at,
+    cross,
+    diamond,
+    dot,
+    legend,
+    scale_for,
+    y_axis,
+    y_labels_width,
+)
+from tuner.reports.charts.in_time import InTime, Series, TimeAxis, axis_below, in_time, time_axis
+from tuner.reports.charts.picture import (
+    SMALL,
+    WIDE,
+    DrawnPicture,
+    element,
+    line,
+    nothing_picture,
+    rectangle,
+    width_of,
+    with_tooltip,
+    words,
+)
 from tuner.reports.model.model import format_signed, items
 
 _PANEL = 130.0  #: height, px

@@ -12,11 +12,21 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost, Front
 from tuner.core.ranking.ranking import RankedLayout
 from tuner.core.stats.interval import Estimate
-from tuner.reports.charts.frame import at, cross, diamond, dot, legend, ring, x_axis, y_axis, y_labels_width
-from tuner.reports.charts.labels import labels
-from tuner.reports.charts.picture import WIDE, DrawnPicture, nothing_picture
-from tuner.reports.charts.scale import Scale, scale_for
-from tuner.reports.charts.svg import element, line, with_tooltip
+from tuner.reports.charts.frame import (
+    Scale,
+    at,
+    cross,
+    diamond,
+    dot,
+    labels,
+    legend,
+    ring,
+    scale_for,
+    x_axis,
+    y_axis,
+    y_labels_width,
+)
+from tuner.reports.charts.picture import WIDE, DrawnPicture, element, line, nothing_picture, with_tooltip
 from tuner.reports.charts.values import MOST_OF_MEAN
 from tuner.reports.model.model import interval, items
 from tuner.reports.ranking.ranking_words import level_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import is_simulated
 from tuner.core.planning.compared import Best, Figure, Known, Lost, Slower, StudyComparison
 from tuner.core.ranking.study_difference import Changes, LayoutChange, is_surely_changed
 from tuner.core.stats.interval import Estimate

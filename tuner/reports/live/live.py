@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.simulated import simulation_notes
+from tuner.core.domain.records import simulation_notes
 from tuner.core.ranking.live_status import Board
 from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.durations import render_rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.records import is_simulated
 from tuner.core.ranking.live_status import Board, LayoutStatus
 from tuner.core.ranking.overview import Live
 from tuner.reports.live.live_words import describe_end, describe_standing

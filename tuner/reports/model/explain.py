@@ -7,8 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated, simulation_notes
+from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Share, Station
 from tuner.core.model.diagnosis.evidence import Evidence
 from tuner.core.model.diagnosis.explanation import Explanation

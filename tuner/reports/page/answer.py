@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.core.domain.records import simulation_notes
 from tuner.core.domain.rollout import Rollout
-from tuner.core.domain.simulated import simulation_notes
 from tuner.core.ranking.next_step import NextStep
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking
@@ -21,14 +21,13 @@ from tuner.reports.ranking.first_screen import (
     gains,
     how_sure,
     is_to_act_on,
+    not_slower,
     recommendation,
 )
 from tuner.reports.ranking.groups import SCATTER
 from tuner.reports.ranking.limits import describe_limits
-from tuner.reports.ranking.next_step import command, remarks_on, step_of
+from tuner.reports.ranking.next_step import command, describe_wider, remarks_on, step_of
 from tuner.reports.ranking.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
-from tuner.reports.ranking.ties import not_slower
-from tuner.reports.ranking.wider import describe_wider
 from tuner.reports.runbook.steps import start_of
 
 

@@ -10,7 +10,7 @@ from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture
 from tuner.reports.model.model import interval, items
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures, thin_table
-from tuner.reports.ranking.axes import axes_heading, axes_table
+from tuner.reports.ranking.axis_bests import axes_heading, axes_table
 from tuner.reports.ranking.groups import row_group
 from tuner.reports.ranking.latency import latency_heading, latency_table
 from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table

@@ -7,9 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.domain.limits import limits_from
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import CONFIG_FILE, STUDY_TYPED
-from tuner.core.domain.simulated import SIMULATED, is_simulated
+from tuner.core.domain.records import CONFIG_FILE, SIMULATED, STUDY_TYPED, StudyRecord, is_simulated
 from tuner.core.ranking.overview import Overview
 from tuner.core.settings.limit_text import render_limit
 from tuner.core.text.durations import render_duration

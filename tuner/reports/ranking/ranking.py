@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import simulation_notes
+from tuner.core.domain.records import StudyRecord, simulation_notes
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
 from tuner.reports.ranking.answer import answer_sentence
-from tuner.reports.ranking.axes import axes_heading, axes_table
-from tuner.reports.ranking.axis_bests import describe_axis_bests
+from tuner.reports.ranking.axis_bests import axes_heading, axes_table, describe_axis_bests
 from tuner.reports.ranking.boxes import boxes_heading, boxes_table
 from tuner.reports.ranking.groups import describe_intervals, row_group, to_decide_cell
 from tuner.reports.ranking.latency import describe_p95, latency_heading, latency_table
 from tuner.reports.ranking.limits import limits_heading, limits_sentences, limits_table
-from tuner.reports.ranking.next_step import render_next_step
+from tuner.reports.ranking.next_step import describe_wider, render_next_step
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking.ranking_cells import (
     interval_cell,
@@ -27,7 +25,6 @@ from tuner.reports.ranking.ranking_cells import (
 )
 from tuner.reports.ranking.ranking_data import data_table, render_ranking_json
 from tuner.reports.ranking.ranking_words import headline, level_of, noise_found, notes, verdict
-from tuner.reports.ranking.wider import describe_wider
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 _DATA_FORMATS = ("csv", "tsv")  # one row a layout and nothing else: what a program reads

@@ -7,23 +7,20 @@ import json
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated, simulation_notes
+from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.stored_config import parse_stored_config
 from tuner.reports.ranking.answer import answer_facts, answer_sentence
-from tuner.reports.ranking.axes import axes_facts
-from tuner.reports.ranking.axis_bests import axis_bests_facts
+from tuner.reports.ranking.axis_bests import axes_facts, axis_bests_facts
 from tuner.reports.ranking.boxes import boxes_facts
 from tuner.reports.ranking.evidence import evidence_facts
 from tuner.reports.ranking.groups import of_best_facts
 from tuner.reports.ranking.latency import latency_columns, latency_facts
 from tuner.reports.ranking.limits import limits_columns, limits_facts
-from tuner.reports.ranking.next_step import next_step_facts
+from tuner.reports.ranking.next_step import describe_wider, next_step_facts, wider_facts
 from tuner.reports.ranking.pareto import front_columns, front_facts
 from tuner.reports.ranking.ranking_words import notes, value_ranked_by
-from tuner.reports.ranking.wider import describe_wider, wider_facts
 from tuner.reports.text.formats import Table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import memory_assumed
+from tuner.core.domain.records import StudyRecord, memory_assumed
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import render_duration
@@ -24,7 +23,7 @@ from tuner.reports.ranking.evidence import (
 from tuner.reports.ranking.groups import SCATTER, describe_groups, group_name
 from tuner.reports.ranking.latency import latency_notes
 from tuner.reports.ranking.limits import describe_limits
-from tuner.reports.ranking.wider import grown_sentences
+from tuner.reports.ranking.next_step import grown_sentences
 
 #: the figures of load, a sentence each
 LOAD_TOLD = (

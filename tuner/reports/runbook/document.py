@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.simulated import is_simulated, simulation_notes
+from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
@@ -19,7 +18,7 @@ from tuner.reports.ranking.first_screen import Starts, gains, how_sure, is_answe
 from tuner.reports.ranking.groups import row_group, to_decide_cell
 from tuner.reports.ranking.latency import describe_p95
 from tuner.reports.ranking.limits import describe_limits, limits_heading, limits_sentences, limits_table
-from tuner.reports.ranking.next_step import next_step_blocks, step_of
+from tuner.reports.ranking.next_step import describe_wider, next_step_blocks, step_of
 from tuner.reports.ranking.pareto import best_by_throughput, front_heading, front_sentences, front_table
 from tuner.reports.ranking.ranking import describe_comparison
 from tuner.reports.ranking.ranking_cells import interval_cell, items_cell, load_cell, memory_cell, times_cell
@@ -31,7 +30,6 @@ from tuner.reports.ranking.ranking_words import (
     value_ranked_by,
     verdict,
 )
-from tuner.reports.ranking.wider import describe_wider
 from tuner.reports.runbook.method import describe_conditions, planned_connections
 from tuner.reports.runbook.steps import apply_steps, repeat_steps, roll_back_steps
 from tuner.reports.text.formats import Table

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.records import SIMULATED, WARMING_BLOCK, StudyRecord, is_simulated
 from tuner.core.domain.service import connections_of
-from tuner.core.domain.simulated import SIMULATED, is_simulated
 from tuner.core.domain.worker_facts import facts_by_variant, has_gil
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.durations import render_rest

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.resuming import resume_arguments
+from tuner.core.domain.records import StudyRecord, resume_arguments
 from tuner.core.domain.rollout import PROCESS, Rollout, has_number
 from tuner.core.domain.worker_facts import fact_of
 from tuner.core.ranking.next_step import config_again

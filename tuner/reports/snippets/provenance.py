@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tuner import __version__
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.ranking.leader import is_answer, leader
+from tuner.core.ranking.race_result import is_answer, leader
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.evidence import describe_caveats, describe_no_evidence

@@ -2,16 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 
-from tuner.core.domain.fleet import BoxFacts
-from tuner.core.domain.records import LaunchRecord, StudyRecord
-from tuner.core.domain.simulated import is_simulated
+from tuner.core.domain.fleet import LOST, BoxFacts, Order, Place
+from tuner.core.domain.records import LaunchRecord, StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.fleet import box_left_out
+from tuner.core.settings.safety_limits import was_stopped_by_brake
 from tuner.ports import Clock, FleetProgress, Store
-from tuner.study.fleet.members import Member, Work
+from tuner.study.history import Launched
+from tuner.study.launch.plan_cells import Cell
+from tuner.study.run import MOST_DISTURBED
+
+# The boxes of a study on several, and what each is at.
+
+
+@dataclass(slots=True)
+class Work:
+    """What a box is at: a place of the study, and the launch that it makes for it."""
+
+    place: Place
+    cell: Cell
+    order: Order | None = None  #: None: the next launch is to be ordered
+    launched: Launched | None = None  #: None: it has not begun
+    launch_id: int = 0
+    began_s: float = 0.0  #: by the coordinator's clock
+    spoilt: list[tuple[int, LaunchRecord]] = field(default_factory=list)  #: launches that failed
+    n_lost: int = 0  #: launches that were lost though the box is there
+
+
+@dataclass(slots=True)
+class Member:
+    """A box of the fleet."""
+
+    facts: BoxFacts
+    warm_wall_s: float = -inf  #: when it surely had the service's files in its page cache
+    work: Work | None = None
+    starts: bool = False  #: the service was started there
+    is_on_trial: bool = False  #: its first start failed: the smallest layout is to be tried
+    does_not_start: bool = False  #: not even that one starts
+    n_disturbed: int = 0  #: places in a row without a window, for no fault of their layouts
+    n_vain: int = 0  #: places in a row all of whose launches failed here, though their layouts run elsewhere
+    is_left_out: bool = False
+    problem: ConfigError | None = None  #: why it cannot make any launch
+
+
+def normalize_launch(launch: LaunchRecord, box: BoxFacts) -> LaunchRecord:
+    """*launch* with the coordinator's wall clock and its name of the box."""
+    ended_s = None if launch.ended_wall_s is None else launch.ended_wall_s - box.ahead_s
+    began_s = launch.started_wall_s - box.ahead_s
+    return replace(launch, box=box.name, started_wall_s=began_s, ended_wall_s=ended_s)
+
+
+def covered_s(launches: Sequence[LaunchRecord]) -> float:
+    """For how long any of *launches* ran."""
+    found_s, until_s = 0.0, -inf
+    for launch in sorted(launches, key=lambda one: one.started_wall_s):
+        ended_s = launch.ended_wall_s or launch.started_wall_s
+        found_s += max(0.0, ended_s - max(until_s, launch.started_wall_s))
+        until_s = max(until_s, ended_s)
+    return found_s
+
+
+# Whose fault it is that nothing came of a launch: the box's, or its layout's.
+
+MOST_VAIN = 2  #: places in a row whose layout fails on a box and runs on others; the first is asked for again
+
+
+def note_start(member: Member, launch: LaunchRecord, *, may_try: bool) -> bool:
+    """Take note of a launch that has ended; gives whether it shows that the box starts nothing.
+
+    Where a first start, or all launches of a layout, failed, the box is put on trial if it *may_try*: the
+    smallest layout is to be started next, and tells whose fault it is. A start that the brake stops tells
+    nothing of that.
+    """
+    has_started = launch.running_after_s is not None
+    if not has_started and (
+        was_stopped_by_brake(launch) or launch.error is None
+    ):  # or by the end of the budget
+        member.is_on_trial = False
+        return False
+    if member.is_on_trial and not has_started:
+        member.does_not_start = True
+        return True
+    was_tried, member.is_on_trial = member.is_on_trial, False
+    member.starts = member.starts or has_started
+    cell = None if member.work is None else member.work.cell
+    is_in_vain = cell is not None and cell.is_hopeless and not cell.is_over_limit
+    member.is_on_trial = not was_tried and may_try and (not member.starts or is_in_vain)
+    return False
+
+
+def clear_layout(work: Work, box: str, store: Store) -> None:
+    """Have launches that failed on a *box* that starts nothing say nothing of their layout."""
+    for launch_id, launch in work.spoilt:
+        text = f"{LOST}: nothing starts on {box}; {launch.error}"
+        store.finish_launch(launch_id, replace(launch, error=text))
+        work.cell.n_spoilt -= 1
+
+
+def note_place(member: Member, cell: Cell, elsewhere: Iterable[Cell]) -> bool:
+    """Take note of a place that is over; gives whether nothing came of it for the box's fault.
+
+    That is: all its launches failed, and its layout gave windows *elsewhere*.
+    """
+    if cell.kept:
+        member.n_disturbed = member.n_vain = 0
+    elif cell.is_vain and not cell.is_hopeless:
+        member.n_disturbed += 1
+    is_vain = (
+        cell.is_hopeless
+        and not cell.is_over_limit
+        and any(one.layout == cell.layout and one.kept for one in elsewhere)
+    )
+    member.n_vain += is_vain
+    return is_vain
+
+
+def enough_of(member: Member, cell: Cell) -> str | None:
+    """Why a box is to be left out, by what came of its places in a row, *cell* the last; None: it is not."""
+    if member.n_disturbed >= MOST_DISTURBED:
+        return f"{MOST_DISTURBED} launches in a row gave no valid window"
+    if member.n_vain >= MOST_VAIN:
+        return (
+            f"{MOST_VAIN} times in a row all launches of a layout failed here but not on other hosts,"
+            f" last of {cell.layout}"
+        )
+    return None
+
 
 PATIENCE_S = 600.0  #: so long a study without any box waits for one
 

@@ -29,21 +29,26 @@ from tuner.core.messages.study import block_without_window_on
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.text.figures import pluralize
-from tuner.core.warmup.by_chance import SettlingCount, alarm_of
+from tuner.core.warmup.report import SettlingCount, alarm_of
 from tuner.core.windows.layout_check import refuse_alike
 from tuner.core.windows.summary import record_of
 from tuner.ports import Fleet, FleetProgress, Hooks, Stop, Store
-from tuner.study.fleet.fault_attribution import clear_layout, enough_of, note_place, note_start
-from tuner.study.fleet.forecast import Ahead
-from tuner.study.fleet.members import Member, Work, normalize_launch
-from tuner.study.fleet.places import Places
-from tuner.study.fleet.roster import Roster
+from tuner.study.fleet.places import Ahead, Places
+from tuner.study.fleet.roster import (
+    Member,
+    Roster,
+    Work,
+    clear_layout,
+    enough_of,
+    normalize_launch,
+    note_place,
+    note_start,
+)
 from tuner.study.gil import keep_gil
-from tuner.study.history import History
+from tuner.study.history import History, read_ran_before
 from tuner.study.inner_threads import note_inner
 from tuner.study.launch.hooks import around_hooks, finishing
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.ran_before import read_ran_before
 from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.timetable import Timetable, check_budget
 

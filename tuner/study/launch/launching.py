@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.connection_spread import uneven_ratio
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.domain.requests import uneven_ratio
 from tuner.core.domain.shortage import shortage
 from tuner.core.domain.window import Window
 from tuner.core.errors import MeasurementError
@@ -25,7 +25,7 @@ from tuner.core.messages.launch import (
 )
 from tuner.core.settings.pace import Pace
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, Braked
-from tuner.core.warmup.by_chance import CUT
+from tuner.core.warmup.report import CUT
 from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch

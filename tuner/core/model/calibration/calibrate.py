@@ -17,12 +17,12 @@ import numpy as np
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.alone import USUAL_CV, backend_notes, check_clocks, estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.folds import nearly_without
 from tuner.core.model.calibration.joint_fit import NAMES, Fit, Problem, parts_of
 from tuner.core.model.calibration.left_out import (
     HeldOut,
     launch_noise_sd,
     left_out,
+    nearly_without,
     predicted_by,
     with_terms_of_worth,
 )

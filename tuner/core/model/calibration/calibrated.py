@@ -9,7 +9,7 @@ from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.simulated import simulated_sentence
+from tuner.core.domain.records import simulated_sentence
 from tuner.core.model.demand import SECONDS, Demands, above_nothing
 from tuner.core.model.prediction.extrapolation import CalibratedRange, smt_gains_about
 from tuner.core.model.prediction.memory import MemoryFit

@@ -15,8 +15,8 @@ from statistics import fmean
 from typing import Literal
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.pooled import shape_of
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
+from tuner.core.domain.service import shape_of
 from tuner.core.domain.window import Sample
 from tuner.core.windows.launch_sums import TOLD, LaunchTally, Sums, add_sums, window_of_sums
 

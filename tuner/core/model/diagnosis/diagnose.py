@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tuner.core.defaults import NO_GAIN_RATIO
-from tuner.core.domain.connection_spread import STARVED_RATIO
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.requests import STARVED_RATIO
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
 from tuner.core.model.diagnosis.expected import Expected, gil_ratio_of, predict_measured

@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from tuner.core.domain.connection_spread import ConnectionSpread
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict
-from tuner.core.domain.masters import has_master
-from tuner.core.domain.pooled import event_loop_variants, one_process_variants, pooled_variants, shape_of
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.requests import ConnectionSpread
+from tuner.core.domain.service import (
+    event_loop_variants,
+    has_master,
+    one_process_variants,
+    pooled_variants,
+    shape_of,
+)
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.settings.limit_text import render_amount
 from tuner.core.text.figures import pluralize

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.connection_spread import uneven_ratio
+from tuner.core.domain.requests import uneven_ratio
 from tuner.core.messages.feeders import uneven
 from tuner.core.settings.clients import requests_at_once
 from tuner.core.text.figures import pluralize

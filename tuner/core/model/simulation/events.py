@@ -16,10 +16,8 @@ from collections import deque
 from heapq import heappop, heappush
 from math import inf
 
-from tuner.core.model.simulation.scenario import Counts, Scenario
-from tuner.core.model.simulation.stages import STAGE_KINDS
-from tuner.core.model.simulation.tally import ARRIVAL, FORCED, Event, Tally
-from tuner.core.model.simulation.variates import Exponentials
+from tuner.core.model.simulation.scenario import STAGE_KINDS, Counts, Scenario
+from tuner.core.model.simulation.tally import ARRIVAL, FORCED, Event, Exponentials, Tally
 
 _STEPS = 2.0**48  #: that a clock of 53 bits goes in sixteenths of a turn
 

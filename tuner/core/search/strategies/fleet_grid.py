@@ -9,7 +9,7 @@ from itertools import islice
 from tuner.core.domain.fleet import Done, Place
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Proposal
-from tuner.core.search.strategies.grid_fit import PILOT_BLOCKS, GridFit, GridOrder
+from tuner.core.search.strategies.full_grid import PILOT_BLOCKS, GridFit, GridOrder
 from tuner.core.search.strategies.launches import by_launch
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import pluralize

@@ -2,13 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, inf, log, sqrt
 
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, blocks
 from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
-from tuner.core.search.strategies.grid_fit import GridFit, GridOrder
-from tuner.core.search.strategies.launches import by_launch
+from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
+from tuner.core.stats.groups import Beside, far_gap, group_of
 from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import student_t_quantile, studentized_range_quantile, tail_beyond
+
+# What the blocks of a full grid say, and how many of them are enough.
+
+PILOT_BLOCKS = 3  #: a grid that sizes itself knows no noise before
+POWER = 0.8  #: the usual chance of finding a difference that is there
+
+
+class GridOrder:
+    """The order of the layouts in each block, as far as it is asked for; see `domain.run_order.blocks`."""
+
+    def __init__(self, layouts: Sequence[Layout], seed: int) -> None:
+        self._layouts, self._seed = layouts, seed
+        self._orders: tuple[tuple[Layout, ...], ...] = ()
+
+    def of(self, block: int) -> tuple[Layout, ...]:
+        """All layouts, as *block* has them."""
+        if block >= len(self._orders):  # twice as many at a time: a longer plan begins as the shorter one did
+            self._orders = blocks(self._layouts, 2 * block + 4, self._seed)
+        return self._orders[block]
+
+
+@dataclass(frozen=True, slots=True)
+class GridEstimate:
+    """What the launches say so far, on the logarithmic scale."""
+
+    effects: Mapping[Layout, float]
+    variance: float | None  #: of one launch around layout + block; None: nothing is left over to tell it
+    df: float
+    n_launches: Callable[[Layout], int]  #: of a layout
+    difference_variance: Callable[[Layout, Layout], float]  #: of two effects, per unit of *variance*
+
+
+class GridFit:
+    """Every launch with its block. The best mean is named, and nothing is promised of it."""
+
+    def __init__(self, goal: Goal) -> None:
+        self._goal = goal
+        self._launches = Launches()
+        self._table = _Table(len(goal.layouts))
+
+    def __len__(self) -> int:
+        """Launches."""
+        return len(self._launches)
+
+    def add(self, launch: Sequence[Observed], block: int) -> None:
+        """Take the windows of one launch, which was made in *block*."""
+        self._launches.add(launch, block)
+        self._table.add(launch[0].layout, block, log(launch_value(launch)))
+
+    def end_block(self, block: int) -> None:
+        """Nothing more comes of *block*."""
+        self._table.end_block(block)
+
+    def seen(self) -> GridEstimate:
+        """Effects, and how far they may be trusted."""
+        if self._table.is_whole and self._table.n_blocks:
+            return self._table.seen()
+        if not len(self._launches):
+            return GridEstimate({}, None, 0.0, lambda _: 0, lambda _, __: 0.0)
+        fitted, layouts = self._launches.fitted()
+        number = {layout: index for index, layout in enumerate(layouts)}
+        return GridEstimate(
+            dict(zip(layouts, fitted.effects, strict=True)),
+            fitted.residual_variance,
+            float(fitted.residual_df),
+            self._launches.n_of,
+            lambda one, other: fitted.difference_variance(number[one], number[other]) or inf,
+        )
+
+    def answer(self, failed: Collection[Layout]) -> Answer:
+        """The best mean over the blocks so far; ties are what Tukey's limit cannot tell from it."""
+        seen = self.seen()
+        ranked = sorted((x for x in seen.effects if x not in failed), key=lambda x: -seen.effects[x])
+        if not ranked:
+            return Answer(None, False, "none")
+        best, others = ranked[0], ranked[1:]
+        if seen.variance is None or not others:
+            return Answer(best, False, "none", tuple(others))
+        beside = {other: self._beside(seen, best, other) for other in others}
+        within, confidence = self._goal.within, self._goal.confidence
+        groups = {x: group_of(one, within=within, confidence=confidence) for x, one in beside.items()}
+        ties = tuple(other for other in others if groups[other] != "slower")
+        tied = tuple(other for other in ties if groups[other] == "best-or-tied")
+        return Answer(best, False, "none", ties, tied=tied)
+
+    def _beside(self, seen: GridEstimate, best: Layout, other: Layout) -> Beside:
+        """What *other* is beside the *best* mean, by Tukey's limit for all pairs."""
+        assert seen.variance is not None
+        gap = seen.effects[best] - seen.effects[other]
+        n_launches = min(seen.n_launches(best), seen.n_launches(other))
+        per_unit = seen.difference_variance(best, other)
+        if per_unit == inf:
+            return Beside(n_launches, False, exp(-gap), None)
+        error = sqrt(seen.variance * per_unit)
+        limit = studentized_range_quantile(self._goal.confidence, len(seen.effects), seen.df) / sqrt(2)
+        far = far_gap(self._goal.within) - gap
+        return Beside(n_launches, gap > limit * error, exp(-gap), tail_beyond(far, error, seen.df))
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each launched layout's value, drift between blocks taken out."""
+        return self._launches.estimates(self._goal.confidence)
+
+    def would_suffice(self, n_blocks: int) -> bool:
+        """Whether so many blocks find a difference of the goal's margin with the usual power.
+
+        By a two-sided t-test of two layouts at the goal's confidence, from the variance seen so far.
+        """
+        seen = self.seen()
+        if n_blocks < PILOT_BLOCKS or (seen.variance is None and len(seen.effects) > 1):
+            return False
+        if seen.variance is None:
+            return True  # one layout: there is nothing to find out
+        reach = student_t_quantile((1 + self._goal.confidence) / 2, seen.df)
+        reach += student_t_quantile(POWER, seen.df)
+        return n_blocks >= 2 * seen.variance * (reach / log(1 - self._goal.within)) ** 2
+
+
+class _Table:
+    """Sums of the whole blocks: the fit of `stats.two_way_anova` for a table without gaps, at no cost."""
+
+    def __init__(self, n_layouts: int) -> None:
+        self._n_layouts = n_layouts
+        self._open: dict[int, dict[Layout, float]] = {}  #: by block
+        self._seen: set[tuple[int, Layout]] = set()
+        self._centre: float | None = None
+        self._totals: dict[Layout, float] = defaultdict(float)
+        self._squares = 0.0
+        self._block_squares = 0.0
+        self.n_blocks = 0  #: whole ones
+        self.is_whole = True  #: no block that ended lacks a layout, and none has one twice
+
+    def add(self, layout: Layout, block: int, value: float) -> None:
+        if (block, layout) in self._seen:  # launched again for the rest of its windows: no table holds both
+            self.is_whole = False
+            return
+        self._seen.add((block, layout))
+        if self._centre is None:
+            self._centre = value
+        values = self._open.setdefault(block, {})
+        values[layout] = value - self._centre
+        if len(values) == self._n_layouts:
+            self._close(self._open.pop(block))
+
+    def end_block(self, block: int) -> None:
+        if self._open.pop(block, None):
+            self.is_whole = False
+
+    def seen(self) -> GridEstimate:
+        n, size = self.n_blocks, self._n_layouts
+        assert self._centre is not None
+        df = (n - 1) * (size - 1)
+        variance = None
+        if df:
+            residual = self._squares - fsum(total**2 for total in self._totals.values()) / n
+            residual += fsum(self._totals.values()) ** 2 / (n * size) - self._block_squares / size
+            variance = max(0.0, residual) / df
+        effects = {layout: self._centre + total / n for layout, total in self._totals.items()}
+        return GridEstimate(effects, variance, float(df), lambda _: n, lambda _, __: 2 / n)
+
+    def _close(self, values: Mapping[Layout, float]) -> None:
+        for layout, value in values.items():
+            self._totals[layout] += value
+            self._squares += value**2
+        self._block_squares += fsum(values.values()) ** 2
+        self.n_blocks += 1
 
 
 class FullGrid:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.pooled import pooled_variants
+from tuner.core.domain.service import pooled_variants
 from tuner.core.domain.strategy import Goal, Strategy
 from tuner.core.errors import ConfigError
 

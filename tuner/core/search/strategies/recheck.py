@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import log
 
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.run_order import blocks
+from tuner.core.domain.layout import Layout, blocks
 from tuner.core.domain.strategy import Answer, Observed, Proposal
 from tuner.core.search.recheck import LEAST_BLOCKS, Asked, Check, Launched, Past, check_answer
 from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
