@@ -12,7 +12,7 @@ import pytest
 import tuner.adapters.probes
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.virtual.service import VirtualService, virtual_study
-from tuner.bootstrap.doctor_service import servers_seen
+from tuner.app.doctor.service import servers_seen
 from tuner.bootstrap.parts.probes import probe_of
 from tuner.bootstrap.parts.services import backends_found
 from tuner.config.load import canonical_json, load_settings, settings_of_study
