@@ -12,7 +12,7 @@ import pytest
 import tuner.adapters.probes
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.virtual.service import VirtualService, virtual_study
-from tuner.app.doctor.service import servers_seen
+from tuner.app.doctor.examined import servers_seen
 from tuner.bootstrap.parts.probes import probe_of
 from tuner.bootstrap.parts.services import backends_found
 from tuner.config.load import canonical_json, load_settings, settings_of_study
@@ -182,5 +182,5 @@ def test_the_reference_has_its_keys(harbour: str, tmp_path: Path, monkeypatch: p
 
     text = page.render_config()
 
-    assert "| **kind: tide-gauge** | A gauge in the harbour counts the tides. | | |" in text
-    assert "| `harbour` | URL of the harbour | text | **needed** |" in text
+    assert "**`kind: tide-gauge`**: A gauge in the harbour counts the tides." in text
+    assert "- `harbour` (text; **required**): URL of the harbour." in text
