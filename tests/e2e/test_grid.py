@@ -208,7 +208,7 @@ def test_the_study_that_the_readme_starts_runs_workers_and_two_interrupts_end_it
     out, err = process.communicate(timeout=PATIENCE_S)
 
     assert process.returncode == 130, err
-    assert "tuner grid --resume crash-processor.tuner.db" in err
+    assert "tuner grid --resume crash-processor.tuner.db" in out
     assert "22 layouts for 24 cores" in out
     assert list(Path(os.environ["TMPDIR"]).glob("tuner-*")) == []
 

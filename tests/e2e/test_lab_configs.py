@@ -89,7 +89,7 @@ def test_a_worker_whose_thread_fails_ends_and_says_why() -> None:
         [
             sys.executable,
             "-c",
-            "from steady import *\nuntil_told(lambda told: in_threads(3, lambda: 1 / 0, told))",
+            "from steady import *\nrun_until_stopped(lambda stopped: in_threads(3, lambda: 1 / 0, stopped))",
         ],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": f"{folder}:{folder.parents[1]}"},

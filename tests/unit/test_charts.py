@@ -89,7 +89,9 @@ def test_a_long_pause_is_cut_out_of_the_time_axis() -> None:
 
 
 def test_every_word_on_a_colour_can_be_read() -> None:
-    kinds = [getattr(frame, name) for name in dir(frame) if name.isupper() and not name.startswith("_")]
+    constants = [getattr(frame, name) for name in dir(frame) if name.isupper() and not name.startswith("_")]
+    kinds = [value for value in constants if isinstance(value, str) and value.startswith("#")]
+    assert kinds
     for colour in [*(amount_colour(n / 50) for n in range(51)), *kinds]:
         other = 0.0 if ink_on(colour) == "#000" else 1.0
         light, dark = max(luminance(colour), other), min(luminance(colour), other)

@@ -90,7 +90,7 @@ class Lines:
         self.progress = LineProgress(self.output, leading=leading, now_s=lambda: self.now_s)
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [line[9:] for line in self.output.getvalue().splitlines()]
 
 

@@ -227,7 +227,7 @@ def test_where_it_is_open_whether_limits_are_kept_more_is_to_be_measured() -> No
     )
 
     assert "$ tuner grid CONFIG --like gunicorn.tuner.db --repeats 6" in fixed
-    assert wording("export.resume-with-config") in race
+    assert "$ tuner grid CONFIG --like gunicorn.tuner.db --max-load 30" in race
 
 
 def test_a_study_whose_windows_are_all_void_says_what_to_do() -> None:

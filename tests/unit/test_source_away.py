@@ -78,7 +78,7 @@ class Ran:
         )
 
     @property
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return [text for slug, text in self.progress.warnings if slug == AWAY]
 
     @property

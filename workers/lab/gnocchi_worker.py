@@ -67,7 +67,7 @@ def main() -> None:
     n_rounds = rounds_that_take(asked.work_us)
     signal.signal(signal.SIGTERM, end)  # no mask: servers would inherit it
     with store_of(asked.target, asked.delay_us) as store:
-        run_until_stopped(lambda result: work_on(store, asked.pool, asked.threads, n_rounds, result))
+        run_until_stopped(lambda stopped: work_on(store, asked.pool, asked.threads, n_rounds, stopped))
 
 
 if __name__ == "__main__":

@@ -126,7 +126,8 @@ def main() -> None:
     def next_sleeps() -> Sleeps:
         return sleeps_of(next(numbers), asked.steps, asked.asleep_s, asked.jitter)
 
-    run_until_stopped(lambda result: POOLS[asked.pool](Jobs(work, next_sleeps, asked.jobs, n_cores, result)))
+    pool = POOLS[asked.pool]
+    run_until_stopped(lambda stopped: pool(Jobs(work, next_sleeps, asked.jobs, n_cores, stopped)))
 
 
 if __name__ == "__main__":
