@@ -78,7 +78,7 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     reported = [_prose(text) for text in paragraphs if not text.startswith("Example: ")]
     if guide := _GUIDES.get(command.name):
         reported = [
-            f"{reported[0]} See the [guide](../{guide}).",
+            f"{reported[0]} ([guide](../{guide}))",
             *(one for one in reported[1:] if "A CHANGE" in one),
         ]
     arguments = [one for one in runner.params if one.param_type_name == "argument"]
@@ -92,9 +92,7 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     for one in options:
         if one not in own and one.opts[0] != "--json":
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
-    shared = [
-        f"{', '.join(names)}, described under [{home}](#tuner-{home})" for home, names in elsewhere.items()
-    ]
+    shared = [f"{', '.join(names)}, see [{home}](#tuner-{home})" for home, names in elsewhere.items()]
     if shared:
         parts.append(f"{'More options' if own else 'Options'}: {'; '.join(shared)}.\n")
     return "\n".join(parts)

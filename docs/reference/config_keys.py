@@ -125,7 +125,7 @@ def _of_kind(model: type[Section], rows: list[str]) -> str:
 def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     parts = [f"## {heading}\n", f"{_told(model)}\n", "".join(_rows(model, used))]
     home = HEADINGS[_home(model)]
-    link = f"described under [{home}](#{_anchor(home)})"
+    link = f"see [{home}](#{_anchor(home)})"
     if same := _elsewhere(model):
         parts.append(f"More keys, {link}: {_listed(same)}.\n")
     if same := _as_the_service(model):

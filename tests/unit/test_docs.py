@@ -65,7 +65,7 @@ def test_every_command_that_a_page_types_exists(page: Path) -> None:
 
 
 HOW_TO = (ROOT / "docs" / "how-to.md").read_text(encoding="utf-8")
-WISHES = re.findall(r"^- To [^`]+, type\s+`(tuner [^`]+)`", HOW_TO, re.MULTILINE)
+WISHES = re.findall(r"^- To [^`:]+:\s+`(tuner [^`]+)`", HOW_TO, re.MULTILINE)
 
 
 def test_the_how_to_has_a_command_for_twenty_wishes() -> None:

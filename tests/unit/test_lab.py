@@ -183,7 +183,7 @@ def test_what_workers_past_enough_cost_is_judged_by_all_waits(
     (found,) = (
         one
         for one in outcome(Nornir(), SEEDS, runs).findings
-        if one.claim.startswith("More workers than enough")
+        if one.claim.startswith("More workers than needed")
     )
     assert found.holds is holds
 

@@ -412,7 +412,13 @@ def test_what_the_page_shows_is_what_is_printed(typed: str, capsys: pytest.Captu
 
     assert run(["export", str(STUDIES / study), *options]) == 0
     printed = capsys.readouterr().out.replace(f"by tuner {__version__} from", "by tuner 0.1.0 from")
-    assert "".join(f"    {line}\n" for line in printed.splitlines()) in PAGE
+    shown = PAGE.partition(f"`tuner export {typed}` prints:\n\n")[2].partition("\n\n")[0]
+    lines = [line.removeprefix("    ") for line in f"{shown}\n".splitlines(keepends=True)]
+    excerpts = [excerpt for excerpt in "".join(lines).split("...\n") if excerpt]
+    assert excerpts
+    for excerpt in excerpts:
+        assert excerpt in printed
+        printed = printed.partition(excerpt)[2]  # the excerpts stand in the order of the file
 
 
 @pytest.mark.parametrize(

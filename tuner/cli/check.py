@@ -52,7 +52,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help="Layout in use, to measure in addition to winner and runner-up.",
+            help="Layout in use, which tuner measures in addition to winner and runner-up.",
         ),
     ] = None,
     kind: Annotated[

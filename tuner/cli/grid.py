@@ -128,7 +128,7 @@ def grid(
         typer.Option(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
-            help="Measure on the hosts of a fleet: address of its scheduler (see `tuner fleet`).",
+            help="Address of a fleet's scheduler, to measure on the hosts of this fleet (see `tuner fleet`).",
         ),
     ] = None,
     certs: Certs = None,
@@ -145,8 +145,8 @@ def grid(
     """Measure layouts of a service until the best is known, and rank them.
 
     tuner launches each layout under supervisord, waits for its warm-up, and measures it for a window. It
-    launches layouts that may still be the best again, in random order. It stops when one is known to be
-    within 2 % of the best.
+    relaunches, in random order, the layouts that may still be the best. It stops when one of them is
+    known to be within 2 % of the best.
 
     Before the first block, tuner tries twice the threads or processes, and adds larger layouts as long as
     throughput rises (not with --layouts).

@@ -78,16 +78,16 @@ class StudySettings(Section):
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Length of the warm-up before windows. auto: until throughput and the number of active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up with `warmup: auto`. tuner measures and marks a layout that is not steady by then
+    #: Longest warm-up with `warmup: auto`. tuner measures and marks a layout that is still unsteady then
     warmup_cap: LongerThanZero = 300.0
     warm_cache: bool = True  #: Whether the first launch is discarded, because it fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
     #: Largest number of attempts to measure a valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: Highest CPU use of other processes in a valid window, in cores; None: 1 % of the cores, at least 0.15
+    #: Most CPU of other processes in a valid window, in cores; None: 1 % of the cores, at least 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: Largest share of a valid window in which tasks wait for memory
+    #: Largest share of its time that tasks may wait for memory in a valid window
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

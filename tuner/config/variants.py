@@ -59,7 +59,7 @@ class StopSettings(Section):
 
 
 class VariantSettings(Section):
-    """Differences of a variant from the service. A missing key has the value of the service."""
+    """Settings in which a variant differs from the service. A missing key has the value of the service."""
 
     command: LayoutCommand | None = None  #: None: the service's
     #: Variables to add to those of the service
@@ -75,7 +75,7 @@ class VariantSettings(Section):
 
 
 class ValueSettings(VariantSettings):
-    """Differences of one value of an axis from the service. A missing key has the value of the service.
+    """Settings in which one value of an axis differs from the service. Missing keys are as in the service.
 
     The changes of a command are made in this order, those of the first axis first; what is put behind and
     before it comes after the other changes of all axes.
@@ -89,7 +89,7 @@ class ValueSettings(VariantSettings):
 
 
 class CrashVariantSettings(Section):
-    """Differences of one variant of the built-in worker, or of one value of an axis."""
+    """Settings that one variant of the built-in worker, or one value of an axis, changes."""
 
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of the service
     #: Arguments to put before the `prepend` arguments of the service; None: none

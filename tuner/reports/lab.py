@@ -9,14 +9,14 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from tuner.core.lab.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
+from tuner.core.lab.experiment import At, Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
 from tuner.core.text.figures import pluralize
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
 _VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
-MOST_WORDS = 25  #: of the reason of a claim on a page
+MOST_WORDS = 21  #: of the reason of a claim on a page
 _OWN = "Not published: "  #: a claim of tuner's own
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
 
@@ -61,17 +61,14 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
     """
     experiment = outcome.experiment
     by = ", ".join(experiment.parameters)
-    alt = f"{experiment.figures[0].label}: published, measured and modelled, by {by}"
+    alt = f"Chart of {experiment.figures[0].label} (published, measured and modelled) by {by}"
     return [
         Heading(f"{experiment.name}: {experiment.title}", 1),
         Paragraph(outcome.follows, is_strong=True),
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Paragraph(
-            f"The file {figures} has every row: published, measured and modelled. "
-            "With --json tuner prints all figures behind a claim."
-        ),
+        Paragraph(f"The file {figures} has all rows and figures."),
         Heading("Published claims", 2),
         Bullets(tuple(describe_finding(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
@@ -84,12 +81,13 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
     n_disturbed = sum(row.n_disturbed for row in outcome.rows)
     lines = [box]
     if not_run:
-        lines.append(f"{pluralize(not_run, 'published row')} not run, not shown.")
+        lines.append(f"The runs lack {pluralize(not_run, 'published row')}, which this report does not show.")
     if n_disturbed:
         lines.append(
-            f"Other processes disturbed {pluralize(n_disturbed, 'run')}: no claim uses these; ! marks a row "
-            "without other runs."
+            f"Other processes disturbed {pluralize(n_disturbed, 'run')}, and no claim uses a disturbed run."
         )
+    if any(row.is_disturbed for row in outcome.rows):
+        lines.append("A row that has only disturbed runs is marked with !.")
     return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(lines)]
 
 
@@ -144,7 +142,7 @@ def describe_host(
     kind = " A quick run of some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times in random order"
     return " ".join(
-        [f"Measured here: {pluralize(n_runs, 'run')}, each point {times}; {where}.{kind}", *left_out]
+        [f"Measured here: {pluralize(n_runs, 'run')}, each point {times}, with {where}.{kind}", *left_out]
     )
 
 
@@ -249,8 +247,8 @@ def describe_errors(outcome: Outcome) -> str:
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
         f"The model is fitted to {pluralize(n_fitted, 'measured row')} (*). Its error on the other "
-        f"{len(errors)} is {100 * fmean(map(abs, errors.values())):.1f} % on average and "
-        f"{100 * errors[worst]:+.1f} % at worst ({', '.join(map(_value, worst))})."
+        f"{pluralize(len(errors), 'row')} is {100 * fmean(map(abs, errors.values())):.1f} % on average and "
+        f"{100 * errors[worst]:+.1f} % at worst ({_point(outcome, worst)})."
     )
 
 
@@ -268,6 +266,11 @@ def _at(row: Row) -> tuple[str, ...]:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
+
+
+def _point(outcome: Outcome, at: At) -> str:
+    named = zip(outcome.experiment.parameters, at, strict=True)
+    return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in named)
 
 
 def _number(value: float | None, figure: LabFigure) -> str:

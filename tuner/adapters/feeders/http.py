@@ -130,7 +130,7 @@ class HttpFeederSettings(FeederSettings):
     #: Headers of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
     body: str | None = None  #: Body of each request
-    body_file: ConfigPath | None = None  #: File with the body of each request
+    body_file: ConfigPath | None = None  #: File that has the body to send in each request
     #: File of requests as JSON lines, which are sent in turn. The URLs in it may be paths
     requests: ConfigPath | None = None
     clients: Count | None = None  #: Number of clients of the closed loop; None: found before the study
@@ -143,7 +143,7 @@ class HttpFeederSettings(FeederSettings):
     arrivals: Literal["poisson", "even"] | None = None
     #: Most unanswered requests at a time, if there is a rate; None: 1000
     max_outstanding: Count | None = None
-    timeout: LongerThanZero = 30.0  #: Time limit of one answer
+    timeout: LongerThanZero = 30.0  #: Time limit for one answer
     wait: LongerThanZero = 60.0  #: Time limit of the first answer
     seed: WholeNumber = 1  #: Seed for Poisson arrivals
     #: Whether requests go to the address that the service listens on, if `url` names another one

@@ -56,7 +56,7 @@ class QueueFeederSettings(FeederSettings):
     sample: ConfigPath  #: File that `tuner sample` wrote
     #: Number of messages to keep in the queue; auto: enough for 20 s at the highest rate so far
     depth: Count | Literal["auto"] = "auto"
-    timeout: LongerThanZero = 5.0  #: Time limit of one answer of the broker
+    timeout: LongerThanZero = 5.0  #: Time limit for one answer of the broker
 
     @field_validator("sample")
     @classmethod

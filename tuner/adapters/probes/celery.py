@@ -65,7 +65,7 @@ class CeleryProbeSettings(ProbeSettings):
         None  #: Interpreter that can import Celery; None: that of the command
     )
     nodes: Count | None = None  #: Number of nodes that should answer; None: the number of programs
-    timeout: LongerThanZero = 2.0  #: Time limit of the answers of all nodes
+    timeout: LongerThanZero = 2.0  #: Time limit for the answers of all nodes
 
     @property
     def servers(self) -> Mapping[str, str]:

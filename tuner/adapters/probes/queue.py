@@ -30,7 +30,7 @@ class QueueProbeSettings(ProbeSettings):
 
     is_alone: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of probe
-    timeout: LongerThanZero = 2.0  #: Time limit of one answer of the broker
+    timeout: LongerThanZero = 2.0  #: Time limit for one answer of the broker
 
     def build(self, settings: Settings, around: Surroundings) -> QueueProbe:
         """See `ProbeSettings`."""

@@ -48,7 +48,7 @@ class UwsgiProbeSettings(ProbeSettings):
     kind: Literal["uwsgi"]  #: Kind of probe
     #: Address of the stats server, HOST:PORT or a path: the value of uWSGI's --stats
     stats: Annotated[str, AfterValidator(_stats_address)]
-    timeout: LongerThanZero = 2.0  #: Time limit of the whole answer
+    timeout: LongerThanZero = 2.0  #: Time limit for the whole answer
 
     @property
     def has_own_port(self) -> bool:

@@ -63,7 +63,7 @@ SETTINGS = {
     ),
     "warmup_cap": Setting(
         "TIME",
-        "Longest warm-up with auto (default: 5m). tuner marks a layout that is not steady by then.",
+        "Longest warm-up with auto (default: 5m). tuner marks a layout that is still unsteady then.",
         TIME,
     ),
     "repeats": Setting("N", "With --strategy all: number of launches per layout (default: 3).", TIME),

@@ -48,12 +48,13 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch of eight series is read, worked on for 6.75 us each, and written: in a plain loop, or on "
-        "a pool of threads that is created for the batch, as in Gnocchi. The series are in files (seven "
-        "calls each, in memory if the host has /dev/shm) or in Redis (two redis-py commands). Remote "
-        "stores answer this many us later; a file server of the experiment serves remote files. The round "
-        "trip is the median of 300. The time of a batch is the median over three seconds. The gain is the "
-        "loop's time / the pool's time in the same run."
+        "A batch has eight series. Each series is read, processed for 6.75 us and written, in a plain loop "
+        "or on a pool of threads that is created for the batch, as in Gnocchi. The series are in files "
+        "(seven calls each, in memory if the host has /dev/shm) or in Redis (two redis-py commands). A "
+        "store that is 200 us away answers 200 us late; remote files come from a file server of the "
+        "experiment. The round trip to a store is the median of 300 trips. The time of a batch is "
+        "the median of all batches in a run of three seconds. Each run of a pool also times the plain loop: "
+        "the gain is the loop's time divided by the pool's."
     )
     parameters = ("target", "away us", "threads")
     figures = (
@@ -120,15 +121,16 @@ class Gnocchi:
             }
         alone = {at for at in runs if n_threads_of(at) == 1}
         text = (
-            "For each store the row of one thread gives how long an operation computes and how long it waits."
+            "For each store, the row of one thread gives the computing time and the waiting time of an "
+            "operation."
         )
         if costs is None:
             return Model(modelled, frozenset(alone), f"{text} No larger pool was measured.")
         text += (
-            " The rest is a first-come, first-served line for the GIL: a pool costs "
-            f"{1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us of the GIL for each started "
-            f"thread, fitted to {len(fitted)} rows: the fewest and the most threads, with the shortest and "
-            "the longest waits."
+            " Threads wait for the GIL in order of arrival. A pool costs "
+            f"{1e3 * costs.start_s:.2f} ms, and each thread that it starts holds the GIL for "
+            f"{1e6 * costs.thread_s:.0f} us. These two costs are fitted to {len(fitted)} rows: the fewest "
+            "and the most threads, each with the shortest and the longest waits."
         )
         return Model(modelled, frozenset({*alone, *fitted}), text)
 
@@ -138,7 +140,7 @@ class Gnocchi:
         won = [(at, row) for at, row in run.items() if row.published and n_threads_of(at) > 1]
         published = {row.at: row.published for row in rows}
         return [
-            *(_who_wins(row, run.get((*store_of(at), 1.0)), published) for at, row in won),
+            *(_who_wins(row, published) for _, row in won),
             *_further_away([row for _, row in won]),
             _rule({at: row.measured for at, row in run.items()}),
         ]
@@ -150,11 +152,11 @@ class Gnocchi:
         if costs is None:
             raise NotRunError("no pool was measured, only one thread")
         pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
-        waits = ", ".join(f"{wait_us:.0f} us for {n} threads" for n, wait_us in pays.items())
+        waits = ", ".join(f"{wait_us:.0f} us with {n} threads" for n, wait_us in pays.items())
         reported, wrong = _judge_rows(measured, costs)
         return (
-            "Threads pay if the waits that they overlap are longer than the cost of their pool. On this host "
-            f"they pay from a wait of {waits} in each of eight operations. This rule is right in "
+            "Threads pay if they hide more waiting time than their pool costs. On this host they pay if each "
+            f"of the eight operations waits longer than {waits}. This rule is right in "
             f"{len(reported) - len(wrong)} of the {len(reported)} rows in which these runs show a winner."
         )
 
@@ -174,18 +176,19 @@ def _times(gain: float) -> str:
     return f"are {gain:.2f} times as fast as" if gain >= 1 else f"take {1 / gain:.2f} times as long as"
 
 
-def _who_wins(row: Row, alone: Row | None, published: Mapping[At, Mapping[str, float]]) -> LabClaim:
+def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim:
     n = n_threads_of(row.at)
     claimed = published[*store_of(row.at), 1.0]["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
     pays = _pays(gain)
-    lies = f", {gain.low:.2f} to {gain.high:.2f} in {gain.n} runs" if gain.n > 1 else ""
-    one = f", {alone.of('batch_ms'):.2f} ms with one" if alone is not None else ""
-    model = f"; {row.modelled['gain']:.2f} by the model" if row.modelled else ""
+    lies = [f"{gain.low:.2f} to {gain.high:.2f}"] if gain.n > 1 else []
+    model = [f"model: {row.modelled['gain']:.2f}"] if row.modelled else []
+    more = f" ({'; '.join([*lies, *model])})" if lies or model else ""
     return LabClaim(
         f"{_describe_store(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
-        f"Here a batch takes {row.of('batch_ms'):.2f} ms with {n}{one}: gain {gain.median:.2f}{lies}{model}.",
+        f"Here the plain loop takes {gain.median:.2f} times as long as the pool{more}. The pool takes "
+        f"{row.of('batch_ms'):.2f} ms per batch.",
     )
 
 
@@ -201,11 +204,11 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
         apart = here[1].low > here[0].high or here[1].high < here[0].low
         found.append(
             LabClaim(
-                f"A {target} {far.at[1]:g} us away gains more by {n_threads_of(far.at)} threads than one "
+                f"{n_threads_of(far.at)} threads gain more on a {target} {far.at[1]:g} us away than on one "
                 f"{near.at[1]:g} us away.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
-                f"Gains here: {here[1].median:.2f} and {here[0].median:.2f}; round trips of "
-                f"{far.of('trip_us'):.0f} and {near.of('trip_us'):.0f} us.",
+                f"Here the loop takes {here[1].median:.2f} and {here[0].median:.2f} times as long as the "
+                f"pool, with round trips of {far.of('trip_us'):.0f} and {near.of('trip_us'):.0f} us.",
             )
         )
     return found
@@ -231,8 +234,8 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
 def _rule(runs: Measured) -> LabClaim:
     """The rule against every row of a pool."""
     claim = (
-        "Not published: use threads if the waits that they overlap, all but ceil(8 / threads) of the eight, "
-        "are longer than the cost of their pool."
+        "Not published: use a pool of threads if it hides more waiting time than it costs. It hides all but "
+        "ceil(8 / threads) of the eight waits of a batch."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
@@ -256,7 +259,8 @@ def _rule(runs: Measured) -> LabClaim:
     return LabClaim(
         claim,
         None if not reported else not wrong,
-        f"A pool costs {1e3 * costs.start_s:.2f} ms and {1e6 * costs.thread_s:.0f} us per thread here. {why}."
+        f"A pool costs {1e3 * costs.start_s:.2f} ms here, and {1e6 * costs.thread_s:.0f} us more per thread. "
+        f"{why}."
         f" {' '.join(crossings)}",
     )
 

@@ -43,12 +43,12 @@ class Gornir:
     title = "threads, coroutines or goroutines?"
     publication = "gornir_2020"
     what = (
-        "A batch of 10 000 tasks that each sleep for a round trip: as goroutines with GOMAXPROCS 1, as "
-        "many as cores, and 100 (Go 1, Go cores, Go 100); as asyncio coroutines; or on nornir's threaded "
-        "runner with at most this many workers. Total and CPU time are of the whole process, with its "
-        "start and imports. Threads are those at the end (Go), or those that the pool started (nornir). "
-        "gornir has no released version, so a small program of tuner replaces its parallel runner: one "
-        "goroutine for each host, no limit, a buffered channel for the results, a wait group for the end."
+        "A batch has 10 000 tasks, which each sleep for a round trip. They run as goroutines with GOMAXPROCS "
+        "at 1, at the number of cores, or at 100 (Go 1, Go cores, Go 100); as asyncio coroutines; or on "
+        "nornir's threaded runner with at most so many workers. Total time and CPU time are of the whole "
+        "process, including its start and imports. The threads of Go are counted at the end; for nornir "
+        "they are those that the pool started. gornir has no released version, so a small program of tuner "
+        "replaces its parallel runner, which starts one goroutine per host without a limit."
     )
     parameters = ("wait s", "pool")
     figures = (
@@ -102,19 +102,19 @@ class Gornir:
             beside = _Beside.of(wait_s, own[wait_s])
             modelled |= {(wait, pool): beside.modelled(wait) for wait in own}
             start, task = f"{1e3 * beside.start_s:.0f} ms", f"{1e6 * beside.task_s:.1f} us"
-            lines.append(f"{pool} {start} to start and end and {task} a task")
+            lines.append(f"{start} to start and end and {task} per task ({pool})")
         sentences = []
         if lines:
             sentences.append(
-                "Goroutines and coroutines: the wait plus the overhead of the run with the shortest wait: "
-                f"{'; '.join(lines)}."
+                "Goroutines and coroutines take the wait plus the overhead of the run with the shortest "
+                f"wait. These overheads are: {'; '.join(lines)}."
             )
         threads = {at: values for at, values in runs.items() if is_nornir(at)}
         if threads:
             line = pool_model({(at[0], float(workers_of(str(at[1])))): one for at, one in threads.items()})
             modelled |= {at: line.modelled[at[0], float(workers_of(str(at[1])))] for at in threads}
             fitted |= {at for at in threads if (at[0], float(workers_of(str(at[1])))) in line.fitted_to}
-            sentences.append(f"nornir: {line.sentence}")
+            sentences.append(line.sentence)
         return Model(modelled, frozenset(fitted), " ".join(sentences))
 
     def findings(self, rows: Sequence[Row]) -> list[LabClaim]:
@@ -140,9 +140,10 @@ class Gornir:
         if not cpu_us:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
-            f"CPU time per wait, including a share of the process's start: {join_words(cpu_us)}. {N_TASKS} "
-            "waits "
-            f"at once end {join_words(beside_s)} later than a single one would (medians over the waits)."
+            f"CPU time per wait, with a share of the process's start, is {join_words(cpu_us)}. {N_TASKS} "
+            f"simultaneous waits end {join_words(beside_s)} later than a single one (medians over the "
+            "lengths of "
+            "the wait)."
         )
 
 

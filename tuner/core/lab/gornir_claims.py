@@ -103,20 +103,21 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             apart = took.low > high or took.high < low
             near = True if low <= took.median <= high else False if apart else None
             verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
-    claim = "Goroutines take the wait plus a constant, for any GOMAXPROCS"
+    claim = "Goroutines take the wait plus a constant time, for any GOMAXPROCS"
     if not lines:
         return _undecided(f"{claim}.", "Go was not run with two waits.")
     return LabClaim(
         f"{claim}: {join_words(published)}.",
         both(*verdicts),
-        f"Here {join_words(lines)} on average; with these, totals are off by at most "
-        f"{100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
+        f"Here the constants are {join_words(lines)} on average. Wait plus constant differs from the total "
+        "time "
+        f"by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
 
 def _one_is_slower(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 1", CORES))
-    claim = "With GOMAXPROCS 1 they take longer than with as many as cores"
+    claim = "With GOMAXPROCS 1 goroutines take longer than with GOMAXPROCS at the number of cores"
     if not pairs:
         return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
@@ -125,13 +126,13 @@ def _one_is_slower(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Here {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
+        f"Here the difference is {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
     )
 
 
 def _a_hundred_cost(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 100", CORES))
-    claim = "GOMAXPROCS 100 gains no time over as many as cores and costs more CPU time"
+    claim = "GOMAXPROCS 100 saves no time compared with the number of cores, but costs more CPU time"
     if not pairs:
         return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
@@ -144,8 +145,8 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of CPU time on average.",
         both(False if sooner else no_sooner, dearer),
-        f"Here {_more_ms(pairs, 'measured')} ({100 * _WITHIN:.0f} % less is no gain) and "
-        f"{cpu_s:+.3f} s of CPU time.",
+        f"Here the differences are {_more_ms(pairs, 'measured')} (a saving of up to {100 * _WITHIN:.0f} % "
+        f"does not count) and {cpu_s:+.3f} s of CPU time.",
     )
 
 
@@ -163,14 +164,14 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
     published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
     text = "; ".join(
-        f"{1e3 * wait:g} ms: {go.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s, "
-        f"{threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much"
+        f"{go.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s for {1e3 * wait:g} ms "
+        f"({threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much)"
         for wait, threads, go in pairs
     )
     return LabClaim(
-        f"{claim}: that takes {min(published):.0f} to {max(published):.0f} times as much.",
+        f"{claim}, which takes {min(published):.0f} to {max(published):.0f} times as much.",
         more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
-        f"User and system time here: {text}.",
+        f"CPU time of goroutines and of this pool here: {text}.",
     )
 
 
@@ -179,29 +180,30 @@ def _sooner_than_threads(table: Table) -> LabClaim:
     claim = "Goroutines finish sooner than any number of nornir's threads"
     if not pairs:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
-    published, lines, fastest = [], [], []
+    published, lines, fastest, fewest = [], [], [], []
     for wait, enough, go in pairs:
         rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
         best = min(rows, key=lambda row: row.of("total_s"))
         least_s = min(row.published["total_s"] for row in rows)
-        published.append(f"{least_s / go.published['total_s']:.1f} times as long with {1e3 * wait:g} ms")
+        published.append(f"{least_s / go.published['total_s']:.1f} times as long for {1e3 * wait:g} ms")
         lines.append(
-            f"{1e3 * wait:g} ms: {go.of('total_s'):.2f} s and {best.of('total_s'):.2f} s, "
-            f"{best.of('total_s') / go.of('total_s'):.1f} times as long; "
-            f"{enough.at[1]} is the fewest that is enough"
+            f"{go.of('total_s'):.2f} s and {best.of('total_s'):.2f} s for {1e3 * wait:g} ms "
+            f"({best.of('total_s') / go.of('total_s'):.1f} times as long)"
         )
+        fewest.append(f"{enough.at[1]} for {1e3 * wait:g} ms")
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
     return LabClaim(
-        f"{claim}: the best of those takes {join_words(published)}.",
+        f"{claim}. The best number of threads takes {join_words(published)}.",
         more(fastest, _SURELY_S),
-        f"Here {'; '.join(lines)}.",
+        f"Here goroutines and the best number of threads take {'; '.join(lines)}. The fewest that are enough "
+        f"are {join_words(fewest)}.",
     )
 
 
 def _asyncio_between(table: Table) -> LabClaim:
     claim = (
-        "Not published: Python coroutines take less time and less CPU time than threads, and more than "
-        "goroutines."
+        "Not published: Python coroutines take less time and less CPU time than threads, but more of both "
+        "than goroutines."
     )
     above, below = list(table.pairs(None, ASYNCIO)), list(table.pairs(ASYNCIO, CORES))
     waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
@@ -214,13 +216,13 @@ def _asyncio_between(table: Table) -> LabClaim:
         for key in ("total_s", "cpu_s")
     ]
     text = "; ".join(
-        f"{1e3 * wait:g} ms: Go {_both(go)}, asyncio {_both(coroutines)}, {threads.at[1]} {_both(threads)}"
+        f"Go {_both(go)}, asyncio {_both(coroutines)}, {threads.at[1]} {_both(threads)} for {1e3 * wait:g} ms"
         for (wait, threads, coroutines), (_, _, go) in zip(above, below, strict=True)
     )
     return LabClaim(
         claim,
         both(*verdicts),
-        f"Total and CPU time of Go, asyncio and the fewest threads that are enough: {text}.",
+        f"Total and CPU time here, with as few threads as are enough: {text}.",
     )
 
 

@@ -39,8 +39,9 @@ class Nornir:
     title = "how many threads are enough threads?"
     publication = "nornir_2020"
     what = (
-        "A batch of 10 000 tasks that each sleep for a round trip, on nornir's threaded runner with at most "
-        "this many workers. Times are of the whole process, including the start of the interpreter."
+        "A batch has 10 000 tasks, which each sleep for a round trip. It runs on nornir's threaded runner, "
+        "a pool of at most so many threads (nornir's workers). Times are of the whole process, including "
+        "the start of the interpreter."
     )
     parameters = ("wait s", "workers")
     figures = (
@@ -91,20 +92,22 @@ class Nornir:
 
     def follows(self, rows: Sequence[Row]) -> str:
         """How many are enough, and what the most that were tried came to."""
-        knees, beyond = [], []
+        knees, beyond = list[str](), list[str]()
         by_wait = _by_wait(rows)
         if not by_wait:
             raise NotRunError("no batch was run")
         for wait, same in by_wait.items():
             knee, most = fewest_enough(_totals(same)), max(same)
-            knees.append(f"{knee} for {1e3 * wait:g} ms{' (the most tested)' * (knee == most)}")
+            is_most = " (the most tested)" * (knee == most)
+            knees.append(f"{knee} for {'' if knees else 'waits of '}{1e3 * wait:g} ms{is_most}")
             cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
             if knee != most:
-                started = f"{same[most].of('n_threads'):.0f} threads for {most} workers"
-                beyond.append(f"{1e3 * wait:g} ms: {started}, {cpu_s[1] - cpu_s[0]:+.2f} s of CPU")
+                started = f"{same[most].of('n_threads'):.0f} started threads"
+                beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {1e3 * wait:g} ms ({started})")
         within = f"within {100 * KNEE_WITHIN:.0f} % of the best time"
-        text = f"The fewest workers that are {within}: {', '.join(knees)}."
-        return f"{text} With the most workers: {'; '.join(beyond)}." if beyond else text
+        text = f"The fewest workers that come {within} are {', '.join(knees)}."
+        more = f" The most workers tested change the CPU time by {', '.join(beyond)}."
+        return text + more if beyond else text
 
 
 def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
@@ -138,10 +141,12 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
             "n_threads": float(run.n_threads),
         }
     text = (
-        f"A first-come, first-served line for the GIL, fitted to the totals of {len(seen)} corners: "
-        f"{costs.start_s:.2f} s to start and end, {1e6 * costs.task_s:.0f} us of the GIL per task, "
-        f"{1e6 * costs.thread_s:.0f} us per started thread, and waits that end "
-        f"{1e3 * costs.wake_s:.1f} ms late. User and system time are a constant plus a cost per thread."
+        "Threads of nornir wait for the GIL in order of arrival. The process takes "
+        f"{costs.start_s:.2f} s to start and end; the GIL is held for {1e6 * costs.task_s:.0f} us per task "
+        f"and {1e6 * costs.thread_s:.0f} us per started thread; waits end {1e3 * costs.wake_s:.1f} ms late. "
+        f"These four costs are fitted to the total times of {len(seen)} rows: the fewest and the most "
+        "workers, each with the shortest and the longest waits. User and system time are a constant plus a "
+        "cost per thread."
     )
     return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), text)
 
@@ -179,13 +184,13 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
     modelled = fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
     total_s = _totals(rows)
     here, best_s = fewest_enough(total_s), min(total_s.values())
-    why = f"{here} here ({total_s[here]:.2f} s; the best takes {best_s:.2f} s), {modelled} by the model."
+    why = f"Here {here} are ({total_s[here]:.2f} s; best: {best_s:.2f} s), and by the model {modelled}."
     if here != published:
         off = total_s[published] / best_s - 1
-        why += f" {published} take {total_s[published]:.2f} s here, {100 * off:.0f} % more than the best."
+        why += f" {published} workers take {total_s[published]:.2f} s here, {100 * off:.0f} % above the best."
     return LabClaim(
-        f"Waits of {1e3 * wait_s:g} ms: of {len(rows)} numbers of workers, {published} are the fewest within "
-        f"{100 * KNEE_WITHIN:.0f} % of the best.",
+        f"For waits of {1e3 * wait_s:g} ms, {published} workers are the fewest within "
+        f"{100 * KNEE_WITHIN:.0f} % of the best time ({len(rows)} numbers tested).",
         both(
             _is_enough(rows, published),
             *(negate(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
@@ -205,14 +210,14 @@ def _is_enough(rows: Mapping[int, Row], n_workers: int) -> bool | None:
 def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     last = {wait: rows[max(rows)] for wait, rows in by_wait.items()}
     text = "; ".join(
-        f"{1e3 * wait:g} ms: {row.of('n_threads'):.0f} (model {row.modelled['n_threads']:.0f})"
+        f"{row.of('n_threads'):.0f} for waits of {1e3 * wait:g} ms (model: {row.modelled['n_threads']:.0f})"
         for wait, row in last.items()
     )
     most = max(_numbers(row.at)[1] for row in last.values())
     return LabClaim(
-        f"Not published: not all of {most} workers are started.",
+        f"Not published: a pool of at most {most} workers starts fewer.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
-        f"The pool starts a thread only if none is idle. Most threads, by wait: {text}.",
+        f"It starts a thread only if none is idle. With the highest limit it starts {text}.",
     )
 
 
@@ -227,14 +232,14 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
         published.append(_cpu_s(after.published) - _cpu_s(before.published))
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
-        lines.append(f"{1e3 * wait:g} ms: {cpu_s[0]:.2f} s with {knee}, {cpu_s[1]:.2f} s with {most}")
-    claim = "More workers than enough gain no time and cost CPU"
+        lines.append(f"{cpu_s[0]:.2f} s ({knee}) and {cpu_s[1]:.2f} s ({most}) for {1e3 * wait:g} ms")
+    claim = "More workers than needed save no time, but cost more CPU time"
     if not lines:
         return LabClaim(f"{claim}.", None, "No wait was run with more workers than are enough.")
     return LabClaim(
         f"{claim}: up to {max(published):.2f} s.",
         more(pairs, _SURELY_S),
-        f"User and system time here: {'; '.join(lines)}.",
+        f"CPU time here, with the fewest workers and with the most: {'; '.join(lines)}.",
     )
 
 
@@ -245,8 +250,8 @@ def _cpu_s(figures: Mapping[str, float]) -> float:
 def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     claimed = max(row.published["cpu_percent"] for row in rows)
     claim = (
-        "Many threads of one interpreter use more than one core, although Python runs in one at a time: up "
-        f"to {claimed:.0f} %."
+        f"Many threads of one interpreter use more than one core (up to {claimed:.0f} % of one), although "
+        "only one of them runs Python at a time."
     )
     run = [row for row in rows if row.measured]
     if not run:
@@ -258,7 +263,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     return LabClaim(
         claim,
         measured_ratio(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
-        f"At most {percent:.0f} % here ({1e3 * wait:g} ms, {n} workers); {kernel_s:.2f} s of its "
-        f"{kernel_s + most.of('user_s'):.2f} s are kernel time for starting and waking threads, without the "
-        "GIL.",
+        f"Here they use at most {percent:.0f} % (waits of {1e3 * wait:g} ms, {n} workers). {kernel_s:.2f} s "
+        f"of these {kernel_s + most.of('user_s'):.2f} s are kernel time, which needs no GIL: the kernel "
+        "starts and wakes threads.",
     )

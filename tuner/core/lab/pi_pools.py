@@ -64,13 +64,13 @@ class PiPools:
     title = "how many threads may there be?"
     publication = "pi_pools_2023"
     what = (
-        "A batch of jobs that all begin at once. A job computes for 54 ms in 18 steps. A job that sleeps "
-        "does so after each step, and takes 990 ms if it runs alone (published: 3 s and 55 s). Steps are "
-        "work in C without the GIL, or in Python with it. Jitter makes the sleeps unequal by up to half, "
-        "but not their sum. The pools are fixed (as many threads as cores, one job at a time), own "
-        "threads (one per job), semaphore (one per job, with as many permits to compute as cores, "
-        "released for each sleep) and scheduled (an event loop gives single steps to as many threads as "
-        "cores). Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 ms. "
+        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps. A job that sleeps "
+        "does so after each step, and takes 990 ms if it runs alone. (The published jobs computed for 3 s "
+        "and took 55 s.) Steps are work in C without the GIL, or in Python with it. Jitter makes the sleeps "
+        "unequal by up to half, but not their sum. The pools are fixed (as many threads as cores, one job at "
+        "a time), own threads (one per job), semaphore (one per job, with as many permits to compute as "
+        "cores, released for each sleep) and scheduled (an event loop gives single steps to as many threads "
+        "as cores). Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 ms. "
         "The wait of a step is the time from the end of its sleep to the end of its computing, without "
         "the computing."
     )
@@ -164,11 +164,12 @@ class PiPools:
             if n == ALONE:
                 modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
         text = (
-            f"Closed forms, fitted to four rows: jobs alone, and as many as cores. {n_cores:.0f} "
-            f"busy cores are worth {worth:.2f} cores whose neighbours are idle; a sleeping job "
-            f"sleeps for {sleeping:.1f} times its CPU time. Own threads share the cores out of step. A "
-            "semaphore and a scheduled pool take the cores' work or a job's own time, whichever is longer. "
-            "A fixed pool takes wave after wave. Work under the GIL has one core."
+            "The model uses formulas that are fitted to four rows: jobs alone, and as many jobs as cores. "
+            f"{n_cores:.0f} busy cores are worth {worth:.2f} cores whose neighbours are idle; a job that "
+            f"sleeps does so for {sleeping:.1f} times its CPU time. Own threads share the cores, and their "
+            "sleeps do not coincide. A semaphore and a scheduled pool take the time of the cores' work or "
+            "that of a single job, whichever is longer. A fixed pool runs its jobs in waves of as many as "
+            "it has threads. Work under the GIL uses one core."
         )
         return Model(modelled, fitted, text)
 

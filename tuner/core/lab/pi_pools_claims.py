@@ -37,8 +37,8 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
         judge_claim(claim, partial(judge, seen))
         for claim, judge in (
             (
-                f"A job that only computes takes {seen.all_cores_claimed:.2g} times as long as alone when as "
-                "many run as there are cores.",
+                f"A job that only computes takes {seen.all_cores_claimed:.2g} times as long as alone if as "
+                "many such jobs run as there are cores.",
                 _all_cores,
             ),
             ("More threads than cores never help jobs that only compute.", _more_threads),
@@ -47,19 +47,23 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
                 "thread while they sleep.",
                 _fixed_is_linear,
             ),
-            (f"One thread per job stays flat to about {seen.flat_to:g} jobs per core, then rises.", _flat),
             (
-                "The time rises because threads starve, not only because the cores are full.",
+                "One thread per job: the time of a batch stays the same up to about "
+                f"{seen.flat_to:g} jobs per core, then rises.",
+                _flat,
+            ),
+            (
+                "The time rises because threads starve, and not only because the cores are full.",
                 _starves,
             ),
             (
-                "As many permits to compute as cores, released for each sleep, avoid the cost of a thread "
-                "per job.",
+                "As many permits to compute as there are cores avoid the cost of a thread per job, if jobs "
+                "release them while they sleep.",
                 _semaphore,
             ),
             (
                 "Not published: on full cores, a thread per job delays an almost idle thread at least "
-                f"{LATER:g} times as much as permits do.",
+                f"{LATER:g} times as much as the semaphore does.",
                 _heart,
             ),
             (
@@ -69,16 +73,16 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
             ),
             (
                 f"Threads = cores / utilization ({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} per "
-                "core) are enough, with at most as many computing as there are cores.",
+                "core) are enough if no more jobs compute at a time than there are cores.",
                 _cores_over_utilization,
             ),
             (
                 "Not published: jobs that begin together and sleep equally long wake together. With unequal "
-                f"sleeps (jitter) steps wait {100 * (1 - CURED_RATIO):.0f} % less.",
+                f"sleeps (jitter) their steps wait {100 * (1 - CURED_RATIO):.0f} % less for a core.",
                 _stampede,
             ),
             (
-                "Not published: under the GIL the same jobs use one core, however many the host has.",
+                "Not published: under the GIL the jobs use one core, however many cores the host has.",
                 _under_the_gil,
             ),
         )
@@ -94,14 +98,15 @@ def follows(rows: Sequence[Row]) -> str:
         raise NotRunError("own threads and the semaphore with as many jobs were not run")
     saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
     return (
-        f"With a thread per job the time stays flat up to {_flat_to(own):g} jobs per core of those tested; "
-        f"cores / utilization is {seen.fill:.1f} per core. With {most:g} per core a job takes "
-        f"{own[most].of('ratio') / own[1.0].of('ratio'):.2f} times as long as with 1; the cores' work alone "
-        f"takes {seen.least(most) / own[1.0].of('ratio'):.2f}. Permits to compute change "
-        f"the time by {min(saved):+.0f} to {max(saved):+.0f} %, and the delay of another thread (p99, "
-        f"{most:g} per core) from {own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} "
-        f"ms. A scheduled pool takes {over(steps[most], held[most]).value:.2f} times the semaphore's "
-        f"time, with {steps[most].of('n_threads'):.0f} threads, not {held[most].of('n_threads'):.0f}."
+        f"With a thread per job, the time stays the same up to {_flat_to(own):g} jobs per core; cores / "
+        f"utilization is {seen.fill:.1f} jobs per core. With {most:g} jobs per core the time is "
+        f"{own[most].of('ratio') / own[1.0].of('ratio'):.2f} times that with 1, while the work of the cores "
+        f"would only make it {seen.least(most) / own[1.0].of('ratio'):.2f} times as long. The semaphore "
+        f"changes the time by {min(saved):+.0f} to {max(saved):+.0f} %. With {most:g} jobs per core it "
+        f"reduces the delay of another thread (p99) from {own[most].of('beat_p99_ms'):.1f} to "
+        f"{held[most].of('beat_p99_ms'):.1f} ms. A scheduled pool takes "
+        f"{over(steps[most], held[most]).value:.2f} times the semaphore's time, with "
+        f"{steps[most].of('n_threads'):.0f} threads instead of {held[most].of('n_threads'):.0f}."
     )
 
 
@@ -114,31 +119,33 @@ def _all_cores(seen: PoolRows) -> Verdict:
         where += f" ({n_physical:.0f} physical ones)"
     return (
         here.near(claimed) if seen.n_cores > 1 else None,
-        f"{here.value:.2f} times here{_format_ratio(here)} {where}.",
+        f"Here it takes {here.value:.2f} times as long{_format_ratio(here)} {where}.",
     )
 
 
 def _more_threads(seen: PoolRows) -> Verdict:
     own, fixed = (seen.per_core(C, CPU, pool) for pool in (OWN, FIXED))
     gains = {n: over(row, own[1.0], "jobs_per_s") for n, row in own.items() if n > 1}
-    text = ", ".join(
-        f"{n:g} per core: {gain.value:.2f}"
-        + (f" (fixed pool: {over(fixed[n], own[1.0], 'jobs_per_s').value:.2f})" if n in fixed else "")
-        for n, gain in gains.items()
+    by_fixed = {n: over(row, own[1.0], "jobs_per_s").value for n, row in fixed.items()}
+    reported = _by_jobs(
+        {
+            n: f"{gain.value:.2f}" + (f" (fixed pool: {by_fixed[n]:.2f})" if n in by_fixed else "")
+            for n, gain in gains.items()
+        }
     )
     return (
         both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
-        f"Jobs per second, over those of one thread per core: {text}.",
+        f"Jobs per second, divided by those of one thread per core: {reported}.",
     )
 
 
 def _fixed_is_linear(seen: PoolRows) -> Verdict:
     fixed = seen.per_core(C, SLEEPS, FIXED)
     slopes = {n: over(row, fixed[1.0]).times(1 / n) for n, row in fixed.items() if n > 1}
-    text = ", ".join(f"{n:g} per core: {slope.value:.2f}" for n, slope in slopes.items())
+    reported = _ratios(slopes)
     return (
         both(*(slope.near(1.0) for slope in slopes.values())),
-        f"Time per job, over that with one job per core: {text}.",
+        f"Time per job, divided by that with one job per core: {reported}.",
     )
 
 
@@ -146,70 +153,73 @@ def _flat(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     claimed = seen.flat_to
     here, modelled = _flat_to(own), all(row.modelled for row in own.values())
-    by_model = f", {_flat_to(own, modelled=True):g} by the model" if modelled else ""
+    by_model = f" (model: {_flat_to(own, modelled=True):g})" if modelled else ""
     beyond = [n for n in own if n > claimed]
     verdict = over(own[claimed], own[1.0]).at_most(FLAT_RATIO)
     if beyond:
         risen = over(own[beyond[0]], own[1.0]).at_most(FLAT_RATIO)
         verdict = both(verdict, None if risen is None else not risen)
-    text = ", ".join(f"{n:g}: {over(row, own[1.0]).value:.2f}" for n, row in own.items() if n > 1)
+    reported = _ratios({n: over(row, own[1.0]) for n, row in own.items() if n > 1})
     published = (seen.published[at]["ratio"] for at in (seen.asleep.at, seen.all_cores.at))
     full = over(seen.asleep, seen.all_cores).value, truediv(*published)
     return (
         verdict if beyond else None,
-        f"Within {100 * (FLAT_RATIO - 1):.0f} % of the time of one per core up to {here:g} of those "
-        f"tested{by_model}. Time over that of one, by jobs per core: {text}. The cores are full "
-        f"from {full[0]:.1f} per core (by the published figures from {full[1]:.1f}).",
+        f"Here it rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per core{by_model}. "
+        f"Time, divided by that with one job per core: {reported}. The cores are full "
+        f"from {full[0]:.1f} jobs per core (by the published figures from {full[1]:.1f}).",
     )
 
 
 def _starves(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     extra = {n: measured_ratio(row).times(1 / seen.in_step(n)) for n, row in own.items()}
-    least = ", ".join(f"{n:g}: {measured_ratio(row).value / seen.least(n):.2f}" for n, row in own.items())
-    text = ", ".join(f"{n:g}: {one.value:.2f}" for n, one in extra.items())
+    least = _ratios({n: measured_ratio(row).times(1 / seen.least(n)) for n, row in own.items()})
+    reported = _ratios(extra)
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        f"Time over that of jobs in step, which all compute and then all sleep, by jobs per core: {text}. "
-        f"Time over the ideal, the cores' work or a job alone, whichever is longer: {least}.",
+        f"Time, divided by that of jobs which all compute and then all sleep: {reported}. Time, divided by "
+        "the "
+        f"shortest possible (that of the cores' work or of one job, whichever is longer): {least}.",
     )
 
 
 def _semaphore(seen: PoolRows) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     gains = {n: over(own[n], held[n]) for n in own if n in held and n > 1}
-    text = ", ".join(f"{n:g}: {gain.value:.2f}" for n, gain in gains.items())
+    reported = _ratios(gains)
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Time with a thread per job over that with permits, by jobs per core: {text}.",
+        f"Time with a thread per job, divided by that with the semaphore: {reported}.",
     )
 
 
 def _heart(seen: PoolRows) -> Verdict:
     own, held = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, SEMAPHORE))
     ratios = {n: over(own[n], held[n], "beat_p99_ms") for n in own if n in held and n > seen.fill}
-    text = ", ".join(
-        f"{n:g}: {own[n].of('beat_p99_ms'):.1f} and {held[n].of('beat_p99_ms'):.1f} ms"
-        for n in own
-        if n in held
+    reported = _by_jobs(
+        {
+            n: f"{own[n].of('beat_p99_ms'):.1f} and {held[n].of('beat_p99_ms'):.1f} ms"
+            for n in own
+            if n in held
+        }
     )
     return (
         both(*(ratio.at_least(LATER) for ratio in ratios.values())),
-        f"Delay of the heartbeat (p99) by jobs per core, own threads and semaphore: {text}.",
+        f"Delay of the heartbeat (p99) with own threads and with the semaphore: {reported}.",
     )
 
 
 def _judge_schedule(seen: PoolRows) -> Verdict:
     held, steps = (seen.per_core(C, SLEEPS, pool) for pool in (SEMAPHORE, SCHEDULED))
     ratios = {n: over(steps[n], held[n]) for n in steps if n in held}
-    text = ", ".join(f"{n:g}: {ratio.value:.2f}" for n, ratio in ratios.items())
-    most = max(steps)
+    reported, most = _ratios(ratios), max(steps)
     if not ratios:
         raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
     return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
-        f"Time over the semaphore's, by jobs per core: {text}, with {steps[most].of('n_threads'):.0f} "
-        f"threads and an event loop for {steps[most].of('n_jobs'):.0f} jobs.",
+        f"Time, divided by the semaphore's: {reported}. The scheduled pool has "
+        f"{steps[most].of('n_threads'):.0f} threads and an event loop for {steps[most].of('n_jobs'):.0f} "
+        "jobs.",
     )
 
 
@@ -224,11 +234,12 @@ def _cores_over_utilization(seen: PoolRows) -> Verdict:
         fewer = [n for n in held if n < expected[0]]
         reached = [shares[n].at_least(1 - GAIN) for n in (*fewer[-1:], expected[0])]
         verdict = both(*(None if one is None else not one for one in reached[:-1]), reached[-1])
-    text = ", ".join(f"{n:g}: {100 * share.value:.0f} %" for n, share in shares.items())
+    reported = _by_jobs({n: f"{100 * share.value:.0f} %" for n, share in shares.items()})
     return (
         verdict,
-        f"{seen.fill:.1f} per core by the utilization here; {enough:g} are the fewest of those tested within "
-        f"{100 * GAIN:.0f} % of the best. Jobs per second over the best, by jobs per core: {text}.",
+        f"The utilization here gives {seen.fill:.1f} per core. Of the numbers tested, {enough:g} per core is "
+        f"the lowest within {100 * GAIN:.0f} % of the best. Jobs per second, divided by the best: "
+        f"{reported}.",
     )
 
 
@@ -236,17 +247,19 @@ def _stampede(seen: PoolRows) -> Verdict:
     alike, jitter = (seen.per_core(C, SLEEPS, pool) for pool in (OWN, JITTER))
     both_ran = [n for n in alike if n in jitter and 1 < n < seen.fill]
     ratios = {n: over(jitter[n], alike[n], "wait_p99_ms") for n in both_ran}
-    waits = ", ".join(
-        f"{n:g}: {alike[n].of('wait_p99_ms'):.1f} and {jitter[n].of('wait_p99_ms'):.1f} ms" for n in ratios
+    waits = _by_jobs(
+        {n: f"{alike[n].of('wait_p99_ms'):.1f} and {jitter[n].of('wait_p99_ms'):.1f} ms" for n in ratios}
     )
-    times = ", ".join(
-        f"{n:g}: {alike[n].of('ratio'):.1f}, {jitter[n].of('ratio'):.1f} and {seen.in_step(n):.1f}"
-        for n in ratios
+    times = _by_jobs(
+        {
+            n: f"{alike[n].of('ratio'):.1f}, {jitter[n].of('ratio'):.1f} and {seen.in_step(n):.1f}"
+            for n in ratios
+        }
     )
     return (
         both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())),
-        "Wait of a step (p99) by jobs per core, below full cores, with equal sleeps and with jitter: "
-        f"{waits}. Times of the batch, and of jobs that always wake together: {times}.",
+        f"Wait of a step (p99) with equal and unequal sleeps while cores are free: {waits}. Time "
+        f"of the batch with equal and with unequal sleeps, and of jobs that always wake together: {times}.",
     )
 
 
@@ -259,9 +272,9 @@ def _under_the_gil(seen: PoolRows) -> Verdict:
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
     return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
-        f"They use at most {used[busiest].value:.2f} cores here ({busiest:g} per core), the same in C "
-        f"{c_used.value:.2f} ({most:g} per core). There the heartbeat is delayed by "
-        f"{own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
+        f"Here they use at most {used[busiest].value:.2f} cores ({busiest:g} jobs per core). With work in C "
+        f"they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per core the "
+        f"heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
         f"{in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",
     )
 
@@ -278,4 +291,14 @@ def _flat_to(rows: Mapping[float, Row], *, modelled: bool = False) -> float:
 
 
 def _format_ratio(ratio: Ratio) -> str:
-    return f" ({ratio.low:.2f} to {ratio.high:.2f} by the runs)"
+    return f" ({ratio.low:.2f} to {ratio.high:.2f} in the runs)"
+
+
+def _ratios(ratios: Mapping[float, Ratio]) -> str:
+    return _by_jobs({n: f"{ratio.value:.2f}" for n, ratio in ratios.items()})
+
+
+def _by_jobs(figures: Mapping[float, str]) -> str:
+    """Return *figures* as a list, each with its number of jobs per core."""
+    unit = iter([" per core"])
+    return ", ".join(f"{figure} with {n:g}{next(unit, '')}" for n, figure in figures.items())

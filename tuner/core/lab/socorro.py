@@ -52,11 +52,11 @@ class Socorro:
     title = "one process of many threads, or many processes of one?"
     publication = "socorro_2014"
     what = (
-        "The built-in crash processor on synthetic dumps, with the demands of 2014, in ordinary studies: "
-        "each layout once per block, with one window. Load is the mean number of active tasks. Python CPU "
-        "is that of each worker process without its children. The rows of 24 cores are simulated from the "
-        "demands of 1x1 here, and the model next to them computes the same network, so neither was "
-        "measured on such a host."
+        "The built-in crash processor analyses synthetic dumps with the demands of 2014. tuner measures it "
+        "in ordinary studies: each layout once per block, with one window. Load is the mean number of "
+        "active tasks. Python CPU is that of each worker process without its children. The rows of 24 cores "
+        "are simulated from the demands of 1x1 here, and the model computes the same queueing network. "
+        "Neither was measured on such a host."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (
@@ -216,8 +216,8 @@ def _describe_fit(
     }
     total_s = sum(shares.values())
     lines = [
-        f"{'Each' if len(fitted) > 1 else 'The'} model is fitted to 1x1 alone: an item takes "
-        f"{1e3 * total_s:.1f} ms there, "
+        f"{'Each' if len(fitted) > 1 else 'The'} model is fitted to 1x1 alone. There an item takes "
+        f"{1e3 * total_s:.1f} ms: "
         + ", ".join(f"{name} {100 * part_s / total_s:.0f} %" for name, part_s in shares.items())
         + "."
     ]
@@ -230,9 +230,9 @@ def _describe_fit(
         if errors:
             worst = max(errors, key=lambda at: abs(errors[at]))
             lines.append(
-                f"Its throughput differs from the {beside} one by "
+                f"The throughput of the model differs from the {beside} one by "
                 f"{100 * fmean(map(abs, errors.values())):.1f} % on average over "
-                f"{pluralize(len(errors), 'row')}, by {100 * errors[worst]:+.1f} % at worst "
+                f"{pluralize(len(errors), 'row')}, and by {100 * errors[worst]:+.1f} % at worst "
                 f"({worst[1]}, {worst[2]:g}x{worst[3]:g})."
             )
     return " ".join(lines)

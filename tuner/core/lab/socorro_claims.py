@@ -88,22 +88,23 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
     """What stops one process of many threads: its GIL, or the cores before it."""
     known, row = seen.item(box), seen.rows.get(point(box, REFERENCE, THREADED))
     if known is None or row is None:
-        return "the bottleneck is unknown"
+        return "The bottleneck is unknown"
     demands, machine = known
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s
     seen_s = row.measured.get("python_percent")
-    held = "" if seen_s is None else f", and its Python used {seen_s.median:.0f} % of a core"
+    held = "" if seen_s is None else f"; its Python used {seen_s.median:.0f} % of a core"
     busy = row.of("cpu_percent") / 100
     if gil < cores:
         return (
-            f"the GIL limits one process to {gil:.0f} items ({1e3 * demands.gil_s:.1f} ms for each){held}; "
-            f"the cores could do {cores:.0f}, and {busy:.1f} of {machine.cores:g} were busy"
+            f"The GIL limits one process to {gil:.0f} items per ten minutes ({1e3 * demands.gil_s:.1f} ms "
+            f"for each){held}. The cores could do {cores:.0f} items, and {busy:.1f} of {machine.cores:g} "
+            "cores were busy"
         )
-    one_gil = f"; one GIL could do {gil:.0f}" if machine.has_gil else ""
+    one_gil = f". One GIL would allow one process {gil:.0f} items" if machine.has_gil else ""
     return (
-        f"the cores limit every layout to at most {cores:.0f} items ({busy:.2f} of "
-        f"{machine.cores:g} busy){one_gil}{held}"
+        f"The cores limit every layout to at most {cores:.0f} items per ten minutes ({busy:.2f} of "
+        f"{machine.cores:g} cores were busy){one_gil}{held}"
     )
 
 
@@ -126,10 +127,10 @@ def describe_best(seen: SocorroRows, box: str) -> str:
     alike = [row for row in rows if row is best or over(best, row, ITEMS).low <= 1]
     if len(alike) == len(rows):
         return "no published layout differs significantly from the others"
-    names = " and ".join(format_layout(row) for row in sorted(alike, key=lambda row: row.at[2:]))
+    *names, last = (format_layout(row) for row in sorted(alike, key=lambda row: row.at[2:]))
     if len(alike) == 1:
-        return f"{names} is the best published layout"
-    return f"{names} are the best published layouts and do not differ significantly"
+        return f"{last} is the best published layout"
+    return f"{', '.join(names)} and {last} are the best published layouts and do not differ significantly"
 
 
 #: as it was told in words; a test holds them against the publication
@@ -170,7 +171,7 @@ def follows(rows: Sequence[Row]) -> str:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         lines.append(
             f"{where} {describe_best(seen, box)}. {CORES} processes of one thread give "
-            f"{over(mob, reference, ITEMS).value:.2f} times the items of one process of {CORES} threads: "
+            f"{over(mob, reference, ITEMS).value:.2f} times the items of one process of {CORES} threads. "
             f"{describe_bound(seen, box)}."
         )
     if not lines:
@@ -192,10 +193,9 @@ def _past_enough(seen: SocorroRows, box: str) -> LabClaim:
         gain = over(many, few, ITEMS)
         tried = ", ".join(f"{n}: {format_items(row)}" for n, row in rows.items())
         return gain.at_most(1 + _ENOUGH), (
-            f"{CORES} give {format_ratio(gain)} times the items of {ENOUGH_THREADS}. Items per ten minutes "
-            "by "
-            f"threads: {tried}; {enough} are the fewest of those tested within {100 * _ENOUGH:.0f} % of the "
-            "best."
+            f"{CORES} threads give {format_ratio(gain)} times the items of {ENOUGH_THREADS}. Items per ten "
+            f"minutes by threads: {tried}; {enough} are the fewest of those tested within "
+            f"{100 * _ENOUGH:.0f} % of the best."
         )
 
     return judge_claim(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
@@ -206,7 +206,7 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"{format_ratio(ratio)} times. {format_cpu(mob)}; {format_cpu(reference)}."
+            f"they give {format_ratio(ratio)} times as many. {format_cpu(mob)}; {format_cpu(reference)}."
         )
 
     claim = (
@@ -246,16 +246,16 @@ def _between(seen: SocorroRows, box: str) -> LabClaim:
         if 1 < apart.low < 1 / (1 - _ENOUGH):
             is_apart += f", though perhaps by less than {100 * _ENOUGH:.0f} %"
         return both(*order, *above), (
-            f"{format_layout(first)} gives {format_ratio(apart)} times the items of {format_layout(second)}: "
-            "these "
-            f"runs {is_apart} (runs of one layout differ by {100 * spread:.1f} %). "
+            f"{format_layout(first)} gives {format_ratio(apart)} times the items of {format_layout(second)}. "
+            "These "
+            f"runs {is_apart}, because runs of one layout differ by {100 * spread:.1f} %. "
             f"{', '.join(f'{format_layout(row)} {format_items(row)}' for row in by_items)} "
             "items per ten minutes."
         )
 
-    return judge_claim(
-        f"Mixed layouts: {' beats '.join(map(str, BETWEEN))}, and all beat {REFERENCE}.", judge
-    )
+    first, second, third = BETWEEN
+    claim = f"Mixed layouts: {first} beats {second}, {second} beats {third}, and all three beat {REFERENCE}."
+    return judge_claim(claim, judge)
 
 
 def _loads(seen: SocorroRows, box: str) -> LabClaim:
@@ -266,14 +266,16 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference, light = (measured(row, "load") for row in rows)
         share, same = over(rows[2], rows[0], "load"), over(rows[2], rows[0], ITEMS)
         return both(mob.near(CORES), reference.at_most(MOST_LOAD), share.near(LIGHT_SHARE)), (
-            f"{_MOB} {mob.value:.1f}, {REFERENCE} {reference.value:.1f}, {LIGHT} {light.value:.1f} active "
-            f"tasks on average, {100 * share.value:.0f} % of {_MOB}'s, with {format_ratio(same)} times its "
-            "items. A thread that waits for the GIL or sleeps is no load; one that waits for a core is."
+            f"the load is {mob.value:.1f} with {_MOB}, {reference.value:.1f} with {REFERENCE} and "
+            f"{light.value:.1f} with {LIGHT} ({100 * share.value:.0f} % of the load with {_MOB}, and "
+            f"{format_ratio(same)} times the items). A thread that waits for the GIL or sleeps is no load; "
+            "one "
+            "that waits for a core is."
         )
 
     claim = (
-        f"Load: {_MOB} steady at {CORES}, {REFERENCE} rarely above {MOST_LOAD:g}, {LIGHT} at "
-        f"{100 * LIGHT_SHARE:.0f} % of {_MOB}'s."
+        f"The load is steady at {CORES} with {_MOB}, rarely above {MOST_LOAD:g} with {REFERENCE}, and with "
+        f"{LIGHT} {100 * LIGHT_SHARE:.0f} % of the load with {_MOB}."
     )
     return judge_claim(claim, judge)
 
@@ -293,7 +295,7 @@ def _queue(seen: SocorroRows) -> LabClaim | None:
         "Not published: with one thread per process, the queue of the threaded task manager costs at most "
         f"{100 * _ALIKE:.0f} %.",
         both(*(ratio.near(1.0, _ALIKE) for ratio in pairs.values())),
-        f"Items with the queue over items without it, by layout: {_list(pairs)}.",
+        f"Items with the queue, divided by items without it: {_list(pairs)}.",
     )
 
 
@@ -316,8 +318,8 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
             LabClaim(
                 f"Not published: the interpreter alone changes at most {100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
-                f"Items of {REFERENCE} with the same way to start a child, over those with Python {first}: "
-                f"{_list(ratios)}.",
+                f"Items of {REFERENCE}, divided by those with Python {first} and the same way to start a "
+                f"child: {_list(ratios, 'Python ')}.",
             )
         )
     held = {
@@ -332,12 +334,12 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
                 f"{CORES} threads gives fewer items if the start of a child holds the GIL until its exec "
                 "(posix_spawn).",
                 both(*(negate(one.at_least(1.0)) for one in held.values())),
-                f"Items of {REFERENCE} with posix_spawn over those with vfork, by Python: {_list(held)}. "
-                "The model has no GIL that is held without CPU.",
+                f"Items of {REFERENCE} with posix_spawn, divided by those with vfork: "
+                f"{_list(held, 'Python ')}. The model has no GIL that is held without CPU.",
             )
         )
     return findings
 
 
-def _list(ratios: Mapping[str, Ratio]) -> str:
-    return ", ".join(f"{one} {format_ratio(ratio)}" for one, ratio in ratios.items())
+def _list(ratios: Mapping[str, Ratio], kind: str = "") -> str:
+    return ", ".join(f"{format_ratio(ratio)} with {kind}{one}" for one, ratio in ratios.items())

@@ -47,7 +47,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
     "needs-boxes",
     "The exit code becomes 5.",
     "`tuner grid --resume FILE` with more hosts, a larger `--within`, or a single host."
-    " [Several hosts](method/boxes.md) explains the difference.",
+    " [Several hosts](method/boxes.md) explains such differences.",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

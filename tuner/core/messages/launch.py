@@ -12,7 +12,7 @@ _COUNT_ALL_THE_SAME = "its windows count all the same"
 
 _few_items = warning(
     "few-items",
-    "Fewer than 20 items ended, or the window is shorter than three of the longest.",
+    "Fewer than 20 items ended, or the window is shorter than three of the longest items.",
     "Set `--window` to the printed length, or feed shorter items of the same kind.",
 )
 
