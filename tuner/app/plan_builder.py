@@ -120,17 +120,17 @@ def build_plan(
     quick: bool = False,
     on: tuple[BoxFacts, int] | None = None,
 ) -> StudyRecord:
-    """Build the record of a new study as `planned` does, and print which layouts and cores are left out.
+    """Build the record of a new study as `plan_record` does, and print which layouts and cores are left out.
 
     Args:
         settings: what is asked for.
         profile: what a simulated study plays; None: a service runs.
         options: those that the settings come from, in addition to a config; None: not known any more.
-        quick: see `planned`.
-        on: see `planned`.
+        quick: see `plan_record`.
+        on: see `plan_record`.
 
     Raises:
-        ConfigError: see `planned`.
+        ConfigError: see `plan_record`.
     """
     record = plan_record(settings, quick=quick, profile=profile, on=on)
     if ("service", "command") in (options or {}):

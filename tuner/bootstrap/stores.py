@@ -21,7 +21,7 @@ def open_store(
 ) -> SqliteStore:
     """The study kept in *file*; *lasting*: what is written withstands a power cut at once.
 
-    *told* hears where an older file is kept as it was, when it had to be upgraded to be written.
+    *warn* gets where an older file is kept as it was, when it had to be upgraded to be written.
     """
     from tuner.adapters.sqlite.store import SqliteStore
 

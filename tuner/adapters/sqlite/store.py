@@ -68,7 +68,7 @@ class SqliteStore:
 
         *lasting*: each commit is on the disk when it returns, so that a power cut costs no finished window.
         To go on with a file of an older version is to upgrade it: a copy of it as it was is kept beside it
-        before, and *told* of.
+        before, and *warn* gets a line.
 
         Raises:
             ConfigError: it is no study file, of a newer version, damaged, not to be read or written, or

@@ -148,7 +148,7 @@ class ServiceSpec:
     def command_line(
         self, layout: Layout, process: int, cores: int, data: Mapping[str, str] | None = None
     ) -> tuple[str, ...]:
-        """The argument list of process number *process* (from 0) of *layout*; *told* is what its launch adds
+        """The argument list of process number *process* (from 0) of *layout*; *data* is what its launch adds
         to the environment. Without it fields of the probe stay as they are written."""
         fields = {**self._fields(layout, process, cores), **self._of_probe(data or {})}
         return tuple(part.format(**fields) for part in self.command)
@@ -156,7 +156,7 @@ class ServiceSpec:
     def environment_of(
         self, layout: Layout, process: int, cores: int, data: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """What is added to the environment of process number *process* (from 0) of *layout*; *told* as for
+        """What is added to the environment of process number *process* (from 0) of *layout*; *data* as for
         the command line."""
         fields = self._fields(layout, process, cores)
         own = {f"TUNER_{name.upper()}": str(value) for name, value in fields.items()}

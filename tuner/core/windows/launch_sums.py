@@ -235,7 +235,7 @@ def add_sums(rows: Iterable[Sequence[float | None]]) -> tuple[float | None, ...]
 def window_of_sums(
     layout: Layout, reported: Sequence[float | None], launches: Sequence[LaunchTally] = ()
 ) -> WindowRecord:
-    """One long window that *told* (TOLD) is of; of *launches* with their tasks and memory on average."""
+    """One long window that *reported* is of; of *launches* with their tasks and memory on average."""
     sums: dict[str, Any] = dict(zip(TOLD, reported, strict=True))
     window = WindowRecord(0, 0, layout, "", 0, 1, 0.0, **_NOTHING, **sums)
     if not launches:

@@ -136,7 +136,7 @@ class _Columns:
         return self._beside(own, lines, style, self.state, spare)
 
     def _beside(self, own: Line, sentence: str, style: Style, cells: int, spare: int) -> list[Line]:
-        """*told* in the last *cells* of a line that begins with *own*, and of the next ones."""
+        """*sentence* in the last *cells* of a line that begins with *own*, and of the next ones."""
         first, *further = wrap_cells(
             sentence, max(1, cells), 1 + max(0, min(spare, _MOST_FURTHER)), unicode=self.unicode
         )

@@ -92,7 +92,7 @@ def describe_place(place: LayoutStatus, board: Board) -> str:
 
 
 def _with_open(text: str, place: LayoutStatus) -> str:
-    """*told*, and which limits the layout is not known to keep."""
+    """*text*, and which limits the layout is not known to keep."""
     findings = () if place.verdict is None else place.verdict.findings
     names = [WORDS[one.limit.name] for one in findings if one.state == "open"]
     return f"{text}, {names[0] if len(names) == 1 else 'limits'} open" if names else text

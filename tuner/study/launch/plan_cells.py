@@ -12,7 +12,7 @@ from tuner.core.domain.window import Window
 
 PASSING = frozenset(
     {"source-dry", "disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled", "counts-fell"}
-)  #: void reasons that core.validity gives: the box's, and they may pass. All others are the launch's own.
+)  #: void reasons of the host, which may pass; all others are the launch's own
 
 
 def spoils_launch(window: Window | WindowRecord) -> bool:

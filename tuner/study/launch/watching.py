@@ -101,7 +101,7 @@ class RunningLayout:
         stop_requested: Callable[[], bool],
         at_most_s: float = inf,
     ) -> Warmup:
-        """Let it run until a window may begin, or for as long as was asked; *told* gets seconds and items/s.
+        """Run until a window may begin, or for as long as was asked; *report* gets seconds and items/s.
 
         One whose end is to be found lasts *at_most_s*.
 
@@ -159,7 +159,7 @@ class RunningLayout:
                 return
 
     def take_window(self, index: int, attempt: int, report: Callable[[float, Sample, float], None]) -> Window:
-        """Watch it for one window; *told* gets seconds, sample and items/s since the window began.
+        """Watch it for one window; *report* gets seconds, sample and items/s since the window began.
 
         A window that is spoilt (a worker died, the source ran dry, a limit of the user's was passed) ends at
         once: waiting would gain nothing.

@@ -245,7 +245,7 @@ def _evidence(
     study: StudyRecord,
     memory: str | None,
 ) -> Evidence | None:
-    """Of a layout whose windows add up to *told*; None: they tell no clock, or finished nothing."""
+    """Of a layout whose windows add up to *reported*; None: they tell no clock, or finished nothing."""
     spare_cores = spare_cores_of(study)
     summed = window_of_sums(layout, reported)
     clocks = clocks_of(summed, spare_cores=spare_cores)
