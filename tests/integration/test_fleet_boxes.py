@@ -243,12 +243,12 @@ from tuner.adapters.fleet.ledger import Seen
 from tuner.adapters.fleet.looking import Looking
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
-from tuner.app.plan_builder import planned
+from tuner.app.plan_builder import plan_record
 from tuner.core.domain.fleet import *
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Proposal
 settings = settings_of(Path(sys.argv[2]), {})
-with fleet_of(sys.argv[1], None, planned(settings), settings, "s.tuner.db") as fleet:
+with fleet_of(sys.argv[1], None, plan_record(settings), settings, "s.tuner.db") as fleet:
     while True:
         match fleet.news(fleet.clock.monotonic_s() + 1.0):
             case BoxCame(facts):
