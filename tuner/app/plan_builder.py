@@ -146,8 +146,7 @@ def build_plan(
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
             f"The profile's host has {pluralize(profile.machine.cores, 'core')}, but a simulated host has "
-            "whole"
-            f" cores only: {record.box_cores:g}. Use --cores N for another number."
+            f"whole cores only: {record.box_cores:g}. Use --cores N for another number."
         )
     return record
 

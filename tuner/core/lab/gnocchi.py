@@ -245,8 +245,7 @@ def _rule(runs: Measured) -> LabClaim:
     n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
         f"Right in {len(reported) - len(wrong)} of the {len(reported)} rows in which these runs show a "
-        "winner "
-        f"({n_fitted} of them were used to fit these costs)"
+        f"winner ({n_fitted} of them were used to fit these costs)"
     )
     if len(reported) < n_rows:
         why += f", of {n_rows}"

@@ -142,8 +142,7 @@ class Gornir:
         return (
             f"CPU time per wait, with a share of the process's start, is {join_words(cpu_us)}. {N_TASKS} "
             f"simultaneous waits end {join_words(beside_s)} later than a single one (medians over the "
-            "lengths of "
-            "the wait)."
+            "lengths of the wait)."
         )
 
 

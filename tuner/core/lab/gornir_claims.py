@@ -110,8 +110,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
         f"{claim}: {join_words(published)}.",
         both(*verdicts),
         f"Here the constants are {join_words(lines)} on average. Wait plus constant differs from the total "
-        "time "
-        f"by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
+        f"time by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
 

@@ -178,8 +178,7 @@ def _starves(seen: PoolRows) -> Verdict:
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
         f"Time, divided by that of jobs which all compute and then all sleep: {reported}. Time, divided by "
-        "the "
-        f"shortest possible (that of the cores' work or of one job, whichever is longer): {least}.",
+        f"the shortest possible (that of the cores' work or of one job, whichever is longer): {least}.",
     )
 
 

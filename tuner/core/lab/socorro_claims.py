@@ -247,10 +247,9 @@ def _between(seen: SocorroRows, box: str) -> LabClaim:
             is_apart += f", though perhaps by less than {100 * _ENOUGH:.0f} %"
         return both(*order, *above), (
             f"{format_layout(first)} gives {format_ratio(apart)} times the items of {format_layout(second)}. "
-            "These "
-            f"runs {is_apart}, because runs of one layout differ by {100 * spread:.1f} %. "
-            f"{', '.join(f'{format_layout(row)} {format_items(row)}' for row in by_items)} "
-            "items per ten minutes."
+            f"These runs {is_apart}, because runs of one layout differ by {100 * spread:.1f} %. "
+            f"{', '.join(f'{format_layout(row)} {format_items(row)}' for row in by_items)} items per ten "
+            "minutes."
         )
 
     first, second, third = BETWEEN
@@ -269,8 +268,7 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
             f"the load is {mob.value:.1f} with {_MOB}, {reference.value:.1f} with {REFERENCE} and "
             f"{light.value:.1f} with {LIGHT} ({100 * share.value:.0f} % of the load with {_MOB}, and "
             f"{format_ratio(same)} times the items). A thread that waits for the GIL or sleeps is no load; "
-            "one "
-            "that waits for a core is."
+            "one that waits for a core is."
         )
 
     claim = (

@@ -52,6 +52,5 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 def needs_boxes(n_hosts: int) -> str:
     return (
         f"layouts differ too much between {pluralize(n_hosts, 'host')}: it takes more hosts, not more "
-        "windows,"
-        " to decide"
+        "windows, to decide"
     )

@@ -74,8 +74,7 @@ _budget_short = warning(
 def warmups_cut(block: int, needs: str, left: str) -> str:
     return (
         f"{format_block(block)} may take {needs}, but {left} of the budget are left: its warm-ups are cut "
-        "short"
-        " where necessary"
+        "short where necessary"
     )
 
 

@@ -258,8 +258,7 @@ def _few_clients(case: _Case) -> NextStep | None:
     return NextStep(
         "few-clients",
         f"The load generator's connections were the bottleneck of {list_names(starved)}. Measure again with "
-        "more"
-        " clients:",
+        "more clients:",
         case.anew("--clients", str(8 * most)),
     )
 

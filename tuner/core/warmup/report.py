@@ -159,8 +159,7 @@ def summarize_settling(launches: Iterable[LaunchRecord], window_s: float) -> Set
     if n_cut := sum(is_cut(launch) for launch in judged):
         lines.append(
             f"The budget cut the warm-up of {n_cut} of {pluralize(len(judged), 'launch')} short, before it "
-            "had"
-            " settled; the windows count all the same."
+            "had settled; the windows count all the same."
         )
     for layout, own in sorted(by_layout.items()):
         is_alarm = in_all.is_alarm or count.of_layout(layout).is_alarm

@@ -127,9 +127,8 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
     if ranking.starved:
         found.append(
             f"The load generator's connections were the bottleneck of {list_names(ranking.starved)}: their "
-            "figures"
-            " show how many requests were sent at once, not the capacity of the layouts, so there is"
-            " no result."
+            "figures show how many requests were sent at once, not the capacity of the layouts, so there is "
+            "no result."
         )
     if study.cores > study.box_cores:
         found.append(

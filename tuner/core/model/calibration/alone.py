@@ -60,8 +60,7 @@ def check_clocks(windows: Sequence[Clocks]) -> None:
         n_windows = sum(window.n_windows for window in windows)
         raise ConfigError(
             f"none of the {pluralize(n_windows, 'window')} has the CPU use of the service, so no demand can "
-            "be"
-            " estimated",
+            "be estimated",
             hint="Measure again where tuner may read the workers' files in /proc (hidepid, another user).",
         )
     variants = sorted({window.layout.variant for window in windows})
