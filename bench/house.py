@@ -32,6 +32,7 @@ DEFAULTS = {
 }
 #: a probe and a clock, by the words that name them
 PROBE_WORDS, CLOCK_WORDS = ("statsd",), ("gil_waking",)
+EVERY_CLOCK_WORDS = ("gil_wait", "gil_waits")  #: these also name the code that samples it
 #: folders that use one probe: known services, its warnings, its protocol. A new probe needs none of them
 USERS_OF_PROBES = ("services", "core/messages", "core/text", "core/doctor")
 #: folders that read what a clock means, or simulate it. A new clock is measured and kept without them
@@ -143,7 +144,7 @@ def _assigned(tree: ast.Module) -> Iterator[tuple[str, object, int]]:
                     yield parameter.arg, default.value, default.lineno
 
 
-def files_that_name(words: Sequence[str], suffixes: Sequence[str], without: Sequence[str]) -> list[str]:
+def files_that_name(words: Sequence[str], suffixes: Sequence[str], without: Sequence[str] = ()) -> list[str]:
     """Files of tuner that hold one of *words*, those of the folders *without* left out."""
     left_out = tuple(PACKAGE / folder for folder in without)
     paths = (path for path in sorted(PACKAGE.rglob("*")) if path.suffix in suffixes)
@@ -233,8 +234,12 @@ def figures(*, with_launch: bool) -> Iterator[Figure]:
     yield Figure("most files in one folder", str(n_most), "<= 25", [shown(folder)])
     found = circles(graph)
     yield Figure("circles of folders", str(len(found)), "<= 3", found)
+    every = files_that_name(PROBE_WORDS, (".py",))
+    yield Figure("files that name a probe at all (statsd)", str(len(every)), "none", every)
     of_probe = files_that_name(PROBE_WORDS, (".py",), USERS_OF_PROBES)
     yield Figure("files to touch for a probe (statsd)", str(len(of_probe)), "1", of_probe)
+    every = files_that_name(EVERY_CLOCK_WORDS, (".py", ".sql"))
+    yield Figure("files that name a clock at all (waits for the GIL)", str(len(every)), "none", every)
     of_clock = files_that_name(CLOCK_WORDS, (".py", ".sql"), USERS_OF_CLOCKS)
     yield Figure("files to touch for a clock (waking for the GIL)", str(len(of_clock)), "<= 5", of_clock)
     yield class_names(trees)

@@ -155,7 +155,7 @@ def render_mix(judged: Judged) -> str:
         f"{run.mix.name}: {len(run.points)} windows of {', '.join(f'{one} s' for one in lengths)}"
         f" ({run.n_void} void left out), others used"
         f" {sum(one.others_cores for one in run.points) / len(run.points):.3f} core{beyond}\n"
-        f"1x1 tells: {text}; cv {demands.cv_ratio:.2f}"
+        f"from 1x1: {text}; cv {demands.cv_ratio:.2f}"
     )
     return "\n\n".join([head, _layout_table(judged), _peer_table(judged), _last_lines(judged)])
 

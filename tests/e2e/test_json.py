@@ -134,7 +134,7 @@ def test_every_field_of_a_schema_is_described_in_it(name: str) -> None:
 
 
 def fields_of(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field of a schema and of what it holds, with what the schema has of it."""
+    """Yield every field of a schema and of its parts, with its description in the schema."""
     if isinstance(schema, list):
         for inner in schema:
             yield from fields_of(inner)

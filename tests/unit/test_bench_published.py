@@ -31,7 +31,7 @@ def bench() -> Iterator[Any]:
 def test_the_figures_are_those_beside_the_checkout(shared_data: Path, published: dict[str, Any]) -> None:
     seeds = yaml.safe_load((shared_data / "seeds.yaml").read_text(encoding="utf-8"))
 
-    data = {  # beside the published words stands what programs read out of them
+    data = {  # the published words, and the figures that programs read from them
         name: {key: value for key, value in block.items() if key != "figures"}
         for name, block in published.items()
     }
