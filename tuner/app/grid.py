@@ -125,7 +125,6 @@ def begin_study(
     if like is not None:
         is_alone = config is None and not any(map(names_service, options))
         of_first_looks = [name for _, name in QUICK]
-
         before, kept = settings_like(like, is_alone=is_alone, of_first_looks=of_first_looks)
     settings, profile = load_request(config, options, simulate, kept=before, profile=kept)
     one = None

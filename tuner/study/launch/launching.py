@@ -84,10 +84,10 @@ class Workbench:
                 if self.box.brake is not None:
                     brake = stack.enter_context(self.box.brake.watching(facts))
                 counting = stack.enter_context(self.box.probe.counting(launch.layout))
-                second, reported = self._cross_check(launch.layout, stack)
+                second, for_second = self._cross_check(launch.layout, stack)
                 stack.enter_context(self.box.feeder.feeding(launch.layout))
                 stack.enter_context(self._given_up_while_starting(ending))
-                running = self.box.launcher.running(launch.layout, {**counting.environment, **reported})
+                running = self.box.launcher.running(launch.layout, {**counting.environment, **for_second})
                 live = stack.enter_context(running)
                 stack.callback(self.box.feeder.rest)  # before the service is stopped
                 launch = replace(launch, running_after_s=live.running_after_s)
