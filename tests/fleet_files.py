@@ -11,8 +11,9 @@ from random import Random
 from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.core.domain.fleet import FLEET, BoxFacts
+from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.window import Window
 from tuner.core.search.strategies.of_study import strategy_of
@@ -34,11 +35,11 @@ def fleet_file(
     templates = _windows()
     study = virtual_study(SERVICE, window_s=5.0, n_blocks=n_blocks * len(gives))
     if joined:
-        study = replace(study, provenance={**study.provenance, FLEET: "yes"})
+        study = replace(study, provenance=replace(study.provenance, is_fleet=True))
     random = Random(1)
     with SqliteStore.create(path, study) as store:
         for number, box in enumerate(gives if joined else ()):
-            facts = {"host": f"host-{number}", "kernel": "6.1", "python": f"3.1{1 + number % 2}.1"}
+            facts = Provenance(host=f"host-{number}", kernel="6.1", python=f"3.1{1 + number % 2}.1")
             store.add_box(BoxFacts(box, 4.0, facts), BEGAN_S + number)
         for number, (box, of_layout) in enumerate(gives.items()):
             for block in range(number * n_blocks, (number + 1) * n_blocks):

@@ -12,6 +12,7 @@ from pathlib import Path
 from tuner.app import study_queries
 from tuner.app.collection import collection_paused
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
@@ -60,7 +61,7 @@ def hostile(overview: Overview) -> Overview:
     study = replace(
         overview.study,
         service=bad,
-        provenance={**{text: text for text in HOSTILE}, "host": bad, "made_by": bad, "simulated": bad},
+        provenance=Provenance(host=bad, made_by=bad, simulated=bad, others={text: text for text in HOSTILE}),
         config=(
             '{"service": {"command": ["</pre><script>alert(1)</script>", "\\u202e"],'
             ' "cautions": {"x": "<b>"}}}'
@@ -86,7 +87,7 @@ def large(n_layouts: int = 500, n_windows: int = 100_000) -> Overview:
     study = StudyRecord(
         service="large", strategy="all", layouts=layouts, cores=24, box_cores=24.0, window_s=60, warmup_s=5,
         n_blocks=n_blocks, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=BEGAN_S,
-        config="{}", provenance={"host": "stage-1"},
+        config="{}", provenance=Provenance(host="stage-1"),
     )  # fmt: skip
     windows, launches = [], []
     for number in range(n_windows):

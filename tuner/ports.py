@@ -10,6 +10,7 @@ from typing import Protocol
 
 from tuner.core.domain.fleet import BoxFacts, News, Order
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
@@ -286,7 +287,7 @@ class Store(LaunchLog, Protocol):
     def study(self) -> StudyRecord:
         """What was asked for."""
 
-    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:
+    def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:
         """Add *layouts*, by which the study's grid grows, behind its own, and *facts* to its provenance,
         where each takes the place of one of its name."""
 

@@ -15,6 +15,7 @@ from tuner.adapters.sqlite.store import SqliteStore
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
@@ -45,7 +46,7 @@ STUDY = StudyRecord(
     foreign_limit_cores=0.3,
     memory_pressure_limit_ratio=0.1,
     warms_cache=False,
-    provenance={"host": "böx", "kernel": "6.1"},
+    provenance=Provenance(host="böx", kernel="6.1"),
     within_ratio=0.05,
     confidence=0.9,
     kind="calibrated",
@@ -186,9 +187,9 @@ def test_a_launch_of_a_layout_without_threads_comes_back_as_one(store: Store) ->
 
 def test_boxes_come_back_as_they_joined_with_why_they_left(store: Store) -> None:
     none = list(store.boxes())
-    facts = BoxFacts("böx-1", 1.5, {"host": "böx", "kernel": "6.1"}, ahead_s=-0.25)
+    facts = BoxFacts("böx-1", 1.5, Provenance(host="böx", kernel="6.1"), ahead_s=-0.25)
     store.add_box(facts, 1_000_000_000.5)
-    store.add_box(BoxFacts("box-2", 8.0, {}), 1_000_000_001.0)
+    store.add_box(BoxFacts("box-2", 8.0, Provenance()), 1_000_000_001.0)
     store.end_box("böx-1", 1_000_000_060.0, "it was not heard of for 20 s")
     store.add_box(facts, 1_000_000_090.0)
 
@@ -199,17 +200,17 @@ def test_boxes_come_back_as_they_joined_with_why_they_left(store: Store) -> None
             1.5,
             1_000_000_000.5,
             -0.25,
-            {"host": "böx", "kernel": "6.1"},
+            Provenance(host="böx", kernel="6.1"),
             1_000_000_060.0,
             "it was " + wording("fleet.heard-no-more"),
         ),
         BoxRecord("box-2", 8.0, 1_000_000_001.0),
-        BoxRecord("böx-1", 1.5, 1_000_000_090.0, -0.25, {"host": "böx", "kernel": "6.1"}),
+        BoxRecord("böx-1", 1.5, 1_000_000_090.0, -0.25, Provenance(host="böx", kernel="6.1")),
     ]
 
 
 def test_a_box_leaves_once_for_the_first_reason(store: Store) -> None:
-    store.add_box(BoxFacts("box-1", 2.0, {}), 1_000_000_000.0)
+    store.add_box(BoxFacts("box-1", 2.0, Provenance()), 1_000_000_000.0)
     store.end_box("box-1", 1_000_000_060.0, "it was stopped")
     store.end_box("box-1", 1_000_000_070.0, "the study ended")
     store.end_box("nobody", 1_000_000_070.0, "never there")
@@ -403,13 +404,13 @@ def test_a_window_is_kept_once(store: Store) -> None:
 def test_layouts_by_which_a_grid_grows_stand_behind_those_requested(store: Store) -> None:
     more = (Layout(4, 8), Layout(16, 1, has_threads=False))
 
-    store.add_to_study(more, {"grid_grew": "{}"})
-    store.add_to_study((), {"other": "1"})
+    store.add_to_study(more, Provenance(grid_grew="{}"))
+    store.add_to_study((), Provenance(others={"other": "1"}))
 
     grown = replace(
         STUDY,
         layouts=(*STUDY.layouts, *more),
-        provenance={**STUDY.provenance, "grid_grew": "{}", "other": "1"},
+        provenance=replace(STUDY.provenance, grid_grew="{}", others={"other": "1"}),
     )
     assert replace(store.study(), schema_version=STUDY.schema_version) == grown
     if isinstance(store, SqliteStore):

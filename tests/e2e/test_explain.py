@@ -17,6 +17,7 @@ from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.adapters.virtual.profile import profile_box
 from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.core.domain.layout import parse_layouts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory
@@ -52,7 +53,7 @@ def simulated(file: Path, service: Profile, texts: str, **provenance: str) -> Pa
     layouts, cores = parse_layouts(texts), int(service.machine.cores)
     asked = virtual_study(
         VirtualService(dict.fromkeys(layouts, 1.0)), n_blocks=2, window_s=120.0, warmup_s=30.0, cores=cores,
-        box_cores=float(cores), provenance=provenance,
+        box_cores=float(cores), provenance=Provenance.from_mapping(provenance),
     )  # fmt: skip
     with SqliteStore.create(file, asked) as store:
         clock = VirtualClock.resumed(store)

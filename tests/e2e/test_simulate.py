@@ -251,7 +251,7 @@ def test_what_a_strangers_file_says_was_typed_is_reported_where_it_is_nothing(
     _config(tuner, SHORT)
     settings = settings_of(tuner.folder / "study.yaml", {}, without=("service",))
     asked = plan_record(settings, profile=read_profile(SOCORRO))
-    asked = replace(asked, provenance={**asked.provenance, "study_typed": typed})
+    asked = replace(asked, provenance=replace(asked.provenance, study_typed=typed))
     with new_store(tuner.folder / "strange.db", asked):
         pass
 

@@ -118,7 +118,7 @@ def test_a_launch_is_made_as_it_was_ordered_or_refused_and_reported_to_its_end(
     assert isinstance(came, BoxCame)
     assert came.facts.name == "box-1"
     assert came.facts.cores > 0
-    assert came.facts.provenance["host"]
+    assert came.facts.provenance.host
     assert abs(came.facts.ahead_s) < 60.0
     assert of_order(news) == of_order(again) == MADE
     # only the coordinator has the folder of the study's file

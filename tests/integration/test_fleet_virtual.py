@@ -15,7 +15,7 @@ from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
 from tuner.config.load import Given
 from tuner.config.profile import read_profile
-from tuner.core.domain.fleet import FLEET, BoxFacts
+from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.window import Window
@@ -88,7 +88,7 @@ def study(strategy: str) -> StudyRecord:
     asked |= {"layouts": "4x1,2x2,1x4,1x1", **({"repeats": str(BLOCKS)} if strategy == "all" else {})}
     options = {("study", name): Given(f"--{name}", text) for name, text in asked.items()}
     record = plan_record(settings_of(None, options), profile=profile)
-    return replace(record, provenance={**record.provenance, FLEET: "yes"})
+    return replace(record, provenance=replace(record.provenance, is_fleet=True))
 
 
 def ran(machines: Machines, record: StudyRecord) -> tuple[MemoryStore, StudyOutcome, float, Told]:

@@ -11,6 +11,7 @@ import axe_core_python
 import pytest
 
 from tuner.app import comparing, model
+from tuner.core.domain.provenance import Provenance
 from tuner.core.planning.differences import Difference
 from tuner.core.ranking.overview import Overview
 from tuner.reports.charts import ranking_svg
@@ -197,7 +198,7 @@ def test_two_studies_compared_can_be_read_by_all(browser: Chromium, tmp_path: Pa
     )
     if is_hostile:
         bad = " ".join(HOSTILE)
-        study = replace(found.after.study, service=bad, provenance={"host": bad, bad: bad})
+        study = replace(found.after.study, service=bad, provenance=Provenance(host=bad, others={bad: bad}))
         after = replace(found.after, name=bad, study=study)
         differing = (*found.differences, Difference(bad, bad, None))
         found = replace(found, after=after, differences=differing)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.live_status import Board, LayoutStatus, Stage
@@ -30,7 +31,7 @@ def study_of(layouts: list[str], strategy: str = "race", **more: object) -> Stud
         "budget_s": None,
         "created_wall_s": NOW_S - 7200,
         "config": "{}",
-        "provenance": {"host": "stage-1"},
+        "provenance": Provenance(host="stage-1"),
         **more,
     }
     return StudyRecord(**fields)  # type: ignore[arg-type]
@@ -185,7 +186,7 @@ def hostile() -> Board:
         place("4x6@gevent.very-long-name+x", "leads", 2612, 20, 9),
         place("6x4", "failed", n=0, reason=evil),
     )
-    study = study_of(["4x6", "6x4"], provenance={"host": evil}, service="crash-processor")
+    study = study_of(["4x6", "6x4"], provenance=Provenance(host=evil), service="crash-processor")
     live = live_of("6x4", warnings=(("launch-failed", evil),))
     return Board(study, "running", places, Answer(places[0].layout, False, "strict"), live)
 

@@ -6,8 +6,10 @@ import json
 from dataclasses import replace
 
 from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost
 from tuner.core.ranking.ranking import rank
@@ -54,19 +56,18 @@ CONFIG = {
         "cautions": {"loses-at-stop": "requests longer than 30 s are cut off at a stop"},
     }
 }
-PROVENANCE = {
-    "host": "stage-1",
-    "kernel": "6.1.0-30-amd64",
-    "os": "Debian GNU/Linux 12 (bookworm)",
-    "cpu": "AMD EPYC",
-    "cpu_frequency": "2596 MHz",
-    "memory": "92.0 GiB",
-    "worker_python": "CPython 3.11.7",
-    "worker_gil": "on",
-    "tuner": "0.1.0",
-    "supervisor": "4.3.0",
-    "git_revision": "0123456789abcdef0123456789abcdef01234567",
-}
+PROVENANCE = Provenance(
+    host="stage-1",
+    kernel="6.1.0-30-amd64",
+    os="Debian GNU/Linux 12 (bookworm)",
+    cpu="AMD EPYC",
+    cpu_frequency="2596 MHz",
+    memory="92.0 GiB",
+    workers=WorkerFacts({"worker_python": "CPython 3.11.7", "worker_gil": "on"}),
+    tuner="0.1.0",
+    supervisor="4.3.0",
+    git_revision="0123456789abcdef0123456789abcdef01234567",
+)
 
 
 def study(**changes: object) -> StudyRecord:

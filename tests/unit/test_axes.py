@@ -16,7 +16,7 @@ from tuner.config.settings import Settings
 from tuner.core.domain.axes import CommandChange, named, variants_of
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.service import ServiceSpec, Workers
-from tuner.core.domain.worker_facts import fact_of, facts_by_variant, of_variants
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.services.derived.rollouts import rollout_of
 
@@ -222,20 +222,17 @@ def test_variants_that_the_built_in_worker_has_not_made_of_axes_are_refused(tmp_
 
 
 def test_facts_of_the_workers_are_kept_once_or_for_each_variant() -> None:
-    facts = of_variants({
+    facts = WorkerFacts.of_variants({
         "a": {"worker_python": "CPython 3.11.7", "worker_gil": "on", "worker_path": "vfork+exec"},
         "b": {"worker_python": "CPython 3.13.0", "worker_gil": "on"},
     })  # fmt: skip
 
-    assert facts["worker_gil"] == "on"
-    assert fact_of(facts, "worker_gil", "b") == "on"
-    assert fact_of(facts, "worker_python", "b") == "CPython 3.13.0"
-    assert (fact_of(facts, "worker_path", "a"), fact_of(facts, "worker_path", "b")) == ("vfork+exec", None)
-    assert list(facts_by_variant(facts, "worker_python")) == [
-        ("a", "CPython 3.11.7"),
-        ("b", "CPython 3.13.0"),
-    ]
-    assert of_variants({"": {"worker_gil": "on"}}) == {"worker_gil": "on"}
+    assert facts.of_all("worker_gil") == "on"
+    assert facts.fact("worker_gil", "b") == "on"
+    assert facts.fact("worker_python", "b") == "CPython 3.13.0"
+    assert (facts.fact("worker_path", "a"), facts.fact("worker_path", "b")) == ("vfork+exec", None)
+    assert facts.by_variant("worker_python") == {"a": "CPython 3.11.7", "b": "CPython 3.13.0"}
+    assert WorkerFacts.of_variants({"": {"worker_gil": "on"}}) == WorkerFacts({"worker_gil": "on"})
 
 
 def test_a_profile_takes_the_place_of_one_service_only(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from math import log
 import pytest
 
 from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Answer
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.ranking.axis_effects import AxisBest, axis_bests, axis_effects
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, by_claim
@@ -140,7 +142,8 @@ def config(**axes: list[str]) -> str:
 
 
 def study(truth: Mapping[str, float], gils: Mapping[str, str], **axes: list[str]) -> StudyRecord:
-    provenance = {"host": "stage-1", **{f"worker_gil@{variant}": gil for variant, gil in gils.items()}}
+    workers = WorkerFacts({f"worker_gil@{variant}": gil for variant, gil in gils.items()})
+    provenance = Provenance(host="stage-1", workers=workers)
     return replace(study_of(dict(truth)), config=config(**axes), provenance=provenance)
 
 

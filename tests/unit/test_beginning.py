@@ -11,8 +11,8 @@ from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.app.beginning import beginning
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import HIDDEN, StudyRecord
-from tuner.core.search.growth import LOOKS
 
 from ..wording import key_of, wording
 
@@ -78,7 +78,7 @@ def test_how_long_it_takes_is_said_before_anything_starts(
 
 
 def test_a_first_look_is_announced(tmp_path: Path) -> None:
-    plain, looked = said(tmp_path, study()), said(tmp_path, study(provenance={LOOKS: "yes"}))
+    plain, looked = said(tmp_path, study()), said(tmp_path, study(provenance=Provenance(has_first_look=True)))
 
     assert wording("grid.a-provisional-ranking-comes") in looked
     assert wording("grid.a-provisional-ranking-comes") not in plain

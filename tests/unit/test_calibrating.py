@@ -12,7 +12,9 @@ from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedSt
 from tuner.adapters.virtual.profile import profile_box
 from tuner.config.profile import read_profile, render_profile
 from tuner.core.domain.layout import parse_layouts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import simulation_notes
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.calibrated import Calibrated, of_profile
 from tuner.core.model.demand import Demands
@@ -36,12 +38,10 @@ SHOP = Profile(
     memory=ProfileMemory(process_bytes=50e6, thread_bytes=2e6, child_bytes=20e6),
     settle_s=5.0,
 )
-KNOWN = {"worker_gil": "on"}
+KNOWN = Provenance(workers=WorkerFacts({"worker_gil": "on"}))
 
 
-def stored(
-    layouts: str, provenance: dict[str, str] = KNOWN, cores: int = 4, shop: Profile = SHOP
-) -> MemoryStore:
+def stored(layouts: str, provenance: Provenance = KNOWN, cores: int = 4, shop: Profile = SHOP) -> MemoryStore:
     """A study of *layouts* that was run on a box as *shop* has it."""
     named = parse_layouts(layouts)
     plan = {"n_blocks": 3, "warmup_s": 30.0, "warms_cache": False, "window_s": 60.0, "cores": cores}
@@ -86,7 +86,7 @@ def test_a_profile_keeps_which_layouts_it_rests_on_and_the_cores_that_were_busy(
 
 
 def test_a_profile_of_a_simulated_study_says_so_in_the_same_words(tmp_path: Path) -> None:
-    store = stored("1x1", {**KNOWN, "simulated": "shop"})
+    store = stored("1x1", replace(KNOWN, simulated="shop"))
     calibrated = read_calibration(store, "s.db")
 
     kept = through_a_file(calibrated, tmp_path)
@@ -190,9 +190,13 @@ def test_a_variant_that_was_not_measured_is_reported_with_those_that_were() -> N
 
 
 def test_a_gil_that_was_assumed_is_said_to_be() -> None:
-    assert GIL_ASSUMED in calibration_facts(read_calibration(stored("1x1", {}), "s.db"))["sentences"]
+    assert (
+        GIL_ASSUMED in calibration_facts(read_calibration(stored("1x1", Provenance()), "s.db"))["sentences"]
+    )
     for known in ("on", "off"):
-        result = read_calibration(stored("1x1", {"worker_gil": known}), "s.db")
+        result = read_calibration(
+            stored("1x1", Provenance(workers=WorkerFacts({"worker_gil": known}))), "s.db"
+        )
         assert GIL_ASSUMED not in result.calibration.notes
 
 

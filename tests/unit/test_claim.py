@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layouts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.strategy import Answer, Guidance
 from tuner.core.ranking.race_result import Claim, RemainingTime, by_claim
@@ -40,7 +41,7 @@ STUDY = StudyRecord(
     created_wall_s=1_790_000_000.0,
     config="{}",
     min_window_s=60.0,
-    provenance={"host": "stage-1"},
+    provenance=Provenance(host="stage-1"),
 )
 ANSWER = Answer(L4X6, True, "strict", (L6X4,), 0.03)
 ESTIMATES = {

@@ -8,7 +8,6 @@ from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
 from tuner.core.settings.clients import (
     EVEN,
-    FOUND,
     FRESH,
     KEPT,
     ClientSearchResult,
@@ -48,16 +47,16 @@ def test_doubling_continues_while_it_brings_two_percent(rates, risen, clients) -
 def test_what_was_found_is_kept_with_the_study() -> None:
     found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
-    assert parse_found({FOUND: render_found(found)}, 64) == found
-    assert parse_found({}, 64) is None
-    assert parse_found({FOUND: "[]"}, 64) is None
+    assert parse_found(render_found(found), 64) == found
+    assert parse_found(None, 64) is None
+    assert parse_found("[]", 64) is None
 
 
 def test_a_number_that_the_user_set_since_is_not_the_one_that_was_found() -> None:
     found = ClientSearchResult(64, "2x-", (TriedClients(32, 300.5), TriedClients(64, 301.0)), saturates=True)
 
-    assert parse_found({FOUND: render_found(found)}, 32) is None
-    assert parse_found({FOUND: render_found(found)}, None) is None
+    assert parse_found(render_found(found), 32) is None
+    assert parse_found(render_found(found), None) is None
 
 
 @pytest.mark.parametrize(("layout", "clients"), [("1x1", 24), ("2x4", 24), ("2x8", 48), ("3x3", 27)])

@@ -11,8 +11,10 @@ from random import Random
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.planning.compared import Known, StudyComparison, compare_studies, slower
 from tuner.core.planning.differences import differences
@@ -52,7 +54,7 @@ def known(
         budget_s=None,
         created_wall_s=1_790_000_000.0 + 1e6 * seed,
         config='{"service": {"kind": "crash-processor"}, "study": {"seed": 1}}',
-        provenance={"host": "stage-1", "python": "CPython 3.11.7", "cpu_frequency": f"{2600 + seed} MHz"},
+        provenance=Provenance(host="stage-1", python="CPython 3.11.7", cpu_frequency=f"{2600 + seed} MHz"),
     )
     study = replace(study, **fields)  # type: ignore[arg-type]
     random = Random(seed)
@@ -126,7 +128,7 @@ def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> No
         {},
         cores=12,
         config='{"service": {"kind": "crash-processor", "options": {"a": [1]}}, "study": {"seed": 7}}',
-        provenance={"host": "stage-2", "python": "CPython 3.11.7", "cpu_frequency": "2650 MHz", "os": "x"},
+        provenance=Provenance(host="stage-2", python="CPython 3.11.7", cpu_frequency="2650 MHz", os="x"),
     )
 
     assert [(one.name, one.before, one.after) for one in found.differences] == [
@@ -137,13 +139,17 @@ def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> No
     ]
 
 
+def of_workers(facts: dict[str, str]) -> Provenance:
+    return Provenance(workers=WorkerFacts(facts))
+
+
 def test_a_python_kept_for_each_variant_is_that_kept_for_all_of_fewer() -> None:
     found = {"worker_python@a": "CPython 3.11.7", "worker_python@b": "CPython 3.13.0"}
-    whole = known({"1x1@a": 1.0, "1x1@b": 1.0}, provenance=found).study
-    fewer = known({"1x1@a": 1.0}, provenance={"worker_python": "CPython 3.11.7"}).study
+    whole = known({"1x1@a": 1.0, "1x1@b": 1.0}, provenance=of_workers(found)).study
+    fewer = known({"1x1@a": 1.0}, provenance=of_workers({"worker_python": "CPython 3.11.7"})).study
 
     assert not [one for one in differences(whole, fewer) if "python" in one.name]
-    newer = replace(fewer, provenance={"worker_python": "CPython 3.11.9"})
+    newer = replace(fewer, provenance=of_workers({"worker_python": "CPython 3.11.9"}))
     (result,) = (one for one in differences(whole, newer) if "python" in one.name)
     assert (result.name, result.before, result.after) == (
         "worker_python@a",
@@ -194,7 +200,9 @@ def test_a_layout_of_which_a_launch_finished_nothing_is_left_out_and_named() -> 
 
 
 def test_what_makes_two_studies_hard_to_compare_is_noted() -> None:
-    found = changed({}, service="other", n_blocks=1, created_wall_s=1.0, provenance={"simulated": "socorro"})
+    found = changed(
+        {}, service="other", n_blocks=1, created_wall_s=1.0, provenance=Provenance(simulated="socorro")
+    )
     text = " ".join(comparison_notes(found))
 
     assert wording("compare.has-one-block") in text
@@ -293,7 +301,7 @@ def test_the_table_of_other_figures_names_what_surely_changed() -> None:
 
 @pytest.mark.parametrize("fmt", [*table_formats(), "json"])
 def test_no_format_lets_text_of_a_study_be_more_than_text(fmt: str) -> None:
-    found = changed({"4x6": 0.8}, service=NASTY, provenance={"host": NASTY, "python": NASTY})
+    found = changed({"4x6": 0.8}, service=NASTY, provenance=Provenance(host=NASTY, python=NASTY))
     text = render_comparison(found, fmt)
 
     assert "\x1b" not in text
@@ -317,7 +325,7 @@ def test_json_and_csv_say_the_same() -> None:
 
 
 def test_the_page_has_all_of_it_and_no_text_of_a_study_is_more_than_text() -> None:
-    found = changed({"4x6": 0.8}, service=NASTY, provenance={"host": NASTY, "python": NASTY})
+    found = changed({"4x6": 0.8}, service=NASTY, provenance=Provenance(host=NASTY, python=NASTY))
     page = render_comparison_page(found)
 
     assert page == render_comparison_page(found)

@@ -22,6 +22,7 @@ from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.requests import Latencies, Requests
 from tuner.core.domain.window import VoidReason
@@ -41,14 +42,14 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 def intact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study of two layouts that has a row in every table."""
     path = tmp_path_factory.mktemp("study") / "intact.tuner.db"
-    study = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1, provenance={"host": "a"})
+    study = virtual_study(SERVICE, window_s=5.0, warmup_s=2.0, n_blocks=1, provenance=Provenance(host="a"))
     with SqliteStore.create(path, study) as store:
         run_study(
             VirtualBox(SERVICE).box(), store, MemoryProgress(), PlannedStop(), strategy_of(store.study())
         )
-        store.add_box(BoxFacts("a", 2, {"kernel": "6.1"}, 0.5), 3.0)
+        store.add_box(BoxFacts("a", 2, Provenance(kernel="6.1"), 0.5), 3.0)
         store.end_box("a", 4.0, "switched off")
-        store.add_box(BoxFacts("b", 4, {"kernel": "6.1"}), 5.0)
+        store.add_box(BoxFacts("b", 4, Provenance(kernel="6.1")), 5.0)
         spoilt = store.window(2, 0, 1)
         waiting = Latencies({7: 2})
         store.add_window(
@@ -591,7 +592,7 @@ def test_a_window_that_changed_makes_no_sum(file: Path) -> None:
             store.finish_launch(3, launch)
 
 
-FACTS = BoxFacts("c", 4, {})
+FACTS = BoxFacts("c", 4, Provenance())
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,14 @@ from tuner.core.domain.fleet import (
     Warned,
 )
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.strategy import Proposal
 
 from ..wording import wording
 
-ONE = Seen("tcp://1", "worker-1", BoxFacts("box-1", 4.0, {}), ("host-1", "boot", "lock"))
-TWO = Seen("tcp://2", "worker-2", BoxFacts("box-2", 4.0, {}), ("host-2", "boot", "lock"))
+ONE = Seen("tcp://1", "worker-1", BoxFacts("box-1", 4.0, Provenance()), ("host-1", "boot", "lock"))
+TWO = Seen("tcp://2", "worker-2", BoxFacts("box-2", 4.0, Provenance()), ("host-2", "boot", "lock"))
 LAUNCH = LaunchRecord(0, 0, 1, Layout(1, 1), "box-1", 1.0, None, None, None)
 
 
@@ -145,7 +146,7 @@ def test_what_dask_gave_up_is_lost_unless_its_end_was_reported(ledger: Ledger) -
 
 
 def test_the_same_machine_under_another_name_is_not_asked(ledger: Ledger) -> None:
-    twin = Seen("tcp://9", "worker-9", BoxFacts("box-9", 4.0, {}), ONE.identity)
+    twin = Seen("tcp://9", "worker-9", BoxFacts("box-9", 4.0, Provenance()), ONE.identity)
 
     (warned,) = ledger.look([ONE, TWO, twin])
 

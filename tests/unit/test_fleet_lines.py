@@ -7,6 +7,7 @@ import io
 from tuner.adapters.terminal.fleet_lines import FleetLines
 from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.domain.window import Sample
 
@@ -42,7 +43,7 @@ class Told:
 
 def joined(result: Told, *names: str) -> None:
     for name in names:
-        result.lines.box_came(BoxFacts(name, 4.0, {"host": name}))
+        result.lines.box_came(BoxFacts(name, 4.0, Provenance(host=name)))
 
 
 def test_each_launch_has_a_line_once_it_is_ordered() -> None:

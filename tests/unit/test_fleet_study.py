@@ -14,8 +14,9 @@ from tuner.adapters.safety_limits import LimitsBrake
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.fleet import Absence, VirtualFleet, named_boxes
 from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
-from tuner.core.domain.fleet import FLEET, BoxFacts
+from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError, MeasurementError
@@ -34,14 +35,14 @@ from ..wording import wording
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
 FIXED = json.dumps({"service": {"kind": "script", "os_threads": "at-start"}})
-FACTS = {"host": "here", "tuner": "1"}
+FACTS = Provenance(host="here", tuner="1")
 SHORT: dict[str, Any] = {
     "window_s": 10.0,
     "warmup_s": 5.0,
     "n_blocks": 4,
     "cores": 4,
     "box_cores": 4.0,
-    "provenance": {FLEET: "yes", "tuner": "1"},
+    "provenance": Provenance(is_fleet=True, tuner="1"),
 }
 
 
@@ -273,7 +274,7 @@ def test_a_study_that_continues_knows_what_it_knew() -> None:
 def test_a_box_with_other_cores_or_another_tuner_is_left_out_and_reported() -> None:
     alike = named_boxes(2, 4.0, FACTS)
     small = replace(alike[0], name="small", cores=2.0)
-    old = replace(alike[0], name="old", provenance={"tuner": "0"})
+    old = replace(alike[0], name="old", provenance=Provenance(tuner="0"))
     ran = Ran(facts=[*alike, small, old])
 
     assert {one.box for one in ran.counted} == {"box-1", "box-2"}

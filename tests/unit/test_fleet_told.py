@@ -6,6 +6,7 @@ from tuner.adapters.terminal.fleet_lines import FleetTee
 from tuner.adapters.virtual.memory import MemoryProgress
 from tuner.core.domain.fleet import BoxFacts, Done
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.strategy import Goal, Observed
 from tuner.core.domain.window import Sample
 from tuner.core.search.strategies.fleet_grid import FleetGrid
@@ -20,7 +21,7 @@ SAMPLE = Sample(1.0, 10, 0, 17.5, 1.0, 1.0, 21)
 
 
 def facts(name: str) -> BoxFacts:
-    return BoxFacts(name, 4.0, {"host": name})
+    return BoxFacts(name, 4.0, Provenance(host=name))
 
 
 def test_what_each_box_does_is_reported_of_that_box() -> None:

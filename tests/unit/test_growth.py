@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tuner.adapters.virtual.box import virtual_study
 from tuner.adapters.virtual.service import VirtualService
 from tuner.core.domain.layout import Layout, divisors_grid, full_grid, grid_of, parse_layout, small_grid
+from tuner.core.domain.provenance import Provenance
 from tuner.core.model.diagnosis.diagnose import What
 from tuner.core.search.growth import (
-    GREW,
     MOST_THREADS,
     Growth,
     Scout,
@@ -254,7 +254,7 @@ def test_a_study_tells_how_its_grid_grew() -> None:
     growth = Growth(8, (way,))
     layouts = (*GRID, parse_layout("4x64"))
     study = virtual_study(
-        VirtualService(dict.fromkeys(layouts, 1.0)), provenance={GREW: growth_to_json(growth)}
+        VirtualService(dict.fromkeys(layouts, 1.0)), provenance=Provenance(grid_grew=growth_to_json(growth))
     )
 
     assert growth_of(study) == growth

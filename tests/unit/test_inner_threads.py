@@ -10,6 +10,7 @@ import pytest
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.computing import Computing, LoadedPools, Pool
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.window import VoidReason, Window
 from tuner.core.messages.launch import inner_threads
@@ -110,15 +111,17 @@ def test_a_void_window_shows_nothing() -> None:
 
 @pytest.mark.parametrize("kept", ["", "[]", "{}", '{"n_inner": 1, "pools": [["a"]]}', "[" * 9999])
 def test_what_is_kept_and_cannot_be_read_is_nothing(kept: str) -> None:
-    (fact,) = inner_to_facts(InnerThreads(L24, 26, SEVERAL))
+    (layout,) = inner_to_facts(InnerThreads(L24, 26, SEVERAL)).inner_threads
+    provenance = Provenance(inner_threads={layout: kept})
 
-    assert inner_threads_of(replace(study(), layouts=(L24,), provenance={fact: kept})) == ()
+    assert inner_threads_of(replace(study(), layouts=(L24,), provenance=provenance)) == ()
 
 
 def with_inner(*found: InnerThreads) -> StudyRecord:
     asked = study()
-    facts = {name: text for one in found for name, text in inner_to_facts(one).items()}
-    return replace(asked, provenance={**asked.provenance, **facts})
+    for one in found:
+        asked = replace(asked, provenance=asked.provenance.updated(inner_to_facts(one)))
+    return asked
 
 
 def test_it_stands_beside_the_answer_for_people_and_programs() -> None:

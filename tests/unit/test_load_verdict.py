@@ -10,6 +10,7 @@ import pytest
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
 from tuner.core.errors import ConfigError
@@ -20,7 +21,7 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.settings.clients import FOUND, ClientSearchResult, TriedClients, render_found
+from tuner.core.settings.clients import ClientSearchResult, TriedClients, render_found
 from tuner.core.windows.launch_sums import window_of_sums
 from tuner.core.windows.load_facts import load_facts
 from tuner.reports.ranking.ranking import render_ranking
@@ -43,7 +44,7 @@ def study(*, found: ClientSearchResult | None = None, **service: object) -> Stud
     clients = 4 if found is None else found.clients
     config = {"service": {"feeder": {"kind": "http", "clients": clients}, **service}}
     record = virtual_study(SERVICE, window_s=5.0)
-    provenance = {} if found is None else {FOUND: render_found(found)}
+    provenance = Provenance(clients_found=None if found is None else render_found(found))
     return replace(record, config=json.dumps(config), provenance=provenance)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.window import VoidReason
@@ -21,7 +22,7 @@ from tuner.core.model.diagnosis.evidence import (
     evidence_of,
     why_unknown,
 )
-from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gils_of, has_gil, machine_of
+from tuner.core.model.diagnosis.explanation import GIL_ASSUMED, explain, gils_of, machine_of
 from tuner.core.model.diagnosis.sizing import ENOUGH, MOST, resize, sizing_rules
 from tuner.core.model.diagnosis.text import sentence
 from tuner.core.model.machine import Machine
@@ -40,7 +41,7 @@ def study_of(*layouts: Layout, cores: int = 2, box_cores: float = 2.0, **provena
     return StudyRecord(
         service="s", strategy="all", layouts=layouts, cores=cores, box_cores=box_cores, window_s=100.0,
         warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0,
-        config="{}", provenance=provenance,
+        config="{}", provenance=Provenance.from_mapping(provenance),
     )  # fmt: skip
 
 
@@ -218,8 +219,8 @@ def test_a_gil_is_known_or_assumed_and_that_is_said_once(facts: dict[str, str], 
     seen = [seen_of(text, Demands(gil_s=0.02, asleep_s=0.1), machine) for text in ("1x1", "1x1@eager")]
 
     assert machine.has_gil == (facts.get("worker_gil") != "off")
-    assert (has_gil(study.provenance, "eager") is not None) == known
-    found = explain(seen, machine, gils=dict.fromkeys(("", "eager"), has_gil(study.provenance, "")))
+    assert (study.provenance.workers.has_gil("eager") is not None) == known
+    found = explain(seen, machine, gils=dict.fromkeys(("", "eager"), study.provenance.workers.has_gil("")))
     notes = [note for reference in found.references.values() for note in reference.notes]
     assert notes.count(GIL_ASSUMED) == (not known)
 

@@ -13,10 +13,11 @@ from typer.main import get_command
 
 from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.cli import COMMANDS
-from tuner.core.domain.fleet import FLEET, LOST
+from tuner.core.domain.fleet import LOST
 from tuner.core.domain.layout import parse_layout, parse_layouts
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
-from tuner.core.domain.records import CONFIG_FILE, HIDDEN, SIMULATED, TYPED, LaunchRecord, StudyRecord
+from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.records import HIDDEN, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, facts_of, next_step
 from tuner.core.ranking.overview import Overview
@@ -96,14 +97,14 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
     "it is being measured": (RACE, race(reached=False), {"is_held": True}, "watch", "tuner watch s.db"),
     "pairs": (study(strategy="aa"), ranking(), {}, "pairs", "tuner aa s.db"),
     "pairs that were cut off": (
-        study(strategy="aa", provenance={"made_by": "tuner aa"}),
+        study(strategy="aa", provenance=Provenance(made_by="tuner aa")),
         ranking(),
         {"ending": "cut-off"},
         "go-on",
         "tuner aa --resume s.db",
     ),
     "a check": (
-        study(strategy="check", provenance={"check_of": "p.db", "made_by": "tuner check"}),
+        study(strategy="check", provenance=Provenance(check_of="p.db", made_by="tuner check")),
         ranking(),
         {"file": "there/s.db"},
         "check",
@@ -155,7 +156,7 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
         "tuner grid --like s.db --clients 64",
     ),
     "a first look": (
-        study(provenance={"quick": "true"}),
+        study(provenance=Provenance(is_quick=True)),
         ranking(),
         {},
         "first-look",
@@ -301,7 +302,13 @@ CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
         "export",
         "tuner export s.db --into RUNBOOK.md",
     ),
-    "a model": (study(provenance={SIMULATED: "web"}), ranking(), {}, "simulated", "tuner explain s.db"),
+    "a model": (
+        study(provenance=Provenance(simulated="web")),
+        ranking(),
+        {},
+        "simulated",
+        "tuner explain s.db",
+    ),
     "the answer is in use": (
         study(),
         ranking(current=parse_layout("4x2")),
@@ -389,37 +396,37 @@ def test_a_few_invalid_windows_are_no_step_where_there_is_an_answer() -> None:
     assert step_of(RACE, of, invalid={"disturbed": 9}, n_invalid=9, n_of_host=9).slug == "export"
 
 
-def secret(**provenance: str) -> StudyRecord:
+def secret(provenance: Provenance) -> StudyRecord:
     return study(config=json.dumps({"service": {"url": HIDDEN}}), provenance=provenance)
 
 
 @pytest.mark.parametrize(
     ("provenance", "typed", "n_remarks"),
     [
-        ({}, "tuner grid CONFIG --like s.db --layouts 4x2,4x4,4x8", 2),
-        ({CONFIG_FILE: "web.yaml"}, "tuner grid web.yaml --like s.db --layouts 4x2,4x4,4x8", 1),
-        ({TYPED: "yes"}, "tuner grid --like s.db --layouts 4x2,4x4,4x8 -- COMMAND", 2),
+        (Provenance(), "tuner grid CONFIG --like s.db --layouts 4x2,4x4,4x8", 2),
+        (Provenance(config_file="web.yaml"), "tuner grid web.yaml --like s.db --layouts 4x2,4x4,4x8", 1),
+        (Provenance(is_command_typed=True), "tuner grid --like s.db --layouts 4x2,4x4,4x8 -- COMMAND", 2),
     ],
 )
 def test_a_study_that_keeps_no_secrets_needs_its_config_or_command_again(
-    provenance: dict[str, str], typed: str, n_remarks: int
+    provenance: Provenance, typed: str, n_remarks: int
 ) -> None:
-    step = step_of(secret(**provenance), ranking(wider=EDGE))
+    step = step_of(secret(provenance), ranking(wider=EDGE))
 
     assert command(step) == typed
-    assert len(remarks_on(secret(**provenance), step)) == n_remarks
+    assert len(remarks_on(secret(provenance), step)) == n_remarks
     assert parsed(step.words)
 
 
 def test_a_check_takes_the_command_as_a_config() -> None:
-    step = step_of(secret(**{TYPED: "yes"}), ranking(current=parse_layout("4x2")))
+    step = step_of(secret(Provenance(is_command_typed=True)), ranking(current=parse_layout("4x2")))
 
     assert command(step) == "tuner check s.db CONFIG"
-    assert "tuner init" in remarks_on(secret(**{TYPED: "yes"}), step)[0]
+    assert "tuner init" in remarks_on(secret(Provenance(is_command_typed=True)), step)[0]
 
 
 def test_a_fleet_has_to_be_named() -> None:
-    record = study(provenance={FLEET: "yes"})
+    record = study(provenance=Provenance(is_fleet=True))
     step = step_of(record, ranking(wider=EDGE))
 
     assert command(step).endswith("--fleet ADDRESS")

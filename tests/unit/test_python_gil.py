@@ -13,8 +13,9 @@ from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, gil_seen
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.domain.worker_facts import GIL, GIL_SEEN, has_gil, key_of
+from tuner.core.domain.worker_facts import GIL, GIL_SEEN
 from tuner.reports.ranking.evidence import describe_gil
 from tuner.study.gil import keep_gil
 
@@ -93,7 +94,7 @@ def test_of_a_process_that_is_gone_or_has_no_interpreter_nothing_is_said(tmp_pat
 
 def study(**provenance: str) -> MemoryStore:
     record = virtual_study(VirtualService({Layout(1, 2): 10.0}), window_s=5.0)
-    return MemoryStore(replace(record, provenance=provenance))
+    return MemoryStore(replace(record, provenance=Provenance.from_mapping(provenance)))
 
 
 def launch(variant: str, *, has_gil: bool | None, module: str | None = None) -> LaunchRecord:
@@ -107,7 +108,7 @@ def test_what_a_running_worker_shows_decides_over_what_its_interpreter_alone_say
     for _ in range(2):
         keep_gil(store, launch("", has_gil=True, module="_fast"), lambda *words: result.append(words))
 
-    assert has_gil(store.study().provenance, "") is True
+    assert store.study().provenance.workers.has_gil("") is True
     assert result == [("gil-came-back", wording("launch.gil-came-back"))]
     assert [*describe_gil(store.study())] == [wording("launch.gil-came-back-told")]
 
@@ -117,15 +118,15 @@ def test_a_gil_that_one_launch_showed_stays_and_one_that_nobody_saw_is_not_told(
     for seen in (None, False, True, False):
         keep_gil(store, launch("", has_gil=seen), lambda *words: result.append(words))
 
-    assert store.study().provenance[GIL_SEEN] == "on"
+    assert store.study().provenance.workers.of_all(GIL_SEEN) == "on"
     assert len(result) == 1
 
 
 def test_each_variant_has_a_gil_of_its_own_and_one_that_is_expected_is_not_told() -> None:
-    store = study(**{key_of(GIL, "3.13"): "on", key_of(GIL, "3.13t"): "off"})
+    store = study(**{f"{GIL}@3.13": "on", f"{GIL}@3.13t": "off"})
     for variant, seen in (("3.13", True), ("3.13t", False)):
         keep_gil(store, launch(variant, has_gil=seen), lambda *_: pytest.fail("told of nothing"))
 
-    facts = store.study().provenance
-    assert (has_gil(facts, "3.13"), has_gil(facts, "3.13t")) == (True, False)
+    workers = store.study().provenance.workers
+    assert (workers.has_gil("3.13"), workers.has_gil("3.13t")) == (True, False)
     assert describe_gil(store.study()) == []

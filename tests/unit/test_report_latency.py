@@ -11,6 +11,7 @@ import pytest
 
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.limits import Limit
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.ranking.ranking import Ranking, rank
@@ -30,7 +31,7 @@ TRUTH = {
 STUDY = StudyRecord(
     service="web", strategy="all", layouts=tuple(map(parse_layout, TRUTH)), cores=2, box_cores=2.0,
     window_s=60.0, warmup_s=None, n_blocks=3, windows_per_launch=1, seed=1, budget_s=None,
-    created_wall_s=1_790_000_000.0, config="{}", provenance={"host": "stage-1"},
+    created_wall_s=1_790_000_000.0, config="{}", provenance=Provenance(host="stage-1"),
 )  # fmt: skip
 
 

@@ -327,8 +327,8 @@ def test_a_gain_in_items_per_cpu_second_says_so() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"provenance": {**runbook_study.PROVENANCE, "quick": "true"}}, "Do not act on this yet: "),
-        ({"provenance": {**runbook_study.PROVENANCE, "simulated": "socorro"}}, "In the model, "),
+        ({"provenance": replace(runbook_study.PROVENANCE, is_quick=True)}, "Do not act on this yet: "),
+        ({"provenance": replace(runbook_study.PROVENANCE, simulated="socorro")}, "In the model, "),
         ({"strategy": "aa"}, "No recommendation: "),
         ({"strategy": "check"}, "No recommendation: "),
     ],
@@ -371,7 +371,7 @@ def test_the_page_says_what_to_do_where_nothing_can_be_recommended() -> None:
 
 
 def test_nobody_is_reported_to_act_on_a_first_look_and_the_page_warns() -> None:
-    record = runbook_study.study(provenance={**runbook_study.PROVENANCE, "quick": "true"})
+    record = runbook_study.study(provenance=replace(runbook_study.PROVENANCE, is_quick=True))
     seen = runbook_study.overview(record)
 
     assert "tuner grid CONFIG --like gunicorn.tuner.db\n" in told_to_do(seen)

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.ranking import Ranking, rank
@@ -39,7 +40,7 @@ def study_of(layouts: dict[str, float], *, cores: int = 24, box_cores: float = 2
         budget_s=None,
         created_wall_s=1_790_000_000.0,
         config='{"service": {"kind": "crash-processor"}}',
-        provenance={"host": "stage-1"},
+        provenance=Provenance(host="stage-1"),
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 from tuner.app.rollouts import in_production
 from tuner.cli import run
 from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, by_claim
@@ -249,7 +250,7 @@ def test_a_study_without_a_launch_says_how_to_begin() -> None:
 
 @pytest.mark.parametrize("is_typed", [False, True])
 def test_what_stands_for_the_config_or_the_command_is_reported(is_typed: bool) -> None:
-    kept = {**PROVENANCE, "made_by": "tuner grid", **({"command_typed": "true"} if is_typed else {})}
+    kept = replace(PROVENANCE, made_by="tuner grid", is_command_typed=is_typed)
     whole = claimed(overview())
     seen = replace(whole, study=replace(whole.study, provenance=kept))
     part = claimed(overview(), reached=False)
@@ -280,7 +281,7 @@ def claimed(seen: Overview, **answer: object) -> Overview:
     known = {row.layout: estimate(row) for row in seen.ranking.rows if row.n_windows}
     return replace(
         seen,
-        study=replace(seen.study, strategy="race", provenance={**PROVENANCE, "made_by": "tuner grid"}),
+        study=replace(seen.study, strategy="race", provenance=replace(PROVENANCE, made_by="tuner grid")),
         ranking=by_claim(seen.ranking, claim, known),
     )
 
@@ -306,7 +307,7 @@ def test_a_race_without_an_answer_says_how_to_continue_and_nothing_to_apply() ->
 
 
 def test_a_first_look_and_a_smaller_box_are_reported_on_top() -> None:
-    record = study(box_cores=2.0, provenance={**PROVENANCE, "quick": "true"})
+    record = study(box_cores=2.0, provenance=replace(PROVENANCE, is_quick=True))
 
     first, second, heading = page_of(overview(record))[:3]
 
@@ -317,7 +318,9 @@ def test_a_first_look_and_a_smaller_box_are_reported_on_top() -> None:
 
 
 def test_of_a_simulated_study_nothing_is_applied() -> None:
-    record = study(config=json.dumps({"study": {}, "simulate": {}}), provenance={"simulated": "socorro"})
+    record = study(
+        config=json.dumps({"study": {}, "simulate": {}}), provenance=Provenance(simulated="socorro")
+    )
     page = page_of(overview(record))
 
     assert "no service ran" in text_of(page[:1])
@@ -363,7 +366,7 @@ def hostile() -> Overview:
     record = study(
         service=HOSTILE,
         config=json.dumps({"service": service}),
-        provenance=dict.fromkeys(PROVENANCE, HOSTILE),
+        provenance=Provenance.from_mapping(dict.fromkeys(PROVENANCE.to_mapping(), HOSTILE)),
     )
     return overview(record, name=f"-{HOSTILE}.db")
 

@@ -10,6 +10,7 @@ import pytest
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.config.profile import profile_texts
 from tuner.core.domain.layout import parse_layouts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, memory_assumed
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
@@ -26,7 +27,7 @@ def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:
     profile = Profile("shop", Demands(0.02), Machine(4.0), memory=memory)
     study = virtual_study(VirtualService(dict.fromkeys(parse_layouts(layouts), 1.0)), n_blocks=1)
     config = json.dumps({"study": {}, "simulate": profile_texts(profile)})
-    return replace(study, config=config, provenance={"simulated": "shop"})
+    return replace(study, config=config, provenance=Provenance(simulated="shop"))
 
 
 @pytest.mark.parametrize(
@@ -58,4 +59,4 @@ def test_memory_that_the_profile_did_not_know_is_reported(
 
 
 def test_of_what_was_measured_all_memory_was_seen() -> None:
-    assert memory_assumed(replace(simulated("1x4", ProfileMemory()), provenance={})) == []
+    assert memory_assumed(replace(simulated("1x4", ProfileMemory()), provenance=Provenance())) == []

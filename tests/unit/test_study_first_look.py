@@ -12,8 +12,8 @@ from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedSt
 from tuner.app.beginning import first_look_shown
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.core.domain.layout import Layout, divisors_grid
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
-from tuner.core.search.growth import LOOKS
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Store
 from tuner.reports.ranking.first_look import render_first_look
@@ -29,7 +29,7 @@ SERVICE = VirtualService({layout: 1.0 + min(layout.total_threads, 24) for layout
 
 def asked(*, looks: bool = True) -> StudyRecord:
     usual: dict[str, Any] = {"strategy": "race", "window_s": 600.0, "min_window_s": 60.0, "n_blocks": 0}
-    return virtual_study(SERVICE, **usual, warmup_s=None, provenance={LOOKS: "yes"} if looks else {})
+    return virtual_study(SERVICE, **usual, warmup_s=None, provenance=Provenance(has_first_look=looks))
 
 
 class Ran:

@@ -12,8 +12,10 @@ from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock,
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual.service import Truth, VirtualService
 from tuner.core.domain.layout import Layout, divisors_grid, parse_layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
-from tuner.core.search.growth import GREW, GROWS, growth_of
+from tuner.core.domain.worker_facts import WorkerFacts
+from tuner.core.search.growth import growth_of
 from tuner.core.search.strategies.followed import Followed
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.windows.launch_sums import tally
@@ -27,6 +29,7 @@ from ..wording import wording
 pytestmark = pytest.mark.pythons
 
 GRID = tuple(divisors_grid(4))
+GIL_IS_ON = WorkerFacts({"worker_gil": "on"})
 
 
 class Waiting:
@@ -67,7 +70,7 @@ def asked(**more: Any) -> StudyRecord:
         "window_s": 10.0,
         "warmup_s": 2.0,
         "n_blocks": 2,
-        "provenance": {GROWS: "yes", "worker_gil": "on"},
+        "provenance": Provenance(may_grow=True, workers=GIL_IS_ON),
     }
     return virtual_study(VirtualService(dict.fromkeys(GRID, 1.0)), **{**usual, **more})
 
@@ -149,7 +152,7 @@ def test_a_service_that_fills_the_cores_is_looked_at_once_and_its_grid_stays() -
     assert ran.scouts == ["4x2"]
     assert ran.store.study().layouts == GRID
     assert ran.progress.warnings == []
-    assert GREW in ran.store.study().provenance
+    assert ran.store.study().provenance.grid_grew is not None
 
 
 def test_the_first_scout_warms_the_page_cache() -> None:
@@ -183,14 +186,14 @@ def test_small_gains_are_looked_at_once_more_also_after_a_cut(n_windows: tuple[i
 
 
 def test_layouts_that_were_typed_do_not_grow() -> None:
-    ran = Ran(asked(provenance={"worker_gil": "on"}))
+    ran = Ran(asked(provenance=Provenance(workers=GIL_IS_ON)))
 
     assert ran.scouts == []
     assert ran.store.study().layouts == GRID
 
 
 def test_what_was_begun_without_scouts_never_gets_them() -> None:
-    before = Ran(asked(provenance={}), stops_after=(3,))
+    before = Ran(asked(provenance=Provenance()), stops_after=(3,))
     study = asked()
 
     store = MemoryStore(study)

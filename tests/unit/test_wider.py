@@ -9,11 +9,12 @@ import pytest
 
 from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, What
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider, wider_than
-from tuner.core.search.growth import GREW, Ended, Growth, Way, growth_to_json
+from tuner.core.search.growth import Ended, Growth, Way, growth_to_json
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise
 from tuner.reports.ranking.next_step import describe_wider
@@ -109,7 +110,9 @@ def test_nothing_is_said_where_scouts_saw_that_twice_as_many_give_no_more(
     edge = parse_layout("4x2")
     growth = growth_to_json(Growth(2, (Way(edge, edge, ended),)))
 
-    wider = wider_than(study("4x2,2x2", provenance={GREW: growth}), ranking("4x2,2x2"), [diagnosis("4x2")])
+    wider = wider_than(
+        study("4x2,2x2", provenance=Provenance(grid_grew=growth)), ranking("4x2,2x2"), [diagnosis("4x2")]
+    )
 
     assert (wider is not None) is is_told
 

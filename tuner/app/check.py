@@ -113,9 +113,9 @@ def resumed_check(study: Path, config: Path | None, file: Path, say: Say, simula
     with stores.open_store(study, read_only=True) as store:
         created = repr(store.study().created_wall_s)
     provenance = session.record.provenance
-    if provenance.get("check_of_created") != created:
+    if provenance.check_of_created != created:
         raise ConfigError(
-            f"{file} is a check of another study, {provenance.get('check_of')}, not of {study}",
+            f"{file} is a check of another study, {provenance.check_of}, not of {study}",
             hint="Name that one.",
         )
     return session

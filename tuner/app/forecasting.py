@@ -109,10 +109,10 @@ def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
 def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str | None:
     """That the study's grid may grow, a sentence; None: its layouts were typed, or have grown already."""
     from tuner.app import study_queries
-    from tuner.core.search.growth import GREW, GROWS, corner_of
+    from tuner.core.search.growth import corner_of
     from tuner.reports.plan import growth_sentence
 
-    if record.provenance.get(GROWS) != "yes" or GREW in record.provenance:
+    if not record.provenance.may_grow or record.provenance.grid_grew is not None:
         return None
     _, found, _ = study_queries.explain_file(file)
     if isinstance(found, str):
@@ -134,7 +134,7 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     from tuner.core.domain.service import one_process_variants, pooled_variants
     from tuner.core.text.stored_config import parse_stored_service
 
-    if record.provenance.get("made_by") != "tuner plan":
+    if record.provenance.made_by != "tuner plan":
         return record.layouts
     connections = parse_stored_service(record.config).get("connections", "threads")
     threads_of = {one.variant: one.has_threads for one in record.layouts}

@@ -13,8 +13,6 @@ from tuner.app.plan_builder import build_plan
 from tuner.app.session import new_session
 from tuner.app.settings import load_request
 from tuner.config.load import Given, names_service
-from tuner.core.domain.fleet import FLEET
-from tuner.core.domain.records import CONFIG_FILE
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.redaction import HIDDEN
@@ -62,7 +60,7 @@ def settings_like(
             hint=f"Name its config, or its command, again: tuner grid CONFIG --like {file}",
         )
     kept = parse_stored_config(record.config)
-    if record.provenance.get("quick") == "true":
+    if record.provenance.is_quick:
         for name in of_first_looks:
             kept["study"].pop(name, None)
     if not is_simulated(record):
@@ -133,10 +131,10 @@ def begin_study(
     thins_out = quick and ("study", "layouts") not in options
     record = build_plan(settings, profile, options, say, quick=thins_out, on=one)
     if one is not None:
-        record = replace(record, provenance={**record.provenance, FLEET: "yes"})
+        record = replace(record, provenance=replace(record.provenance, is_fleet=True))
         say_who_is_idle(record, one[1], say)
     if config is not None:
-        record = replace(record, provenance={**record.provenance, CONFIG_FILE: str(config)})
+        record = replace(record, provenance=replace(record.provenance, config_file=str(config)))
     usual = Path(f"{record.service}.tuner.db")
     if like is not None:
         usual = free_name(like)

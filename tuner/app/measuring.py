@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tuner.app.session import going_on
 from tuner.bootstrap import wire
-from tuner.core.domain.records import SIMULATED, StudyRecord, is_simulated
+from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.followed import Followed
 from tuner.core.text.figures import pluralize
@@ -45,7 +45,7 @@ def with_clients_found(
     """
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.feeders import clients_not_found
-    from tuner.core.settings.clients import FOUND, first_clients, render_found
+    from tuner.core.settings.clients import first_clients, render_found
     from tuner.study.launch.client_search import describe_search, find_clients
 
     if not feeder.lacks_clients:
@@ -56,21 +56,21 @@ def with_clients_found(
     except MeasurementError as error:
         n_clients = first_clients(record.layouts)
         warn(*clients_not_found(error.problem, n_clients))
-        return _with(record, n_clients, {})
+        return _with(record, n_clients, None)
     if found is None:
         return record
     say(f"{describe_search(found)}.")
     feeder.use_found(found)
-    return _with(record, found.clients, {FOUND: render_found(found)})
+    return _with(record, found.clients, render_found(found))
 
 
-def _with(record: StudyRecord, n_clients: int, provenance: dict[str, str]) -> StudyRecord:
+def _with(record: StudyRecord, n_clients: int, found: str | None) -> StudyRecord:
     config = parse_stored_config(record.config)
     config["service"]["feeder"]["clients"] = n_clients
     return replace(
         record,
         config=json.dumps(config, sort_keys=True, separators=(",", ":")),
-        provenance={**record.provenance, **provenance},
+        provenance=replace(record.provenance, clients_found=found),
     )
 
 
@@ -146,7 +146,7 @@ def _simulated(record: StudyRecord, strategy: Strategy, say: Say, metrics: Metri
             "--metrics cannot be combined with --simulate",
             hint="Leave --metrics and --metrics-file out.",
         )
-    name, on = record.provenance[SIMULATED], pluralize(record.box_cores, "core")
+    name, on = record.provenance.simulated, pluralize(record.box_cores, "core")
     say(f"Simulated: no service is started. Every figure comes from a model of {name} on {on}.")
     return Unforeseen(strategy)
 

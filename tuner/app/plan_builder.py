@@ -13,18 +13,10 @@ from typing import TYPE_CHECKING
 from tuner import __version__
 from tuner.core.defaults import REPEATS, WINDOW_S, WITHIN
 from tuner.core.domain.layout import Layout, whole_cores
-from tuner.core.domain.records import (
-    SIMULATED,
-    SIMULATED_HOST,
-    STREAM,
-    STUDY_TYPED,
-    TYPED,
-    StudyRecord,
-    is_simulated,
-    simulated_name,
-)
+from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated, simulated_name
+from tuner.core.domain.worker_facts import GIL, WorkerFacts
 from tuner.core.errors import ConfigError
-from tuner.core.search.growth import GROWS, LOOKS
 from tuner.core.text.figures import pluralize
 from tuner.core.text.stored_config import parse_stored_config
 
@@ -96,18 +88,16 @@ def plan_record(
         limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
-        provenance={
-            **(
-                _simulated_provenance(profile, cores)
-                if profile is not None
-                else provenance_here(settings, layouts)
-                if on is None
-                else on[0].provenance
-            ),
-            **({"quick": "true"} if quick else {}),
-            **({LOOKS: "yes"} if is_plain and _looks_first(settings) else {}),
-            **({GROWS: "yes"} if on is None and not quick and _may_grow(settings) else {}),
-        },
+        provenance=replace(
+            _simulated_provenance(profile, cores)
+            if profile is not None
+            else provenance_here(settings, layouts)
+            if on is None
+            else on[0].provenance,
+            is_quick=quick,
+            has_first_look=is_plain and _looks_first(settings),
+            may_grow=on is None and not quick and _may_grow(settings),
+        ),
     )
 
 
@@ -134,11 +124,11 @@ def build_plan(
     """
     record = plan_record(settings, quick=quick, profile=profile, on=on)
     if ("service", "command") in (options or {}):
-        record = replace(record, provenance={**record.provenance, TYPED: "yes"})
+        record = replace(record, provenance=replace(record.provenance, is_command_typed=True))
     if options is not None:
         typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
         kept = json.dumps(typed, sort_keys=True)
-        record = replace(record, provenance={**record.provenance, STUDY_TYPED: kept})
+        record = replace(record, provenance=replace(record.provenance, study_typed=kept))
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
         text = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
@@ -257,7 +247,7 @@ def another_stream(record: StudyRecord, name: str) -> StudyRecord:
     """*record*, which if it is simulated meets other windows than studies of another *name*."""
     if not is_simulated(record):
         return record
-    return replace(record, provenance={**record.provenance, STREAM: name})
+    return replace(record, provenance=replace(record.provenance, simulated_stream=name))
 
 
 def stored_settings(record: StudyRecord, file: Path, command: str) -> Settings:
@@ -282,7 +272,7 @@ def stored_settings(record: StudyRecord, file: Path, command: str) -> Settings:
 
 def _source(record: StudyRecord) -> str:
     """What a study's settings came from."""
-    return "the config" if record.provenance.get(TYPED) is None else "the command and its settings, as before"
+    return "the command and its settings, as before" if record.provenance.is_command_typed else "the config"
 
 
 def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], object]) -> None:
@@ -293,7 +283,9 @@ def check_same_box(record: StudyRecord, file: Path, warn: Callable[[str], object
     """
     from tuner.adapters.proc.cores import usable_cores
 
-    began, here = record.provenance.get("host", "another host"), platform.node()
+    began, here = record.provenance.host, platform.node()
+    if began is None:
+        began = "another host"
     cores = usable_cores().count
     if abs(cores - record.box_cores) > 0.01:
         raise ConfigError(
@@ -331,15 +323,15 @@ def _simulated_config(settings: Settings, profile: Profile) -> str:
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
-def _simulated_provenance(profile: Profile, cores: int) -> dict[str, str]:
+def _simulated_provenance(profile: Profile, cores: int) -> Provenance:
     """What is known of a box that is none; its kind as the same facts of a real one tell it."""
     machine = profile.machine_of(cores)
     siblings = machine.cores / (machine.physical_cores or machine.cores)
-    return {
-        SIMULATED: profile.name,
-        "host": SIMULATED_HOST,
-        "tuner": __version__,
-        "physical_cores": f"{machine.physical_cores or machine.cores:g}",
-        "worker_gil": "on" if machine.has_gil else "off",
-        "threads_per_core": f"{siblings:g}",
-    }
+    return Provenance(
+        simulated=profile.name,
+        host=SIMULATED_HOST,
+        tuner=__version__,
+        physical_cores=f"{machine.physical_cores or machine.cores:g}",
+        threads_per_core=f"{siblings:g}",
+        workers=WorkerFacts({GIL: "on" if machine.has_gil else "off"}),
+    )

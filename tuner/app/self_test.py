@@ -70,7 +70,7 @@ def begin_self_test(
         n_blocks=n_pairs,
         window_s=window_s,
         windows_per_launch=per_launch,
-        provenance={**record.provenance, "made_by": "tuner aa"},
+        provenance=replace(record.provenance, made_by="tuner aa"),
     )
     check_budget(record, [Proposal(record.layouts[0], window_s, per_launch)] * 4)
     return new_session(

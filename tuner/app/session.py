@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.records import STUDY_TYPED, is_simulated, resume_arguments
+from tuner.core.domain.records import is_simulated, resume_arguments
 from tuner.core.errors import ConfigError
 from tuner.core.text.stored_config import parse_stored_config
 
@@ -73,7 +73,7 @@ def resume_session(
 
     with stores.open_store(file, read_only=True) as store:
         record = store.study()
-    if (began := record.provenance.get("made_by", "tuner grid")) != made_by:
+    if (began := record.provenance.command) != made_by:
         raise ConfigError(f"{file} was begun by {began}", hint=f"Continue with: {going_on(record, file)}")
     check_same_kind(record, file, simulate)
     own_profile = profile_kept(record, file) if is_simulated(record) else None
@@ -112,7 +112,7 @@ def original_options(record: StudyRecord) -> Options | None:
     """What was typed for the study section where *record* was begun; None: the file does not tell."""
     from tuner.config.load import Given
 
-    if (kept := record.provenance.get(STUDY_TYPED)) is None:
+    if (kept := record.provenance.study_typed) is None:
         return None
     try:
         typed = json.loads(kept)
@@ -120,7 +120,7 @@ def original_options(record: StudyRecord) -> Options | None:
         typed = None
     if not isinstance(typed, dict):  # a stranger's file
         raise ConfigError(
-            f"cannot read the options that the study was started with: {STUDY_TYPED} is {kept[:80]!r}",
+            f"cannot read the options that the study was started with: study_typed is {kept[:80]!r}",
             hint="Continue without the config, or restore the file from a backup.",
         )
     return {
@@ -172,8 +172,8 @@ def going_on(record: StudyRecord, file: Path, *, again: bool = False) -> str:
     With the config or the command if *again*, or if they hold secrets, which the file does not.
     """
     before, after = resume_arguments(record, again=again)
-    words = record.provenance.get("made_by", "tuner grid").split()
-    if parent := record.provenance.get("check_of"):
+    words = record.provenance.command.split()
+    if parent := record.provenance.check_of:
         beside = file.with_name(parent)  # where a check is kept unless told otherwise
         words.append(str(beside) if beside.exists() else parent)
     words += [*before, "--resume", str(file)]
@@ -187,7 +187,7 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> N
         ConfigError: *file* was measured, and *simulate* names a profile.
     """
     if simulate is not None and not is_simulated(record):
-        host = record.provenance.get("host", "a real host")
+        host = "a real host" if record.provenance.host is None else record.provenance.host
         raise ConfigError(
             f"{file} was measured on {host}, so --simulate cannot continue it",
             hint="Leave --simulate out, or start another study.",

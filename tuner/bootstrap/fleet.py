@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.core.domain.fleet import BoxFacts, Order
 from tuner.core.domain.layout import whole_cores
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MissingToolError, TunerError
 from tuner.core.text.address import SchedulerAddress, check_open, parse_scheduler
@@ -147,7 +148,7 @@ def first_box(
     alike = sorted((box for box in found if box.cores == usual), key=lambda box: box.is_busy)
     if settings is None:
         one = alike[0]
-        return BoxFacts(one.name, one.cores, {"host": one.host, "tuner": one.tuner}), len(found)
+        return BoxFacts(one.name, one.cores, Provenance(host=one.host, tuner=one.tuner)), len(found)
     from tuner.adapters.fleet.dask_fleet import ask_host
     from tuner.adapters.fleet.quiet import security_of
 
@@ -160,7 +161,7 @@ def first_box(
         except TunerError as error:
             problem = problem or error
         else:
-            return BoxFacts(one.name, one.cores, reported), len(found)
+            return BoxFacts(one.name, one.cores, Provenance.from_mapping(reported)), len(found)
     assert problem is not None
     raise problem
 

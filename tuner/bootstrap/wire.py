@@ -40,7 +40,7 @@ from tuner.bootstrap.parts.safety_limits import brake_of
 from tuner.bootstrap.parts.services import backends_found, owner, prepare_service, service_of
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.surroundings import Surroundings
-from tuner.core.domain.records import SIMULATED_HOST, STREAM, StudyRecord, is_simulated
+from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated
 from tuner.core.search.growth import initial_layouts
 from tuner.core.settings.clients import parse_found
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
@@ -271,7 +271,7 @@ def this_box(
         stack.enter_context(scratch_folder(counters, 0o711))
         warn_saturation(settings, record, warn)
         if (sender := http_feeder_of(feeder, settings)) is not None:
-            found = parse_found(record.provenance, sender.clients_of(record.layouts[0]))
+            found = parse_found(record.provenance.clients_found, sender.clients_of(record.layouts[0]))
             if found is not None:
                 sender.use_found(found)
         feeder.prepare()  # what can go wrong with it goes wrong before there is a study file
@@ -336,7 +336,7 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
     from tuner.adapters.virtual.profile import profile_box
 
     provenance = record.provenance
-    stream = (str(record.seed), provenance.get("made_by", ""), provenance.get(STREAM, ""))
+    stream = (str(record.seed), provenance.made_by or "", provenance.simulated_stream or "")
     virtual = profile_box(
         profile,
         cores=int(record.box_cores),

@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from statistics import fmean
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import SIMULATED, StudyRecord, WindowRecord, is_simulated, simulation_notes
+from tuner.core.domain.records import StudyRecord, WindowRecord, is_simulated, simulation_notes
 from tuner.core.domain.requests import uneven_ratio
 from tuner.core.domain.service import pooled_variants
 from tuner.core.domain.window import Sample
-from tuner.core.domain.worker_facts import has_gil
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, predict_held_out
 from tuner.core.model.calibration.calibrated import Calibrated, LeftOut, LeftOutErrors, Measured
@@ -50,7 +49,7 @@ def calibration_study(study: StudyRecord, *, n_launches: int, n_windows: int, wi
         windows_per_launch=n_windows,
         window_s=window_s,
         min_window_s=None,
-        provenance={**study.provenance, "made_by": MADE_BY},
+        provenance=replace(study.provenance, made_by=MADE_BY),
     )
 
 
@@ -100,13 +99,13 @@ def read_calibration(
         noise=replace(noise, model_sd=calibration.misfit_sd),
         memory=ProfileMemory() if memory is None else memory.memory,
         intervals=around_their_means(calibration.profile.intervals),
-        simulated=study.provenance.get(SIMULATED, ""),
+        simulated=study.provenance.simulated or "",
         measured=tuple(layouts),
         busy_cores=busy_cores,
     )
     notes = [
         *_describe_unused(all_clocks, clocks),
-        *([GIL_ASSUMED] if has_gil(study.provenance, layouts[0].variant) is None else []),
+        *([GIL_ASSUMED] if study.provenance.workers.has_gil(layouts[0].variant) is None else []),
         *([POOLS_TOLD] if layouts[0].variant in pooled else []),
     ]
     return Calibrated(
@@ -289,5 +288,5 @@ def _source(study: StudyRecord, windows: str) -> str:
 
 def _where(study: StudyRecord) -> str:
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
-    host = study.provenance.get("host", "")
+    host = study.provenance.host
     return f"{host}, {day}" if host else day

@@ -14,7 +14,6 @@ from random import Random
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
-from tuner.core.search.growth import GREW, GROWS, LOOKS
 from tuner.core.search.racing import FIRST_WINDOW_S, N_REPLICATES, N_SPREAD, SOONER
 from tuner.core.search.spread import spread_subset
 from tuner.study.launch.deadline import Deadline
@@ -28,7 +27,7 @@ WARMUP_S = 30.0  #: at most, of a launch: half of it is start where a service is
 def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> bool:
     """Whether *study* is to begin, or go on, with a first look."""
     facts = study.provenance
-    if facts.get(LOOKS) != "yes" or "made_by" in facts:
+    if not facts.has_first_look or facts.made_by is not None:
         return False
     return all(launch.block == WARMING_BLOCK and launch.position != 1 for _, launch in launches)
 
@@ -93,8 +92,8 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
     Each host measures whole blocks of a grid; in a race all begin with the same layout.
     """
     facts = study.provenance
-    begins = "made_by" not in facts and GREW not in facts  #: nobody has looked at anything yet
-    takes_look = begins and facts.get(LOOKS) == "yes"
+    begins = facts.made_by is None and facts.grid_grew is None  #: nobody has looked at anything yet
+    takes_look = begins and facts.has_first_look
     beside_s, n = guess_s(study), len(study.layouts)
     is_race = study.strategy == "race"
     first_window_s = study.window_s * study.windows_per_launch
@@ -102,7 +101,7 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
         first_window_s = _within(study, FIRST_WINDOW_S)
     n_first = n_of_first_block(study)
     ahead_s = beside_s if study.warms_cache else 0.0
-    if begins and facts.get(GROWS) == "yes":
+    if begins and facts.may_grow:
         ahead_s = SCOUTS * (beside_s + min(60.0, study.shortest_window_s))
     ahead_s += before_launches_s(study)
     if takes_look:

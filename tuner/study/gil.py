@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.domain.worker_facts import GIL, GIL_MODULE, GIL_SEEN, fact_of, key_of
+from tuner.core.domain.worker_facts import GIL, GIL_MODULE, GIL_SEEN, WorkerFacts
 from tuner.core.messages.launch import gil_came_back
 from tuner.ports import Store
 
@@ -17,13 +18,13 @@ def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None
     """
     if launch.has_gil is None:
         return
-    facts, variant = store.study().provenance, launch.layout.variant
-    before, now = fact_of(facts, GIL_SEEN, variant), "on" if launch.has_gil else "off"
+    workers, variant = store.study().provenance.workers, launch.layout.variant
+    before, now = workers.fact(GIL_SEEN, variant), "on" if launch.has_gil else "off"
     if before in ("on", now):
         return
-    data = {key_of(GIL_SEEN, variant): now}
+    data = {GIL_SEEN: now}
     if launch.gil_module is not None:
-        data[key_of(GIL_MODULE, variant)] = launch.gil_module
-    store.add_to_study((), data)
-    if launch.has_gil and fact_of(facts, GIL, variant) == "off":
+        data[GIL_MODULE] = launch.gil_module
+    store.add_to_study((), Provenance(workers=WorkerFacts.of_variant(variant, data)))
+    if launch.has_gil and workers.fact(GIL, variant) == "off":
         warn(*gil_came_back(launch.gil_module, variant))

@@ -62,7 +62,7 @@ def pilot_study(study: StudyRecord, lasts_s: float) -> StudyRecord:
         window_s=round(min(window_s, study.window_s), 1),
         min_window_s=None,
         budget_s=_OVERRUN * lasts_s,
-        provenance={**study.provenance, "made_by": "tuner plan"},
+        provenance=replace(study.provenance, made_by="tuner plan"),
     )
 
 

@@ -14,7 +14,6 @@ from tuner.core.errors import ConfigError
 from tuner.core.ranking.anova import blocks_of, launch_value
 from tuner.core.search.recheck import Asked, Checked, Past
 from tuner.core.search.strategies.recheck import Recheck
-from tuner.core.settings.clients import FOUND
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.stats.variance import MeanSquare
 from tuner.ports import Store
@@ -73,14 +72,14 @@ def check_study(
         confidence=parent.confidence,
         objective=parent.objective,
         limits={},
-        provenance={
-            **now.provenance,
-            **({FOUND: parent.provenance[FOUND]} if FOUND in parent.provenance else {}),
-            "made_by": "tuner check",
-            "check_of": parent_name,
-            "check_of_created": repr(parent.created_wall_s),
-            "check_current": "" if current is None else str(current),
-        },
+        provenance=replace(
+            now.provenance,
+            clients_found=parent.provenance.clients_found,
+            made_by="tuner check",
+            check_of=parent_name,
+            check_of_created=repr(parent.created_wall_s),
+            check_current="" if current is None else str(current),
+        ),
     )
 
 
@@ -138,7 +137,7 @@ def read_check(parent: Store, store: Store) -> Checked:
     if check.rest_blocks is not None:
         block = [Proposal(x, study.window_s) for x in study.layouts if x not in strategy.failed]
         rest_s = check.rest_blocks * Timetable(study, launches, windows).expected_s(block)
-    current = study.provenance.get("check_current")
+    current = study.provenance.check_current
     ended_s = max(
         (one.started_wall_s + one.length_s for one in parent.windows()), default=study.created_wall_s
     )

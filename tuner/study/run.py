@@ -7,11 +7,12 @@ from functools import partial
 from math import inf
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
-from tuner.core.search.growth import GREW, Growth, growth_to_json, growth_warning
+from tuner.core.search.growth import Growth, growth_to_json, growth_warning
 from tuner.core.settings.safety_limits import BRAKED, parse_brake_error, was_stopped_by_brake
 from tuner.core.text.durations import render_rest
 from tuner.core.warmup.report import SettlingCount, alarm_of
@@ -197,7 +198,7 @@ class _Study:
 
     def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
         assert self._grew is not None
-        self._store.add_to_study(more, {GREW: growth_to_json(growth)})
+        self._store.add_to_study(more, Provenance(grid_grew=growth_to_json(growth)))
         self._recall()
         if more:
             self._grew(self.asked)

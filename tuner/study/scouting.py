@@ -12,8 +12,6 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, 
 from tuner.core.domain.service import one_process_variants
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.growth import (
-    GREW,
-    GROWS,
     MOST_THREADS,
     Growth,
     Scout,
@@ -38,7 +36,7 @@ WINDOW_S = 60.0  #: of a scout at most: it has to show twice as much, not two pe
 def is_due(study: StudyRecord, launches: Sequence[tuple[int, LaunchRecord]]) -> bool:
     """Whether scouts are to look before *study* goes on: it has a grid, and its first block has not begun."""
     facts = study.provenance
-    if facts.get(GROWS) != "yes" or GREW in facts or "made_by" in facts:
+    if not facts.may_grow or facts.grid_grew is not None or facts.made_by is not None:
         return False
     return all(launch.block == WARMING_BLOCK for _, launch in launches)
 

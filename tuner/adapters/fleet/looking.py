@@ -11,6 +11,7 @@ from distributed import Client
 from tuner.adapters.fleet.box_worker import FACTS, FINISH_ORDERS
 from tuner.adapters.fleet.ledger import Seen
 from tuner.core.domain.fleet import BoxFacts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.errors import ConfigError
 
 
@@ -85,4 +86,6 @@ def say_finish(keys_of: Mapping[str, list[str]], dask_scheduler: Any) -> None:
 
 
 def _facts(said: Mapping[str, Any], ahead_s: float) -> BoxFacts:
-    return BoxFacts(str(said["name"]), float(said["cores"]), dict(said["provenance"]), ahead_s)
+    return BoxFacts(
+        str(said["name"]), float(said["cores"]), Provenance.from_mapping(said["provenance"]), ahead_s
+    )

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
 
 #: the fields of a study that have a column in its table
@@ -61,7 +62,9 @@ def read_study(connection: sqlite3.Connection) -> StudyRecord:
             "limits": json.loads(kept.get("limits", "{}")),
         },
         layouts=tuple(layout_of(*layout) for layout in layouts),
-        provenance=dict(connection.execute("SELECT key, value FROM provenance ORDER BY key")),
+        provenance=Provenance.from_mapping(
+            dict(connection.execute("SELECT key, value FROM provenance ORDER BY key"))
+        ),
         schema_version=connection.execute("PRAGMA user_version").fetchone()[0],
     )
 
@@ -133,7 +136,7 @@ def insert_box(connection: sqlite3.Connection, box: BoxRecord) -> int:
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
         (
             *(box.name, box.cores, box.joined_wall_s, box.ahead_s),
-            *(json.dumps(dict(box.provenance), sort_keys=True), box.left_wall_s, box.why),
+            *(json.dumps(box.provenance.to_mapping()), box.left_wall_s, box.why),
         ),
     )
     assert cursor.lastrowid is not None
@@ -158,6 +161,8 @@ def select_boxes(connection: sqlite3.Connection) -> list[BoxRecord]:
         return []
     query = "SELECT name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why FROM box ORDER BY id"
     return [
-        BoxRecord(name, cores, joined_wall_s, ahead_s, json.loads(provenance), left_wall_s, why)
-        for name, cores, joined_wall_s, ahead_s, provenance, left_wall_s, why in connection.execute(query)
+        BoxRecord(
+            name, cores, joined_wall_s, ahead_s, Provenance.from_mapping(json.loads(facts)), left_wall_s, why
+        )
+        for name, cores, joined_wall_s, ahead_s, facts, left_wall_s, why in connection.execute(query)
     ]

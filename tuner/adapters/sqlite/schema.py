@@ -27,7 +27,7 @@ def new_database(study: StudyRecord) -> bytes:
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         connection.execute(f"INSERT INTO study (id, {names}) VALUES (1, {marks})", [*values.values()])
         insert_layouts(connection, study.layouts)
-        connection.executemany("INSERT INTO provenance VALUES (?, ?)", study.provenance.items())
+        connection.executemany("INSERT INTO provenance VALUES (?, ?)", study.provenance.to_mapping().items())
         sqlite_digests.keep_everything(connection)
         return connection.serialize()
 

@@ -24,6 +24,7 @@ from tuner.adapters.sqlite.study_reading import Looks, read_only
 from tuner.adapters.sqlite.sums import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.fleet import BoxFacts, record_of_box
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import ConfigError
@@ -97,12 +98,14 @@ class SqliteStore:
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
 
-    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+    def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:  # noqa: D102
         with self._committed() as connection:
             # else its new digest would stand for what changed on the disk
             sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
             rows.insert_layouts(connection, layouts, first=len(self._study.layouts))
-            connection.executemany("INSERT OR REPLACE INTO provenance VALUES (?, ?)", facts.items())
+            connection.executemany(
+                "INSERT OR REPLACE INTO provenance VALUES (?, ?)", facts.to_mapping().items()
+            )
             sqlite_digests.keep(connection, "study", 1, sqlite_digests.of_study(connection))
             self._study = rows.read_study(connection)
 

@@ -137,7 +137,7 @@ class FleetLines:
     def box_came(self, facts: BoxFacts) -> None:
         """A line."""
         self._there.add(facts.name)
-        host = facts.provenance.get("host", facts.name)
+        host = facts.name if facts.provenance.host is None else facts.provenance.host
         where = "" if host == facts.name else f" on {host}"
         self._line(f"{facts.name}{where} is there, with {facts.cores:g} cores")
 

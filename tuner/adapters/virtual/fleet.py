@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 
 from tuner.adapters.virtual.clock import VirtualClock
 from tuner.core.domain.fleet import BoxCame, BoxFacts, BoxWent, News, Order
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.ports import Box, Stop
 
@@ -100,7 +101,7 @@ class VirtualFleet:
         heappush(self._news, (at_s, self._n_reported, news))
 
 
-def named_boxes(n: int, cores: float, provenance: Mapping[str, str]) -> list[BoxFacts]:
+def named_boxes(n: int, cores: float, provenance: Provenance) -> list[BoxFacts]:
     """Facts of *n* boxes alike."""
     one = BoxFacts("", cores, provenance)
     return [replace(one, name=f"box-{number}") for number in range(1, n + 1)]

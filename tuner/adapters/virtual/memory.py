@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tuner.core.domain.fleet import BoxFacts, record_of_box
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Sample, Window
 from tuner.core.windows.launch_sums import Sums, tally
@@ -26,11 +27,11 @@ class MemoryStore:
     def study(self) -> StudyRecord:  # noqa: D102  (ports.Store says it; so for the others)
         return self._study
 
-    def add_to_study(self, layouts: Sequence[Layout], facts: Mapping[str, str]) -> None:  # noqa: D102
+    def add_to_study(self, layouts: Sequence[Layout], facts: Provenance) -> None:  # noqa: D102
         self._study = replace(
             self._study,
             layouts=(*self._study.layouts, *layouts),
-            provenance={**self._study.provenance, **facts},
+            provenance=self._study.provenance.updated(facts),
         )
 
     def add_launch(self, launch: LaunchRecord) -> int:  # noqa: D102

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from tuner.bootstrap.parts.services import prepare_service, service_of
 from tuner.config.surroundings import StudyName
 from tuner.core.domain.axes import values_of
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,10 +21,9 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, str]:
+def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> Provenance:
     """Of this box, and of what workers are run by on it, which is asked of each variant of *layouts*."""
     from tuner.adapters.provenance import provenance, worker_facts
-    from tuner.core.domain.worker_facts import of_variants
 
     found = {}
     with tempfile.TemporaryDirectory(prefix="tuner-") as scratch:
@@ -47,7 +49,7 @@ def provenance_here(settings: Settings, layouts: Sequence[Layout]) -> dict[str, 
                     _check_imports(*by_axis, command, reported, own.directory)
                 asked[key] = facts
             found[variant] = asked[key]
-    return {**provenance(), **of_variants(found)}
+    return replace(Provenance.from_mapping(provenance()), workers=WorkerFacts.of_variants(found))
 
 
 def _axis_with_interpreter(

@@ -10,17 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.domain.window import Sample, Window
 
-FLEET = "fleet"  #: in the provenance: the study is of several boxes
 LOST = "lost"  #: a launch whose error begins so was lost with its box: it says nothing of its layout
 
 
 def is_fleet(study: StudyRecord) -> bool:
     """Whether *study* is measured on several boxes, or on one of a fleet."""
-    return FLEET in study.provenance
+    return study.provenance.is_fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class BoxFacts:
 
     name: str  #: no other box of the fleet has it
     cores: float  #: what it offers (affinity, cgroup quota)
-    provenance: Mapping[str, str]  #: host, kernel, python, version of tuner ...
+    provenance: Provenance  #: host, kernel, python, version of tuner ...
     ahead_s: float = 0.0  #: its wall clock, less the coordinator's
 
 
 def record_of_box(facts: BoxFacts, joined_wall_s: float) -> BoxRecord:
     """A box as a study keeps it, from when it joined on, by the coordinator's clock."""
-    return BoxRecord(facts.name, facts.cores, joined_wall_s, facts.ahead_s, dict(facts.provenance))
+    return BoxRecord(facts.name, facts.cores, joined_wall_s, facts.ahead_s, facts.provenance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tuner.core.defaults import CONFIDENCE, MEMORY_PRESSURE_RATIO, WITHIN
 from tuner.core.domain.clocks import WindowClocks
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.strategy import Kind
 from tuner.core.text.figures import pluralize
@@ -40,7 +41,7 @@ class StudyRecord:
     foreign_limit_cores: float | None = None  #: CPU of strangers that voids a window; None: the usual rule
     memory_pressure_limit_ratio: float = MEMORY_PRESSURE_RATIO  #: share of a window spent waiting for memory
     warms_cache: bool = True  #: begin with a launch that is discarded, so that the page cache is warm for all
-    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, git revision ...
+    provenance: Provenance = field(default_factory=Provenance)  #: where, with what and why it ran
     within_ratio: float = WITHIN  #: the answer may be worse than the best by this share
     confidence: float = CONFIDENCE  #: of the answer
     kind: Kind = "strict"  #: what the answer promises
@@ -105,16 +106,14 @@ class BoxRecord:
     cores: float  #: what it offers (affinity, cgroup quota)
     joined_wall_s: float  #: by the coordinator's clock
     ahead_s: float = 0.0  #: its wall clock, less the coordinator's
-    provenance: Mapping[str, str] = field(default_factory=dict)  #: host, kernel, python, version of tuner ...
+    provenance: Provenance = field(default_factory=Provenance)  #: host, kernel, python, version of tuner ...
     left_wall_s: float | None = None  #: None: it did not, as far as is known
     why: str | None = None  #: it left
 
 
 # Whether a study was simulated, and the words that say so wherever its figures go.
 
-SIMULATED = "simulated"  #: in the provenance of a simulated study: the name of its profile
 SIMULATED_HOST = "a simulated box"
-STREAM = "simulated_stream"  #: in the provenance: names random streams, beside the seed
 
 _MARK = "simulated-"
 
@@ -126,14 +125,13 @@ def simulated_name(service: str) -> str:
 
 def is_simulated(study: StudyRecord) -> bool:
     """Whether a model gave the windows of *study*, and no service ran."""
-    return SIMULATED in study.provenance
+    return study.provenance.simulated is not None
 
 
 def simulation_notes(study: StudyRecord) -> list[str]:
     """The sentence that stands before everything said of a simulated study; none for a real one."""
-    if not is_simulated(study):
-        return []
-    return [simulated_sentence(study.provenance[SIMULATED], study.box_cores)]
+    profile = study.provenance.simulated
+    return [] if profile is None else [simulated_sentence(profile, study.box_cores)]
 
 
 def simulated_sentence(profile: str, cores: float) -> str:
@@ -161,12 +159,6 @@ def memory_assumed(study: StudyRecord) -> list[str]:
 
 # What has to be typed again where a study goes on, or is checked.
 
-CONFIG_FILE = "config_file"  #: in the provenance: the config that the study was begun with, as it was typed
-TYPED = "command_typed"  #: in the provenance: the command was on the command line, in no config
-#: likewise: what was typed for its study section over the config's, as JSON, texts by their names; older
-#: files do not tell
-STUDY_TYPED = "study_typed"
-
 
 def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[str], list[str]]:
     """What is put before ``--resume FILE`` and what behind it: the config or the command.
@@ -175,6 +167,7 @@ def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[
     """
     if not (again or HIDDEN in record.config):
         return [], []
-    if TYPED in record.provenance:
+    if record.provenance.is_command_typed:
         return [], ["--", "COMMAND"]
-    return [record.provenance.get(CONFIG_FILE, "CONFIG")], []
+    config = record.provenance.config_file
+    return ["CONFIG" if config is None else config], []

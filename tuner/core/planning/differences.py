@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.core.domain.records import CONFIG_FILE, STUDY_TYPED, StudyRecord, is_simulated
-from tuner.core.domain.worker_facts import for_each_variant, names_by_variant
+from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.records import StudyRecord, is_simulated
+from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.text.stored_config import parse_stored_config
-from tuner.core.windows.inner_threads import inner_threads_of, is_of_inner
+from tuner.core.windows.inner_threads import inner_threads_of
 
-#: What is another in every study, or tells nothing of what was measured.
-_NOT_TOLD = ("cores", "steal_since_boot", "worker_spawn_ms", "check_of", STUDY_TYPED, CONFIG_FILE)
 _FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
 _MOST_SHOWN = 120  #: characters of a value
 
@@ -52,8 +51,7 @@ def differences(before: StudyRecord, after: StudyRecord) -> Iterator[Difference]
     made = _made(before, after)
     alike = is_simulated(before) == is_simulated(after)
     names = {*made[0], *made[1]} if alike else {*made[0]} & {*made[1]}
-    names = {name for name in names if not is_of_inner(name)}
-    for name in sorted(name for name in names if name.partition("@")[0] not in _NOT_TOLD):
+    for name in sorted(names):
         one, other = made[0].get(name), made[1].get(name)
         if one != other and not (name == _FREQUENCY and _is_as_fast(one, other)):
             yield Difference(name, _short(one), _short(other))
@@ -81,10 +79,25 @@ def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], M
     The other may keep it for all, as it measured fewer.
     """
     found = (before.provenance, after.provenance)
-    names = names_by_variant(found[0]) | names_by_variant(found[1])
+    names = found[0].workers.differing | found[1].workers.differing
     first, second = ({layout.variant for layout in study.layouts} for study in (before, after))
     shared = sorted(first & second)
-    return for_each_variant(found[0], names, shared), for_each_variant(found[1], names, shared)
+    one, other = (_compared(facts, facts.workers.for_each_variant(names, shared)) for facts in found)
+    return one, other
+
+
+def _compared(facts: Provenance, workers: WorkerFacts) -> Mapping[str, str]:
+    """Without what is another in every study, or tells nothing of what was measured."""
+    return replace(
+        facts,
+        cores=None,
+        steal_since_boot=None,
+        check_of=None,
+        study_typed=None,
+        config_file=None,
+        inner_threads={},
+        workers=workers.without("worker_spawn_ms"),
+    ).to_mapping()
 
 
 def _asked(study: StudyRecord) -> dict[str, str]:

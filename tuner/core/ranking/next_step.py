@@ -149,7 +149,7 @@ class _Case:
     def going_on(self) -> tuple[str, ...]:
         """The same study, longer."""
         before, after = resume_arguments(self.study)
-        made_by = self.study.provenance.get("made_by", "tuner grid").split()
+        made_by = self.study.provenance.command.split()
         fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
         return (*made_by, *before, "--resume", self.facts.file, *fleet, *after)
 
@@ -193,7 +193,7 @@ def _pairs(case: _Case) -> NextStep | None:
 
 
 def _check(case: _Case) -> NextStep | None:
-    parent = case.study.provenance.get("check_of")
+    parent = case.study.provenance.check_of
     if case.study.strategy != "check" or parent is None:
         return None
     before, after = resume_arguments(case.study)
@@ -264,7 +264,7 @@ def _few_clients(case: _Case) -> NextStep | None:
 
 
 def _first_look(case: _Case) -> NextStep | None:
-    if case.study.provenance.get("quick") != "true":
+    if not case.study.provenance.is_quick:
         return None
     return NextStep(
         "first-look",

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
     from tuner.core.model.diagnosis.diagnose import What
 
-LOOKS = "first_look"  #: in the provenance, "yes": the study begins with a first look
-GROWS = "grid_grows"  #: in the provenance, "yes": the layouts are those of a grid, and scouts look first
-GREW = "grid_grew"  #: likewise, once scouts have looked: `Growth` as JSON
 SURE_GAIN = 1.25  #: one window of each that scatter by 5 % show so much by luck once in 1000 times
 MOST_THREADS = 4096  #: in all processes together; who needs more wants an event loop, not a larger grid
 #: the bottlenecks that more threads may help; any other one (cores, GIL, memory) they cannot
@@ -162,7 +159,7 @@ def added_layouts(layouts: Sequence[Layout], ways: Sequence[Way], refuses: Refus
 
 def growth_of(study: StudyRecord) -> Growth | None:
     """How the grid of *study* grew; None: scouts have not looked, or never will."""
-    if (kept := study.provenance.get(GREW)) is None:
+    if (kept := study.provenance.grid_grew) is None:
         return None
     data = json.loads(kept)
     ways = [

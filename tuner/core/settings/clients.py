@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -71,7 +71,6 @@ CLIENTS_PER_THREAD = 2  #: to begin with: one request is worked on while the oth
 MOST_CLIENTS = 1024  #: beyond it no number is looked for
 RISE_RATIO = 0.02  #: doubling that brings less has found the number
 _NEARLY_TWICE = 1.8
-FOUND = "clients_found"  #: in the provenance of a study
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +150,13 @@ def render_found(found: ClientSearchResult) -> str:
     )
 
 
-def parse_found(provenance: Mapping[str, str], n_clients: int | None) -> ClientSearchResult | None:
+def parse_found(kept_text: str | None, n_clients: int | None) -> ClientSearchResult | None:
     """What `render_found` kept, where the settings give that number of clients: *n_clients*.
 
     None: there was no search, the user has set another number since, or what is kept cannot be read.
     """
     try:
-        kept: Any = json.loads(provenance.get(FOUND, "null"))
+        kept: Any = json.loads(kept_text or "null")
         tried = tuple(TriedClients(int(clients), float(per_s)) for clients, per_s in kept["tried"])
         parse_layout(kept["layout"])
         found = ClientSearchResult(

@@ -15,11 +15,11 @@ from typing import Any
 
 from tuner.core.domain.computing import LoadedPools, Pool
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.window import Window
 from tuner.core.text.figures import list_names, pluralize
 
-_KEPT = "inner_threads:"  #: in the provenance of a study, before a layout
 _MOST_SHOWN = 3  #: layouts in a sentence
 
 
@@ -71,29 +71,19 @@ def inner_of(window: Window) -> InnerThreads | None:
 # ---------------------------------------------------------------------- what a study keeps of them
 
 
-def inner_to_facts(found: InnerThreads) -> dict[str, str]:
+def inner_to_facts(found: InnerThreads) -> Provenance:
     """*found* as a study's provenance keeps it."""
     value = {
         "n_inner": found.n_inner,
         "pools": [[pool.library, pool.variable, pool.value] for pool in found.loaded.pools],
         "is_environment_read": found.loaded.is_environment_read,
     }
-    return {fact_of_inner(found.layout): json.dumps(value, sort_keys=True)}
-
-
-def fact_of_inner(layout: Layout) -> str:
-    """The name of what a study keeps of *layout*."""
-    return f"{_KEPT}{layout}"
-
-
-def is_of_inner(fact: str) -> bool:
-    """Whether the *fact* of a provenance is kept by `inner_to_facts`."""
-    return fact.startswith(_KEPT)
+    return Provenance(inner_threads={f"{found.layout}": json.dumps(value, sort_keys=True)})
 
 
 def inner_threads_of(study: StudyRecord) -> tuple[InnerThreads, ...]:
     """The layouts of *study* that ran more threads than their own, in the order of its layouts."""
-    found = (_read(layout, study.provenance.get(fact_of_inner(layout))) for layout in study.layouts)
+    found = (_read(layout, study.provenance.inner_threads.get(f"{layout}")) for layout in study.layouts)
     return tuple(one for one in found if one is not None)
 
 

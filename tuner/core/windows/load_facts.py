@@ -54,7 +54,9 @@ def load_facts(study: StudyRecord) -> LoadFacts | None:
         return None
     number = feeder.get("clients", feeder.get("connections"))
     n_set = number if isinstance(number, int) else None
-    return LoadFacts(n_set, parse_found(study.provenance, n_set), event_loop_variants(study.config))
+    return LoadFacts(
+        n_set, parse_found(study.provenance.clients_found, n_set), event_loop_variants(study.config)
+    )
 
 
 def sum_spreads(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:

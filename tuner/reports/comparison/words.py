@@ -238,7 +238,7 @@ def _measured_layouts(known: Known) -> list[Layout]:
 
 def _luck(known: Known) -> tuple[object, ...]:
     made = known.study.provenance
-    return known.study.seed, made.get(_STREAM), made.get("simulated")
+    return known.study.seed, made.simulated_stream, made.simulated
 
 
 def _whose(found: StudyComparison, layout: Layout | None) -> str:

@@ -19,7 +19,7 @@ def live_facts(name: str, board: Board, go_on: str | None) -> dict[str, Any]:
         "simulated": is_simulated(study),
         "file": name,
         "service": study.service,
-        "host": study.provenance.get("host"),
+        "host": study.provenance.host,
         "strategy": study.strategy,
         "objective": study.objective,
         "cores": study.cores,

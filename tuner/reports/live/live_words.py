@@ -36,7 +36,7 @@ def format_head(board: Board) -> str:
     """Which service, where, and what is done."""
     study = board.study
     n_boxes = board.n_boxes if board.live is None else max(board.n_boxes, len(board.live.boxes))
-    host = pluralize(n_boxes, "host") if n_boxes > 1 else study.provenance.get("host", "")
+    host = pluralize(n_boxes, "host") if n_boxes > 1 else study.provenance.host
     how = {"race": "race", "all": "full grid", "aa": "layout compared with itself", "check": "check"}
     parts = [
         f"{study.service}{f' on {host}' if host else ''}",
@@ -58,7 +58,8 @@ def describe_goal(board: Board) -> str:
     elif study.strategy == "aa":
         asked = f"Goal: {pluralize(study.n_blocks, 'pair')} of launches of one layout"
     else:
-        asked = f"Goal: check the answer of {study.provenance.get('check_of', 'a study')}, {level} confidence"
+        of = study.provenance.check_of
+        asked = f"Goal: check the answer of {'a study' if of is None else of}, {level} confidence"
     limits = "".join(f", {render_limit(limit)}" for limit in limits_from(study.limits))
     objective = "" if study.objective == "throughput" else f", by {study.objective}"
     void = f", {board.n_void} invalid" if board.n_void else ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.figures import pluralize
@@ -12,7 +14,6 @@ from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, thin_
 from tuner.reports.ranking.boxes import boxes_notes, level_cells
 from tuner.reports.text.formats import Table
 
-_ALWAYS_DIFFERS = frozenset({"host", "boot", "steal_since_boot", "worker_spawn_ms", "cpu_frequency"})
 _MOST_BOXES = 8  #: with a column each, where facts are set side by side
 
 
@@ -89,5 +90,10 @@ def _differences(boxes: Sequence[BoxRecord], limits: Limits) -> list[Block]:
     return [Shown("boxes-differ", "Differences between the hosts", table, left_out=rest)]
 
 
-def _host_facts(provenance: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in provenance.items() if key not in _ALWAYS_DIFFERS}
+def _host_facts(provenance: Provenance) -> dict[str, str]:
+    """Without those that always differ."""
+    others = {name: text for name, text in provenance.others.items() if name != "boot"}
+    workers = provenance.workers.without("worker_spawn_ms")
+    return replace(
+        provenance, host=None, steal_since_boot=None, cpu_frequency=None, workers=workers, others=others
+    ).to_mapping()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.domain.limits import limits_from
-from tuner.core.domain.records import CONFIG_FILE, SIMULATED, STUDY_TYPED, StudyRecord, is_simulated
+from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.ranking.overview import Overview
 from tuner.core.settings.limit_text import render_limit
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import percent, pluralize
 from tuner.core.text.sizes import format_kept_size
 from tuner.core.text.stored_config import parse_stored_config, parse_stored_service
-from tuner.core.windows.inner_threads import is_of_inner
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 
@@ -64,7 +64,7 @@ def method_section(overview: Overview) -> Section:
     ]
     config = repeatable(study)
     if config is not None:
-        command = study.provenance.get("made_by", "tuner grid")
+        command = study.provenance.command
         simulated = " --simulate PROFILE" if is_simulated(study) else ""
         blocks.append(
             CodeText(
@@ -182,15 +182,9 @@ def _words_of(fact: str) -> str:
 
 
 def _environment(study: StudyRecord) -> list[tuple[str, str]]:
-    left = {
-        name: value
-        for name, value in study.provenance.items()
-        if name not in _WORDS and name not in (SIMULATED, STUDY_TYPED, CONFIG_FILE) and not is_of_inner(name)
-    }
-    known = [
-        (words, format_kept_size(study.provenance[name]))
-        for name, words in _WORDS.items()
-        if name in study.provenance
-    ]
-    others = [(_words_of(name), value) for name, value in sorted(left.items())]
+    shown = replace(
+        study.provenance, simulated=None, study_typed=None, config_file=None, inner_threads={}
+    ).to_mapping()
+    known = [(words, format_kept_size(shown[name])) for name, words in _WORDS.items() if name in shown]
+    others = [(_words_of(name), text) for name, text in shown.items() if name not in _WORDS]
     return [*known, *others] or [("host", "not in the study file")]

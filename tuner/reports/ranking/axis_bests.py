@@ -9,7 +9,6 @@ from typing import Any
 from tuner.core.domain.axes import values_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.worker_facts import has_gil
 from tuner.core.ranking.axis_effects import AxisBest
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.ranking.study_difference import is_surely_changed
@@ -109,7 +108,7 @@ def _subject(one: AxisBest, study: StudyRecord, ranking: Ranking) -> str:
 
 def _has_gil(axis: str, value: str, study: StudyRecord, ranking: Ranking) -> bool | None:
     """Whether workers with a *value* of an *axis* have a GIL; None: not known, or some do and some do not."""
-    found = {has_gil(study.provenance, row.layout.variant) for row in _rows(axis, value, ranking)}
+    found = {study.provenance.workers.has_gil(row.layout.variant) for row in _rows(axis, value, ranking)}
     return found.pop() if len(found) == 1 else None
 
 

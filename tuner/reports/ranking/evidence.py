@@ -7,7 +7,7 @@ from typing import Any
 from tuner.core.defaults import MEMORY_PRESSURE_RATIO
 from tuner.core.domain.computing import OMP
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.worker_facts import GIL_MODULE, fact_of, gil_came_back, has_gil
+from tuner.core.domain.worker_facts import GIL_MODULE
 from tuner.core.messages import launch as messages
 from tuner.core.ranking.axis_effects import axes_of
 from tuner.core.ranking.ranking import Ranking
@@ -106,12 +106,12 @@ def describe_weakened_settings(study: StudyRecord) -> list[str]:
 
 def describe_gil(study: StudyRecord) -> list[str]:
     """Where workers of a free-threaded Python ran with a GIL, a sentence each; none where none did."""
-    facts = study.provenance
+    workers = study.provenance.workers
     return [
         f"{text[0].upper()}{text[1:]}."
         for variant in _variants(study)
-        if gil_came_back(facts, variant)
-        for text in [messages.gil_came_back(fact_of(facts, GIL_MODULE, variant), variant).text]
+        if workers.gil_came_back(variant)
+        for text in [messages.gil_came_back(workers.fact(GIL_MODULE, variant), variant).text]
     ]
 
 
@@ -133,13 +133,13 @@ def _lost(others: Others) -> str:
 
 def evidence_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     """The same for programs."""
-    others, facts, variants = ranking.others, study.provenance, _variants(study)
+    others, workers, variants = ranking.others, study.provenance.workers, _variants(study)
     return {
         "weakened_by": list(find_weakened(study)),
         "worker_gil": {
-            variant: {True: "on", False: "off", None: None}[has_gil(facts, variant)] for variant in variants
+            variant: {True: "on", False: "off", None: None}[workers.has_gil(variant)] for variant in variants
         },
-        "gil_came_back": [variant for variant in variants if gil_came_back(facts, variant)],
+        "gil_came_back": [variant for variant in variants if workers.gil_came_back(variant)],
         "inner_threads": [_inner_facts(one) for one in inner_threads_of(study)],
         "other_processes": None
         if others is None

@@ -165,7 +165,8 @@ def _why_not(study: StudyRecord) -> str | None:
     if study.strategy == "aa":
         return "this study compares a layout with itself"
     if study.strategy == "check":
-        return f"this study checks the answer of {study.provenance.get('check_of', 'another study')}"
+        of = study.provenance.check_of
+        return f"this study checks the answer of {'another study' if of is None else of}"
     return None
 
 

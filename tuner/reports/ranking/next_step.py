@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.core.domain.records import TYPED, StudyRecord, resume_arguments
+from tuner.core.domain.records import StudyRecord, resume_arguments
 from tuner.core.ranking.next_step import NextStep, facts_of, next_step
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import Ranking
@@ -102,7 +102,7 @@ def remarks_on(study: StudyRecord, step: NextStep) -> list[str]:
     elif before and before[0] in step.words:
         found.append("" if before != ["CONFIG"] else f"CONFIG is {_FILE}.")
     elif "CONFIG" in step.words:
-        is_typed = TYPED in study.provenance and bool(after)
+        is_typed = study.provenance.is_command_typed and bool(after)
         what = "the command that started the study, as a file (tuner init writes one)"
         found.append(f"CONFIG is {what if is_typed else _FILE}.")
     if found:

@@ -103,7 +103,7 @@ def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts = dataclasses.asdict(study)
     facts["layouts"] = [str(layout) for layout in study.layouts]
     facts["config"] = parse_stored_config(study.config) if study.config else None
-    facts["provenance"] = dict(study.provenance)
+    facts["provenance"] = study.provenance.to_mapping()
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)
     facts["notes"] = notes(study, ranking)

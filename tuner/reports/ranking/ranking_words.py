@@ -39,14 +39,14 @@ SETTLED_TOLD = "Settled load: load1 in the long run, without load of the previou
 
 def describe_load(study: StudyRecord) -> str:
     """What the load of a table is: the kernel's, or in a container the service's own."""
-    return OWN_LOAD_TOLD if "load_of" in study.provenance else LOAD_TOLD
+    return OWN_LOAD_TOLD if study.provenance.load_of is not None else LOAD_TOLD
 
 
 def headline(study: StudyRecord, ranking: Ranking | None = None) -> str:
     """What was measured, where and when, in one sentence."""
     day = datetime.fromtimestamp(study.created_wall_s, UTC).strftime("%Y-%m-%d")
     boxes = None if ranking is None else ranking.boxes
-    host = study.provenance.get("host", "") if boxes is None else pluralize(len(boxes.levels), "host")
+    host = study.provenance.host if boxes is None else pluralize(len(boxes.levels), "host")
     layouts = pluralize(len(study.layouts), "layout")
     where = f"{study.service}{f' on {host}' if host else ''}, {day}"
     return f"{where}: {layouts} for {pluralize(study.cores, 'core')}, {describe_method(study)}."
@@ -58,8 +58,8 @@ def describe_method(study: StudyRecord) -> str:
     if study.strategy == "race":
         return f"a race in windows of {longest if shortest == longest else f'{shortest} to {longest}'}"
     if study.strategy == "check":
-        of = study.provenance.get("check_of", "another study")
-        return f"a check of {of} in windows of {longest}"
+        of = study.provenance.check_of
+        return f"a check of {'another study' if of is None else of} in windows of {longest}"
     if study.strategy == "aa":
         launches, windows = 2 * study.n_blocks, pluralize(study.windows_per_launch, "window")
         return f"compared with itself: {launches} launches in pairs, each of {windows} of {longest}"
@@ -135,7 +135,7 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
             f"Layouts for {pluralize(study.cores, 'core')} measured on {study.box_cores:g}:"
             " the best layout there need not be the best on the larger host."
         )
-    if study.provenance.get("quick") == "true":
+    if study.provenance.is_quick:
         found.append("A first look with short windows: not a result to act on.")
     return found
 

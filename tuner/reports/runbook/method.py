@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.records import SIMULATED, WARMING_BLOCK, StudyRecord, is_simulated
+from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, is_simulated
 from tuner.core.domain.service import connections_of
-from tuner.core.domain.worker_facts import facts_by_variant, has_gil
+from tuner.core.domain.worker_facts import IMPLEMENTATION, PYTHON, VERSION, WorkerFacts
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import pluralize
@@ -29,11 +30,11 @@ def describe_conditions(overview: Overview) -> Iterator[str]:
     study, ranking = overview.study, overview.ranking
     facts = study.provenance
     yield f"Host: {_box(study)}."
-    system = [facts.get("os", ""), f"kernel {facts['kernel']}" if "kernel" in facts else ""]
+    system = [facts.os or "", "" if facts.kernel is None else f"kernel {facts.kernel}"]
     if any(system):
         yield f"System: {_joined(system)}."
     if not is_simulated(study):
-        yield f"Revision: {_release(facts)}."
+        yield f"Revision: {_release(facts.git_revision or '')}."
     yield f"Software: {_joined(_software(facts))}."
     yield f"Time: {_when(overview)}."
     layouts = pluralize(len(study.layouts), "layout")
@@ -63,20 +64,19 @@ def planned_connections(study: StudyRecord, layout: Layout) -> int | None:
 
 def _box(study: StudyRecord) -> str:
     facts = study.provenance
-    clock = f" at {facts['cpu_frequency']}" if "cpu_frequency" in facts else ""
+    clock = "" if facts.cpu_frequency is None else f" at {facts.cpu_frequency}"
     return _joined(
         [
-            facts.get("host", ""),
+            facts.host or "",
             pluralize(study.box_cores, "core"),
-            f"{facts['cpu']}{clock}" if "cpu" in facts else "",
-            f"{format_kept_size(facts['memory'])} of memory" if "memory" in facts else "",
-            facts.get("virtualization", "").replace("none seen", ""),
+            "" if facts.cpu is None else f"{facts.cpu}{clock}",
+            "" if facts.memory is None else f"{format_kept_size(facts.memory)} of memory",
+            (facts.virtualization or "").replace("none seen", ""),
         ]
     )
 
 
-def _release(facts: Mapping[str, str]) -> str:
-    revision = facts.get("git_revision", "")
+def _release(revision: str) -> str:
     if not revision:
         return "unknown, because tuner did not run in a git checkout"
     if revision.endswith("+"):
@@ -84,24 +84,24 @@ def _release(facts: Mapping[str, str]) -> str:
     return f"{revision[:_SHORT_REVISION]} of the folder that tuner ran in"
 
 
-def _gil(facts: Mapping[str, str], variant: str) -> str:
-    return " without a GIL" if has_gil(facts, variant) is False else ""
+def _gil(workers: WorkerFacts, variant: str) -> str:
+    return " without a GIL" if workers.has_gil(variant) is False else ""
 
 
-def _software(facts: Mapping[str, str]) -> list[str]:
-    by_variant = dict(facts_by_variant(facts, "worker_python"))
+def _software(facts: Provenance) -> list[str]:
+    workers = facts.workers
     of_variants = [
-        f"{python}{_gil(facts, variant)} in the workers of {variant}"
-        for variant, python in by_variant.items()
+        f"{python}{_gil(workers, variant)} in the workers of {variant}"
+        for variant, python in workers.by_variant(PYTHON).items()
     ]
-    worker = facts.get("worker_python") or _joined(
-        [facts.get("worker_implementation", ""), facts.get("worker_version", "")], " "
+    worker = workers.of_all(PYTHON) or _joined(
+        [workers.of_all(IMPLEMENTATION) or "", workers.of_all(VERSION) or ""], " "
     )
     return [
         *of_variants,
-        f"{worker}{_gil(facts, '')} in the workers" if worker and not of_variants else "",
-        f"tuner {facts['tuner']}" if "tuner" in facts else "an unknown tuner",
-        f"supervisor {facts['supervisor']}" if "supervisor" in facts else "",
+        f"{worker}{_gil(workers, '')} in the workers" if worker and not of_variants else "",
+        "an unknown tuner" if facts.tuner is None else f"tuner {facts.tuner}",
+        "" if facts.supervisor is None else f"supervisor {facts.supervisor}",
     ]
 
 
@@ -128,7 +128,7 @@ def _windows(overview: Overview) -> str:
 
 def _input(study: StudyRecord) -> str:
     if is_simulated(study):
-        return f"none; a model of {study.provenance[SIMULATED]} gave the figures"
+        return f"none; a model of {study.provenance.simulated} gave the figures"
     service = parse_stored_service(study.config)
     found = service.get("feeder")
     feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}

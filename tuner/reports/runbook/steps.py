@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, resume_arguments
 from tuner.core.domain.rollout import PROCESS, Rollout, has_number
-from tuner.core.domain.worker_facts import fact_of
+from tuner.core.domain.worker_facts import PYTHON, VERSION
 from tuner.core.ranking.next_step import config_again
 from tuner.core.ranking.overview import Overview
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
@@ -82,8 +82,8 @@ def repeat_steps(
     if not is_answered or ended is None:
         return []
     day = datetime.fromtimestamp(ended + after_s, UTC).strftime("%Y-%m-%d")
-    facts = study.provenance
-    python = fact_of(facts, "worker_python", layout.variant) or facts.get("worker_version")
+    workers = study.provenance.workers
+    python = workers.fact(PYTHON, layout.variant) or workers.of_all(VERSION)
     words = ["tuner", "check", file_word(overview.name), *config_again(study)]
     if current is not None and current != layout:
         words += ["--current", str(current)]

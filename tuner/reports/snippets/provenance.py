@@ -25,12 +25,12 @@ def provenance(study: StudyRecord, ranking: Ranking, layout: Layout, file: str) 
         doubts.append("NOT AN ANSWER: the study has none yet.")
     if best is not None and layout != best.layout:
         doubts.append(f"Not the study's first: that is {best.layout}.")
-    if study.provenance.get("quick") == "true":
+    if study.provenance.is_quick:
         doubts.append("A first look with short windows: not a result to act on.")
     if study.cores > study.box_cores:
         doubts.append(f"Layouts for {study.cores} cores, measured on {study.box_cores:g}.")
     doubts += [*describe_no_evidence(ranking), *describe_caveats(study, ranking)]
-    measured_by = study.provenance.get("tuner", "")
+    measured_by = study.provenance.tuner
     return [
         *doubts,
         f"{layout} of {study.service}, by tuner {__version__} from {file}"

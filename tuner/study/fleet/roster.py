@@ -185,7 +185,7 @@ class Roster:
         offered, asked = facts.cores, self._study.box_cores
         if not is_simulated(self._study) and abs(offered - asked) > 0.01:
             self.leave_out(member, f"it offers {offered:g} cores, and the study is for {asked:g}")
-        ours, theirs = (one.get("tuner") for one in (self._study.provenance, facts.provenance))
+        ours, theirs = self._study.provenance.tuner, facts.provenance.tuner
         if ours != theirs:
             self.leave_out(member, f"it has tuner {theirs}, and the study is of tuner {ours}")
 

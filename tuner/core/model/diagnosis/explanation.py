@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.worker_facts import has_gil
 from tuner.core.model.calibration.alone import estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks, clocks_of, clocks_of_counted
 from tuner.core.model.calibration.looks import estimate_looks
@@ -181,21 +180,19 @@ def _demands_that_give(one: Evidence, machine: Machine) -> Demands:
 
 def gils_of(study: StudyRecord) -> dict[str, bool | None]:
     """`has_gil` of each variant of *study*; None: not known, and `machine_of` assumes one."""
-    return {
-        variant: has_gil(study.provenance, variant)
-        for variant in {layout.variant for layout in study.layouts}
-    }
+    workers = study.provenance.workers
+    return {variant: workers.has_gil(variant) for variant in {layout.variant for layout in study.layouts}}
 
 
 def machine_of(study: StudyRecord, variant: str = "") -> Machine:
     """What *study* ran on, quiet: the cores it was for, or those there were; SMT, GIL by its provenance."""
     cores = min(float(study.cores), study.box_cores)
     try:
-        smt = float(study.provenance.get("threads_per_core", "1"))
+        smt = float(study.provenance.threads_per_core or "1")
     except ValueError:  # not found out
         smt = 1.0
     return Machine(
         cores=cores,
         physical_cores=cores / smt if smt > 1 else None,
-        has_gil=has_gil(study.provenance, variant) is not False,
+        has_gil=study.provenance.workers.has_gil(variant) is not False,
     )
