@@ -40,6 +40,7 @@ from tuner.bootstrap.progress_ui import render_board
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Sample
 from tuner.core.ranking.live_status import Board
 from tuner.core.search.strategies.followed import Followed
@@ -91,7 +92,7 @@ def study_of(options: argparse.Namespace, layout: Layout) -> StudyRecord:
         seed=0,
         budget_s=None,
         created_wall_s=time.time(),
-        config="{}",
+        config=StoredConfig("{}"),
     )
 
 

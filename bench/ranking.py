@@ -24,6 +24,7 @@ from itertools import combinations
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.ranking import Ranking, rank
 from tuner.core.stats.quantiles import student_t_tail
@@ -111,7 +112,7 @@ def study(layouts: list[Layout], n_blocks: int, windows_per_launch: int) -> Stud
     return StudyRecord(
         service="simulated", strategy="all", layouts=tuple(layouts), cores=24, box_cores=24, window_s=600.0,
         warmup_s=30.0, n_blocks=n_blocks, windows_per_launch=windows_per_launch, seed=1, budget_s=None,
-        created_wall_s=0.0, config="{}",
+        created_wall_s=0.0, config=StoredConfig("{}"),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tuner.app.collection import collection_paused
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranking import rank
@@ -62,7 +63,7 @@ def hostile(overview: Overview) -> Overview:
         overview.study,
         service=bad,
         provenance=Provenance(host=bad, made_by=bad, simulated=bad, others={text: text for text in HOSTILE}),
-        config=(
+        config=StoredConfig(
             '{"service": {"command": ["</pre><script>alert(1)</script>", "\\u202e"],'
             ' "cautions": {"x": "<b>"}}}'
         ),
@@ -87,7 +88,7 @@ def large(n_layouts: int = 500, n_windows: int = 100_000) -> Overview:
     study = StudyRecord(
         service="large", strategy="all", layouts=layouts, cores=24, box_cores=24.0, window_s=60, warmup_s=5,
         n_blocks=n_blocks, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=BEGAN_S,
-        config="{}", provenance=Provenance(host="stage-1"),
+        config=StoredConfig("{}"), provenance=Provenance(host="stage-1"),
     )  # fmt: skip
     windows, launches = [], []
     for number in range(n_windows):

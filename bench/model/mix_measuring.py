@@ -25,11 +25,11 @@ from tuner.config.load import Given, canonical_json, load_settings
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.stored_config import StoredConfig, list_changed_settings
 from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.stored_config import list_changed_settings
 from tuner.study.run import run_study
 
 BESIDE_S = 1.5  #: of a launch: its start and stop
@@ -208,7 +208,9 @@ def _asked(plan: Plan, mix: Mix, tools: Tools) -> tuple[Settings, StudyRecord]:
     if file.exists():
         with stores.open_store(file, read_only=True) as store:
             record = store.study()
-        if changes := list_changed_settings(record.config, canonical_json(settings)):
+        if changes := list_changed_settings(
+            record.config.sections, StoredConfig(canonical_json(settings)).sections
+        ):
             raise ConfigError(
                 f"{file} was begun with something else: {'; '.join(changes)}",
                 hint="Give the options it was begun with, or another folder with --into.",

@@ -169,7 +169,7 @@ def mix_of(record: StudyRecord) -> Mix:
     Raises:
         ConfigError: it is no study of a mix.
     """
-    result = json.loads(record.config)["service"].get("environment", {})
+    result = record.config.service.section.get("environment", {})
     try:
         texts = {one.name: result[f"MIX_{one.name.upper()}"] for one in fields(Mix)}
     except KeyError as error:

@@ -18,6 +18,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
 from tuner.core.domain.requests import Latencies, Requests
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.windows.launch_sums import tally
 from tuner.ports import Store
@@ -40,7 +41,7 @@ STUDY = StudyRecord(
     seed=2**62,
     budget_s=None,
     created_wall_s=1_000_000_000.123456,
-    config='{"ä": 1}',
+    config=StoredConfig('{"ä": 1}'),
     max_attempts=4,
     warmup_cap_s=90.0,
     foreign_limit_cores=0.3,

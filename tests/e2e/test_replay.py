@@ -16,6 +16,7 @@ import pytest
 from tuner.bootstrap.stores import new_store
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Reading, Sample, Usage, Window
 
 from ..processes import is_running
@@ -155,7 +156,9 @@ def test_nothing_is_left_running_however_it_ends(tmp_path: Path, how: signal.Sig
 def study_file(folder: Path, n_blocks: int) -> Path:
     """A study of two layouts, 20 % apart, as `tuner grid --strategy all` would have written it."""
     layouts = (Layout(1, 4), Layout(4, 1))
-    asked = StudyRecord("svc", "all", layouts, 4, 4.0, 60.0, None, n_blocks, 1, 1, None, 0.0, "{}")
+    asked = StudyRecord(
+        "svc", "all", layouts, 4, 4.0, 60.0, None, n_blocks, 1, 1, None, 0.0, StoredConfig("{}")
+    )
     file = folder / "svc.tuner.db"
     with new_store(file, asked) as store:
         for number in range(2 * n_blocks):

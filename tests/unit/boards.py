@@ -8,6 +8,7 @@ from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.live_status import Board, LayoutStatus, Stage
 from tuner.core.ranking.overview import BoxLive, Live, Phase
@@ -30,7 +31,7 @@ def study_of(layouts: list[str], strategy: str = "race", **more: object) -> Stud
         "seed": 1,
         "budget_s": None,
         "created_wall_s": NOW_S - 7200,
-        "config": "{}",
+        "config": StoredConfig("{}"),
         "provenance": Provenance(host="stage-1"),
         **more,
     }

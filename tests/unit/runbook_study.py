@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.ranking.overview import Overview
@@ -85,7 +85,7 @@ def study(**changes: object) -> StudyRecord:
         seed=1,
         budget_s=None,
         created_wall_s=BEGAN_S,
-        config=json.dumps(CONFIG),
+        config=StoredConfig.of_sections(CONFIG),
         provenance=PROVENANCE,
     )
     return replace(record, **changes)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ import pytest
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
 from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.ranking.axis_effects import AxisBest, axis_bests, axis_effects
@@ -136,9 +137,9 @@ def test_a_layout_that_is_hardly_known_may_be_the_best_of_its_value() -> None:
     assert (found.ratio.low, found.unknown) == (None, "too-few-launches")
 
 
-def config(**axes: list[str]) -> str:
+def config(**axes: list[str]) -> StoredConfig:
     kept = [[axis, [[value, {}] for value in values]] for axis, values in axes.items()]
-    return json.dumps({"service": {"kind": "script", "axes": kept}})
+    return StoredConfig.of_sections({"service": {"kind": "script", "axes": kept}})
 
 
 def study(truth: Mapping[str, float], gils: Mapping[str, str], **axes: list[str]) -> StudyRecord:

@@ -10,7 +10,8 @@ from math import exp, log, sqrt
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.ranking.axis_effects import AxisEffect, axes_of, axis_effects
+from tuner.core.domain.stored_config import StoredConfig
+from tuner.core.ranking.axis_effects import AxisEffect, axis_effects
 from tuner.core.ranking.ranking import rank
 from tuner.core.ranking.study_difference import Side
 from tuner.core.search.recheck import Launched
@@ -163,11 +164,11 @@ def test_a_ranking_tells_it_in_every_format() -> None:
         for n, (layout, items) in enumerate(truth.items())
     ]
     config = {"service": {"kind": "script", "axes": [["python", [["3.11", {}], ["3.13", {}]]]]}}
-    study = replace(study_of(truth), config=json.dumps(config))
+    study = replace(study_of(truth), config=StoredConfig.of_sections(config))
 
     ranking = rank(study, windows)
 
-    assert axes_of(study.config) == {"python": ["3.11", "3.13"]}
+    assert study.config.service.axes == {"python": ["3.11", "3.13"]}
     text = render_ranking(study, ranking, "simple")
     assert wording("compare.what-axis-alone-changes-throughput") in text
     (row,) = [line for line in text.splitlines() if line.startswith("python") and "instead" not in line]

@@ -12,7 +12,8 @@ from tuner.app.beginning import beginning
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
-from tuner.core.domain.records import HIDDEN, StudyRecord
+from tuner.core.domain.records import StudyRecord
+from tuner.core.text.redaction import HIDDEN
 
 from ..wording import key_of, wording
 

@@ -15,6 +15,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.demand import Demands
@@ -63,7 +64,7 @@ def study() -> StudyRecord:
         seed=1,
         budget_s=None,
         created_wall_s=datetime(2026, 11, 21, tzinfo=UTC).timestamp(),
-        config="{}",
+        config=StoredConfig("{}"),
     )
 
 
@@ -368,9 +369,7 @@ def test_a_mix_measured_before_it_was_registered_or_with_other_values_is_reporte
     mix = registry.mix("mixed")
 
     def recorded(mix: Any, wall_s: float) -> StudyRecord:
-        import json
-
-        config = json.dumps({"service": {"environment": of.mix_environment(mix)}})
+        config = StoredConfig.of_sections({"service": {"environment": of.mix_environment(mix)}})
         return replace(study(), config=config, created_wall_s=wall_s)
 
     later_s = registry.registered.timestamp() + 60

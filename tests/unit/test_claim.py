@@ -12,6 +12,7 @@ import pytest
 from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Guidance
 from tuner.core.ranking.race_result import Claim, RemainingTime, by_claim
 from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
@@ -39,7 +40,7 @@ STUDY = StudyRecord(
     seed=1,
     budget_s=None,
     created_wall_s=1_790_000_000.0,
-    config="{}",
+    config=StoredConfig("{}"),
     min_window_s=60.0,
     provenance=Provenance(host="stage-1"),
 )

@@ -13,6 +13,7 @@ import pytest
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
@@ -53,7 +54,7 @@ def known(
         seed=1,
         budget_s=None,
         created_wall_s=1_790_000_000.0 + 1e6 * seed,
-        config='{"service": {"kind": "crash-processor"}, "study": {"seed": 1}}',
+        config=StoredConfig('{"service": {"kind": "crash-processor"}, "study": {"seed": 1}}'),
         provenance=Provenance(host="stage-1", python="CPython 3.11.7", cpu_frequency=f"{2600 + seed} MHz"),
     )
     study = replace(study, **fields)  # type: ignore[arg-type]
@@ -127,7 +128,9 @@ def test_what_differs_is_named_and_what_is_another_in_every_study_is_not() -> No
     found = changed(
         {},
         cores=12,
-        config='{"service": {"kind": "crash-processor", "options": {"a": [1]}}, "study": {"seed": 7}}',
+        config=StoredConfig(
+            '{"service": {"kind": "crash-processor", "options": {"a": [1]}}, "study": {"seed": 7}}'
+        ),
         provenance=Provenance(host="stage-2", python="CPython 3.11.7", cpu_frequency="2650 MHz", os="x"),
     )
 
@@ -159,8 +162,10 @@ def test_a_python_kept_for_each_variant_is_that_kept_for_all_of_fewer() -> None:
 
 
 def test_a_default_that_was_written_out_is_no_difference() -> None:
-    left = '{"service": {"kind": "crash-processor"}, "study": {"repeats": null, "cores": null}}'
-    written = '{"service": {"kind": "crash-processor"}, "study": {"repeats": 5, "cores": 24, "within": 0.02}}'
+    left = StoredConfig('{"service": {"kind": "crash-processor"}, "study": {"repeats": null, "cores": null}}')
+    written = StoredConfig(
+        '{"service": {"kind": "crash-processor"}, "study": {"repeats": 5, "cores": 24, "within": 0.02}}'
+    )
     provenance = known(BEFORE).study.provenance
     sides = [
         known(BEFORE, seed=seed, config=config, provenance=provenance)

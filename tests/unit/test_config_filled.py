@@ -8,6 +8,7 @@ import pytest
 
 from tuner.config.legacy_defaults import fill_defaults
 from tuner.config.load import canonical_json, load_settings
+from tuner.core.domain.stored_config import StoredConfig
 
 CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"))
 
@@ -16,7 +17,7 @@ CONFIGS = sorted((Path(__file__).resolve().parents[2] / "configs").glob("*.yaml"
 def test_what_names_everything_stays_as_it_is(config: Path) -> None:
     kept = canonical_json(load_settings(config, {}))
 
-    assert json.loads(fill_defaults(kept)) == json.loads(kept)
+    assert fill_defaults(StoredConfig(kept)).sections == json.loads(kept)
 
 
 def test_what_an_older_study_did_not_know_is_as_it_is_by_default() -> None:
@@ -25,7 +26,7 @@ def test_what_an_older_study_did_not_know_is_as_it_is_by_default() -> None:
     del kept["study"]["objective"], kept["service"]["connections"]
     kept["study"]["was_there_once"] = 3
 
-    found = json.loads(fill_defaults(json.dumps(kept)))
+    found = fill_defaults(StoredConfig.of_sections(kept)).copy_sections()
 
     assert found["study"].pop("was_there_once") == 3
     assert found == whole
@@ -38,10 +39,10 @@ def test_a_probe_is_filled_by_its_kind_and_what_is_not_known_is_left_alone() -> 
         "probe": {"kind": "log", "pattern": "done"},
         "variants": {"a": {}},
     }
-    found = json.loads(fill_defaults(json.dumps({"service": service, "other": [1]})))
+    found = fill_defaults(StoredConfig.of_sections({"service": service, "other": [1]})).sections
 
     assert found["service"]["probe"].keys() > {"kind", "pattern"}
     assert found["service"]["variants"] == {"a": {}}
     assert found["other"] == [1]
     assert "study" not in found
-    assert fill_defaults("null") == "null"
+    assert fill_defaults(StoredConfig("null")) == StoredConfig("null")

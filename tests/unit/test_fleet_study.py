@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.of_study import spreading_strategy_of
@@ -34,7 +34,7 @@ from ..wording import wording
 
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
-FIXED = json.dumps({"service": {"kind": "script", "os_threads": "at-start"}})
+FIXED = StoredConfig.of_sections({"service": {"kind": "script", "os_threads": "at-start"}})
 FACTS = Provenance(host="here", tuner="1")
 SHORT: dict[str, Any] = {
     "window_s": 10.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +12,7 @@ from tuner.adapters.virtual.box import virtual_study
 from tuner.adapters.virtual.service import VirtualService
 from tuner.core.domain.layout import Layout, divisors_grid, full_grid, grid_of, parse_layout, small_grid
 from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.model.diagnosis.diagnose import What
 from tuner.core.search.growth import (
     MOST_THREADS,
@@ -262,8 +262,8 @@ def test_a_study_tells_how_its_grid_grew() -> None:
 
 
 def test_connections_are_those_of_the_service() -> None:
-    config = {"study": {"max_connections": 8}, "service": {"connections": 5}}
+    config = StoredConfig('{"study": {"max_connections": 8}, "service": {"connections": 5}}')
 
-    assert opens_too_many(json.dumps(config), Layout(1, 64)) is None
-    assert "10 connections, and 8" in str(opens_too_many(json.dumps(config), Layout(2, 1)))
-    assert opens_too_many("{}", Layout(999, 999)) is None
+    assert opens_too_many(config, Layout(1, 64)) is None
+    assert "10 connections, and 8" in str(opens_too_many(config, Layout(2, 1)))
+    assert opens_too_many(StoredConfig("{}"), Layout(999, 999)) is None

@@ -12,6 +12,7 @@ from tuner.core.domain.computing import Computing, LoadedPools, Pool
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason, Window
 from tuner.core.messages.launch import inner_threads
 from tuner.core.planning.differences import differences
@@ -159,7 +160,7 @@ def test_the_axis_is_not_named_where_a_study_has_it() -> None:
         describe_inner_threads(
             replace(with_inner(InnerThreads(study().layouts[0], 3, OPENMP)), config=config)
         )[0]
-        for config in ("{}", json.dumps(axes))
+        for config in (StoredConfig("{}"), StoredConfig.of_sections(axes))
     ]
 
     assert ["--axis omp" in sentence for sentence in reported] == [True, False]

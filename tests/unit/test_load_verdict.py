@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 from tuner.core.model.diagnosis.diagnose import diagnose_one
 from tuner.core.model.diagnosis.evidence import Evidence, Loaded
@@ -45,7 +45,7 @@ def study(*, found: ClientSearchResult | None = None, **service: object) -> Stud
     config = {"service": {"feeder": {"kind": "http", "clients": clients}, **service}}
     record = virtual_study(SERVICE, window_s=5.0)
     provenance = Provenance(clients_found=None if found is None else render_found(found))
-    return replace(record, config=json.dumps(config), provenance=provenance)
+    return replace(record, config=StoredConfig.of_sections(config), provenance=provenance)
 
 
 def seen(

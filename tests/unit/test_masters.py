@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tuner.core.domain.layout import parse_layout
-from tuner.core.domain.service import has_master
+from tuner.core.domain.stored_config import StoredConfig, StoredService
 
 
 @pytest.mark.parametrize(
@@ -31,9 +29,9 @@ from tuner.core.domain.service import has_master
 def test_a_master_runs_where_the_workers_are_not_the_programs(
     service: dict[str, object], layout: str, expected: bool
 ) -> None:
-    assert has_master(json.dumps({"service": service}), parse_layout(layout)) is expected
+    assert StoredService(service).has_master(parse_layout(layout)) is expected
 
 
 @pytest.mark.parametrize("config", ["", "{}", '{"service": "x"}'])
 def test_a_study_that_tells_nothing_of_its_service_has_none(config: str) -> None:
-    assert not has_master(config, parse_layout("1x1"))
+    assert not StoredConfig(config).service.has_master(parse_layout("1x1"))

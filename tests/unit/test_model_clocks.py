@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Sample, VoidReason
 from tuner.core.model.calibration.calibrate import calibrate_jointly
 from tuner.core.model.calibration.clocks import (
@@ -130,7 +131,7 @@ def test_a_study_on_fewer_cores_than_the_box_has_leaves_the_rest_to_others(
     study = StudyRecord(
         service="s", strategy="all", layouts=(Layout(1, 1),), cores=cores, box_cores=box_cores,
         window_s=100.0, warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None,
-        created_wall_s=0.0, config="{}",
+        created_wall_s=0.0, config=StoredConfig("{}"),
     )  # fmt: skip
 
     assert spare_cores_of(study) == spare

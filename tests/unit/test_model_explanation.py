@@ -11,6 +11,7 @@ from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.model.calibration.clocks import clocks_of_counted
 from tuner.core.model.demand import Demands
@@ -41,7 +42,7 @@ def study_of(*layouts: Layout, cores: int = 2, box_cores: float = 2.0, **provena
     return StudyRecord(
         service="s", strategy="all", layouts=layouts, cores=cores, box_cores=box_cores, window_s=100.0,
         warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0,
-        config="{}", provenance=Provenance.from_mapping(provenance),
+        config=StoredConfig("{}"), provenance=Provenance.from_mapping(provenance),
     )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def test_threads_that_are_processes_of_a_pool_have_a_gil_each() -> None:
     """50 s of CPU in 100 s: of 8 GILs each is busy for a 16th of the time, of 2 for a quarter."""
     config = '{"service": {"workers": null, "variants": {"nodes": {"workers": "pools"}, "threads": {}}}}'
     layouts = [parse_layout(f"2x4@{name}") for name in ("nodes", "threads")]
-    study = replace(study_of(*layouts, cores=8, box_cores=8.0), config=config)
+    study = replace(study_of(*layouts, cores=8, box_cores=8.0), config=StoredConfig(config))
     windows = [window(layout, child_cpu_s=0.0) for layout in layouts]
 
     found = explain(evidence_of(study, windows, {}), machine_of(study))
@@ -93,7 +94,7 @@ def test_the_layouts_threads_of_an_event_loop_run_no_python_and_take_no_share() 
     """granian's 2x4: two loops that compute for 25 s each in 100 s, whatever its four threads in Rust do."""
     layout = parse_layout("2x4")
     config = '{"service": {"event_loop": true, "feeder": {"kind": "http"}}}'
-    study = replace(study_of(layout, cores=8, box_cores=8.0), config=config)
+    study = replace(study_of(layout, cores=8, box_cores=8.0), config=StoredConfig(config))
 
     (found,) = explain(evidence_of(study, [window(layout, child_cpu_s=0.0)], {}), machine_of(study)).diagnoses
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,8 @@ from tuner.core.domain.fleet import LOST
 from tuner.core.domain.layout import parse_layout, parse_layouts
 from tuner.core.domain.limits import Limit, LimitVerdict, Verdict
 from tuner.core.domain.provenance import Provenance
-from tuner.core.domain.records import HIDDEN, LaunchRecord, StudyRecord
+from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, facts_of, next_step
 from tuner.core.ranking.overview import Overview
@@ -27,6 +27,7 @@ from tuner.core.ranking.wider import Wider
 from tuner.core.stats.groups import Group
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise
+from tuner.core.text.redaction import HIDDEN
 from tuner.core.windows.validity import Others
 from tuner.reports.ranking.next_step import command, remarks_on
 
@@ -397,7 +398,7 @@ def test_a_few_invalid_windows_are_no_step_where_there_is_an_answer() -> None:
 
 
 def secret(provenance: Provenance) -> StudyRecord:
-    return study(config=json.dumps({"service": {"url": HIDDEN}}), provenance=provenance)
+    return study(config=StoredConfig.of_sections({"service": {"url": HIDDEN}}), provenance=provenance)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 from tuner.core.settings.pace import (
     N_TRIED,
@@ -75,7 +76,7 @@ def test_what_is_no_rate_is_reported(text: str, said: str) -> None:
     ],
 )
 def test_the_rate_of_a_study_is_read_from_its_settings(config: str, rate: float | Pace | None) -> None:
-    assert rate_kept(config) == rate
+    assert rate_kept(StoredConfig(config)) == rate
 
 
 @given(st.floats(0, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Reading, Usage, Window
 from tuner.core.errors import ConfigError
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
@@ -47,11 +47,11 @@ def window(layout: Layout | str, *looks: Usage) -> Window:
     return Window(asked, 0, 1, 0.0, 1.0, 0, 0, (), looks, (READING, READING))
 
 
-def config(**service: Any) -> str:
-    return json.dumps({"service": {"kind": "script", "programs": "one", **service}})
+def config(**service: Any) -> StoredConfig:
+    return StoredConfig.of_sections({"service": {"kind": "script", "programs": "one", **service}})
 
 
-def ran(settings: str, *windows: Window) -> list[str]:
+def ran(settings: StoredConfig, *windows: Window) -> list[str]:
     """Why windows, in this order, are void."""
     layouts = RanLayouts(settings)
     return [reason.detail for one in windows for reason in layouts.judged(one).void]
@@ -82,7 +82,7 @@ ON_DEMAND = config(os_threads="on-demand", feeder={"kind": "http", "rate": None}
     ids=key_of,
 )
 def test_what_asks_for_more_and_has_no_more_is_void(
-    settings: str, first: tuple[str, int, list[int]], second: tuple[str, int, list[int]], said: str
+    settings: StoredConfig, first: tuple[str, int, list[int]], second: tuple[str, int, list[int]], said: str
 ) -> None:
     windows = [window(layout, usage(n, threads)) for layout, n, threads in (first, second)]
 
@@ -114,12 +114,12 @@ def test_what_asks_for_more_and_has_no_more_is_void(
         (config(workers="children-if-several"), [("1x-", 1, [1]), ("2x-", 3, [1] * 3), ("4x-", 5, [1] * 5)]),
         # forms are measured beside each other
         (config(variants={"a": {"os_threads": "at-start"}, "b": {}}), [("1x2@a", 1, [5]), ("1x8@b", 1, [5])]),
-        ("", [("1x1", 1, [1]), ("2x2", 1, [1])]),
+        (StoredConfig(""), [("1x1", 1, [1]), ("2x2", 1, [1])]),
         (ON_DEMAND, [("1x1", 0, []), ("1x8", 0, [])]),
     ],
 )
 def test_what_may_be_as_it_was_requested_counts(
-    settings: str, seen: list[tuple[str, int, list[int]]]
+    settings: StoredConfig, seen: list[tuple[str, int, list[int]]]
 ) -> None:
     windows = [window(layout, usage(n, threads)) for layout, n, threads in seen]
 

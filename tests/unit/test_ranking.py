@@ -10,6 +10,7 @@ from scipy import stats
 
 from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.ranking import RankedLayout, Ranking, rank
 
@@ -23,7 +24,7 @@ def study(layouts: str, cores: int = 4, box_cores: float = 4.0) -> StudyRecord:
     return StudyRecord(
         service="test", strategy="all", layouts=tuple(parse_layouts(layouts)), cores=cores,
         box_cores=box_cores, window_s=60.0, warmup_s=None, n_blocks=3, windows_per_launch=1, seed=1,
-        budget_s=None, created_wall_s=0.0, config="{}",
+        budget_s=None, created_wall_s=0.0, config=StoredConfig("{}"),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.domain.limits import Limit
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.ranking import Ranking, rank
@@ -29,7 +30,7 @@ def study(strategy: str = "all", **asked: object) -> StudyRecord:
     plain = StudyRecord(
         service="test", strategy=strategy, layouts=tuple(parse_layouts(",".join(TRUTH))),
         cores=24, box_cores=24.0, window_s=60.0, warmup_s=None, n_blocks=4, windows_per_launch=1,
-        seed=1, budget_s=None, created_wall_s=0.0, config="{}",
+        seed=1, budget_s=None, created_wall_s=0.0, config=StoredConfig("{}"),
     )  # fmt: skip
     return replace(plain, **asked)  # type: ignore[arg-type]
 

@@ -12,6 +12,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout, blocks
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Proposal
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
@@ -24,7 +25,9 @@ from ..wording import key_of, wording
 
 LAYOUTS = (Layout(1, 24), Layout(4, 6), Layout(24, 1))
 RATES = {LAYOUTS[0]: 10.0, LAYOUTS[1]: 20.0, LAYOUTS[2]: 19.0}  # items/s
-STUDY = StudyRecord("svc", "all", LAYOUTS, 24, 24.0, 100.0, None, 3, 2, 1, None, 0.0, "{}", within_ratio=0.03)
+STUDY = StudyRecord(
+    "svc", "all", LAYOUTS, 24, 24.0, 100.0, None, 3, 2, 1, None, 0.0, StoredConfig("{}"), within_ratio=0.03
+)
 
 
 def taken(

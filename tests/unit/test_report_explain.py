@@ -8,6 +8,7 @@ import pytest
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.evidence import NO_CLOCKS, Evidence
 from tuner.core.model.diagnosis.explanation import Explanation, explain
@@ -28,7 +29,7 @@ LAYOUTS = tuple(map(parse_layout, ("1x1", "1x24", "4x6", "24x1", "8x6", "2x12"))
 STUDY = StudyRecord(
     service="crash-processor", strategy="all", layouts=LAYOUTS, cores=24, box_cores=24.0, window_s=600.0,
     warmup_s=None, n_blocks=1, windows_per_launch=1, seed=1, budget_s=None,
-    created_wall_s=1_790_000_000.0, config="{}", provenance=Provenance(host="stage-1"),
+    created_wall_s=1_790_000_000.0, config=StoredConfig("{}"), provenance=Provenance(host="stage-1"),
 )  # fmt: skip
 
 

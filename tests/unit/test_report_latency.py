@@ -14,6 +14,7 @@ from tuner.core.domain.limits import Limit
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.requests import Latencies, Requests, bucket_of
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.ranking.ranking import Ranking, rank
 from tuner.reports.ranking.latency import AT_SATURATION
 from tuner.reports.ranking.ranking import render_ranking
@@ -31,7 +32,7 @@ TRUTH = {
 STUDY = StudyRecord(
     service="web", strategy="all", layouts=tuple(map(parse_layout, TRUTH)), cores=2, box_cores=2.0,
     window_s=60.0, warmup_s=None, n_blocks=3, windows_per_launch=1, seed=1, budget_s=None,
-    created_wall_s=1_790_000_000.0, config="{}", provenance=Provenance(host="stage-1"),
+    created_wall_s=1_790_000_000.0, config=StoredConfig("{}"), provenance=Provenance(host="stage-1"),
 )  # fmt: skip
 
 
@@ -146,7 +147,7 @@ def test_arrivals_that_were_few_by_luck_are_no_falling_behind(answered: float, i
 
 
 def test_at_the_rate_that_keeps_a_p95_it_is_reported_where_whole_windows_did_not() -> None:
-    asked = replace(STUDY, config='{"service": {"feeder": {"rate": "p95=100ms"}}}')
+    asked = replace(STUDY, config=StoredConfig('{"service": {"feeder": {"rate": "p95=100ms"}}}'))
     result = render_ranking(asked, rank(asked, windows(share=0.7)), "simple")
 
     assert wording("rank.requests-came-highest-rate") in result

@@ -15,6 +15,7 @@ from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.limits import Limit
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.ranking.ranking import Ranking, rank
 from tuner.reports.ranking.ranking import render_ranking, verdict
 from tuner.reports.text.formats import table_formats
@@ -30,7 +31,7 @@ TRUTH = {
 STUDY = StudyRecord(
     service="crash-processor", strategy="all", layouts=tuple(map(parse_layout, TRUTH)), cores=24,
     box_cores=24.0, window_s=600.0, warmup_s=None, n_blocks=4, windows_per_launch=2, seed=1, budget_s=None,
-    created_wall_s=1_790_000_000.0, config="{}", provenance=Provenance(host="stage-1"),
+    created_wall_s=1_790_000_000.0, config=StoredConfig("{}"), provenance=Provenance(host="stage-1"),
 )  # fmt: skip
 LOAD, MEMORY = Limit("load", 16.5), Limit("memory_bytes", 1e9)
 

@@ -12,6 +12,7 @@ import pytest
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.ranking import Ranking, rank
 from tuner.reports.ranking.ranking import notes, render_ranking, verdict
@@ -39,7 +40,7 @@ def study_of(layouts: dict[str, float], *, cores: int = 24, box_cores: float = 2
         seed=1,
         budget_s=None,
         created_wall_s=1_790_000_000.0,
-        config='{"service": {"kind": "crash-processor"}}',
+        config=StoredConfig('{"service": {"kind": "crash-processor"}}'),
         provenance=Provenance(host="stage-1"),
     )
 
@@ -106,7 +107,7 @@ def test_every_format_says_when_the_box_had_fewer_cores_than_the_layouts_are_for
 def test_every_format_says_what_is_known_of_the_service_beforehand(fmt: str) -> None:
     study = study_of(TRUTH)
     known = {"service": {"cautions": {"loses-at-stop": "arq loses jobs in hand"}}}
-    study = replace(study, config=json.dumps(known))
+    study = replace(study, config=StoredConfig.of_sections(known))
 
     text = render_ranking(study, ranking_of(study, TRUTH), fmt)
 

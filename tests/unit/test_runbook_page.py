@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,6 +10,7 @@ from tuner.app.rollouts import in_production
 from tuner.cli import run
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, by_claim
@@ -319,7 +319,8 @@ def test_a_first_look_and_a_smaller_box_are_reported_on_top() -> None:
 
 def test_of_a_simulated_study_nothing_is_applied() -> None:
     record = study(
-        config=json.dumps({"study": {}, "simulate": {}}), provenance=Provenance(simulated="socorro")
+        config=StoredConfig.of_sections({"study": {}, "simulate": {}}),
+        provenance=Provenance(simulated="socorro"),
     )
     page = page_of(overview(record))
 
@@ -365,7 +366,7 @@ def hostile() -> Overview:
     }
     record = study(
         service=HOSTILE,
-        config=json.dumps({"service": service}),
+        config=StoredConfig.of_sections({"service": service}),
         provenance=Provenance.from_mapping(dict.fromkeys(PROVENANCE.to_mapping(), HOSTILE)),
     )
     return overview(record, name=f"-{HOSTILE}.db")
@@ -398,7 +399,7 @@ def test_programs_that_differ_by_their_number_are_reported_one_by_one() -> None:
         "command": ["work", "{threads}", "{process}"],
         "programs": "each",
     }
-    record = study(config=json.dumps({"service": service}))
+    record = study(config=StoredConfig.of_sections({"service": service}))
     few, many = (Starts(in_production(record, parse_layout(layout))) for layout in ("3x2", "8x2"))
     seen = overview(record, current=None)
 
@@ -416,7 +417,7 @@ def test_programs_that_differ_by_their_number_are_reported_one_by_one() -> None:
 
 
 def test_a_service_whose_record_is_not_here_is_said() -> None:
-    record = study(config=json.dumps({"service": {**CONFIG["service"], "record": "gone"}}))
+    record = study(config=StoredConfig.of_sections({"service": {**CONFIG["service"], "record": "gone"}}))
 
     result = section(page_of(overview(record)), "Apply")
 

@@ -9,7 +9,7 @@ import pytest
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.config.load import Given, canonical_json
 from tuner.config.settings import Settings
-from tuner.core.domain.service import pooled_variants
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 
 from ..wording import key_of, wording
@@ -87,7 +87,7 @@ def test_nodes_have_pools_of_as_many_processes_as_a_layout_has_threads() -> None
     )
     assert nodes.environment == NAMES
     assert (nodes.programs, nodes.workers, nodes.ready.count) == ("each", "pools", "processes")
-    assert pooled_variants(canonical_json(settings)) == {"nodes"}
+    assert StoredConfig(canonical_json(settings)).service.pooled_variants == {"nodes"}
     assert [str(layout) for layout in settings.layouts_for(2)] == ["2x4@nodes", "8x-@prefork"]
 
 

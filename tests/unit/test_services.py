@@ -19,9 +19,9 @@ from tuner.cli import run
 from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.layout import parse_layout
+from tuner.core.domain.stored_config import list_changed_settings
 from tuner.core.errors import ConfigError
 from tuner.core.settings.pace import Share
-from tuner.core.text.stored_config import list_changed_settings
 from tuner.services.catalogue import OWN, known_services, recognise
 from tuner.services.expansion import expand_service
 from tuner.services.record import Command, Service
@@ -345,7 +345,7 @@ def test_a_study_continues_with_its_command_and_what_else_was_typed_is_as_it_was
     assert canonical_json(settings_of(None, {}, kept=kept)) == started
     assert canonical_json(settings_of(None, more, kept=kept)) == started
     longer = settings_of(None, {("study", "window"): Given("--window", "5m")}, kept=kept)
-    assert list_changed_settings(started, canonical_json(longer)) == [
+    assert list_changed_settings(kept, json.loads(canonical_json(longer))) == [
         wording("grid.setting-changed", setting="study.window", was='"1m"', given='"5m"')
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,6 +11,7 @@ from tuner.config.profile import profile_texts
 from tuner.core.domain.layout import parse_layouts
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, memory_assumed
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import Profile, ProfileMemory
@@ -26,7 +26,7 @@ THREADS = wording("simulate.memory-of-threads-unknown")
 def simulated(layouts: str, memory: ProfileMemory) -> StudyRecord:
     profile = Profile("shop", Demands(0.02), Machine(4.0), memory=memory)
     study = virtual_study(VirtualService(dict.fromkeys(parse_layouts(layouts), 1.0)), n_blocks=1)
-    config = json.dumps({"study": {}, "simulate": profile_texts(profile)})
+    config = StoredConfig.of_sections({"study": {}, "simulate": profile_texts(profile)})
     return replace(study, config=config, provenance=Provenance(simulated="shop"))
 
 

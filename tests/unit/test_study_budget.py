@@ -12,6 +12,7 @@ from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock,
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
@@ -26,7 +27,7 @@ from ..wording import wording
 A, B, C = Layout(1, 4), Layout(2, 2), Layout(4, 1)
 SERVICE = VirtualService({A: 10.0, B: 20.0, C: 30.0})
 NEVER_SETTLES = replace(SERVICE, settle_s=900.0)
-RATE_SEARCH = '{"service": {"feeder": {"rate": "p95=100ms"}}}'
+RATE_SEARCH = StoredConfig('{"service": {"feeder": {"rate": "p95=100ms"}}}')
 
 
 class Ran:
@@ -208,7 +209,10 @@ def test_finding_a_rate_is_part_of_what_a_launch_takes_before_any_was_seen() -> 
 
 def test_looking_for_a_number_of_clients_is_part_of_what_the_budget_has_to_hold() -> None:
     unknown, known = (
-        asked(config=f'{{"service": {{"feeder": {{"kind": "http", "clients": {n}}}}}}}', budget_s=120.0)
+        asked(
+            config=StoredConfig(f'{{"service": {{"feeder": {{"kind": "http", "clients": {n}}}}}}}'),
+            budget_s=120.0,
+        )
         for n in ("null", 8)
     )
 

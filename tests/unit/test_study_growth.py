@@ -14,6 +14,7 @@ from tuner.adapters.virtual.service import Truth, VirtualService
 from tuner.core.domain.layout import Layout, divisors_grid, parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.search.growth import growth_of
 from tuner.core.search.strategies.followed import Followed
@@ -213,7 +214,7 @@ def test_the_grid_grows_no_further_than_the_box_and_the_limits_allow() -> None:
     ran = Ran(asked(), refuses=lambda one: "no files" if one.total_threads > 40 else None)
     assert max(one.total_threads for one in ran.store.study().layouts) == 32
 
-    ran = Ran(asked(config='{"study": {"max_connections": 20}}'))
+    ran = Ran(asked(config=StoredConfig('{"study": {"max_connections": 20}}')))
     assert max(one.total_threads for one in ran.store.study().layouts) == 16
     growth = growth_of(ran.store.study())
     assert growth is not None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.ranking.ranking import rank
 from tuner.core.stats.binomial import most_by_chance
 from tuner.core.warmup.report import (
@@ -30,7 +31,7 @@ LAYOUTS = tuple(Layout(processes, 1) for processes in range(1, 80))
 CHANCE_OF_79 = 9  #: ten or more have a probability of 0.6 %, nine or more one of 1.7 %
 STUDY = StudyRecord(
     service="s", strategy="all", layouts=LAYOUTS, cores=79, box_cores=79.0, window_s=60.0, warmup_s=None,
-    n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0, config="{}",
+    n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0, config=StoredConfig("{}"),
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.ranking.ranking import rank
 from tuner.core.warmup.report import summarize_settling
 from tuner.reports.ranking.ranking_words import notes
@@ -85,7 +86,8 @@ def test_launches_never_lose_more_than_all_of_their_throughput(slope_per_h: floa
 def test_the_ranking_carries_it_into_every_report() -> None:
     study = StudyRecord(
         service="s", strategy="all", layouts=(A, B), cores=4, box_cores=4.0, window_s=60.0, warmup_s=None,
-        n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0, config="{}",
+        n_blocks=1, windows_per_launch=1, seed=1, budget_s=None, created_wall_s=0.0,
+        config=StoredConfig("{}"),
     )  # fmt: skip
     found = notes(study, rank(study, [], launches=iter([launch(A, False, unsettled="idle: no item")])))
 

@@ -11,6 +11,7 @@ from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, What
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.ranking.wider import Wider, wider_than
@@ -139,7 +140,7 @@ def test_the_sentence_says_what_will_give_more() -> None:
 
 
 def test_the_sentence_names_what_keeps_larger_layouts_out() -> None:
-    sentence = told("4x2", "4x2,2x2", config='{"study": {"max_connections": 8}}')
+    sentence = told("4x2", "4x2,2x2", config=StoredConfig('{"study": {"max_connections": 8}}'))
 
     assert sentence == wording("rank.more-threads-kept-out")
 

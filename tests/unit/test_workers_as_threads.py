@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from tuner.bootstrap.configs.configs import describe_service
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.service import one_process_variants
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.search.growth import Scout, walk
 from tuner.reports.services import render_service
 from tuner.services.derived.rollouts import rollout_of
@@ -128,7 +128,7 @@ def test_a_grid_of_one_process_grows_by_threads_alone() -> None:
 def test_a_study_knows_which_of_its_variants_have_one_process() -> None:
     asked = settings(section("granian app:app", variants=VARIANTS), "1x1")
 
-    assert one_process_variants(Settings.model_dump_json(asked)) == {"3.13t"}
+    assert StoredConfig(asked.model_dump_json()).service.one_process_variants == {"3.13t"}
 
 
 def test_production_starts_as_many_workers_as_the_layout_has_threads() -> None:

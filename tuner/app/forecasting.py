@@ -124,23 +124,19 @@ def _growth(file: Path, record: StudyRecord, layouts: Sequence[Layout]) -> str |
 def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
     from tuner.config.study import StudySettings
-    from tuner.core.text.stored_config import parse_stored_config
 
-    return StudySettings.model_validate(parse_stored_config(record.config).get("study", {}))
+    return StudySettings.model_validate(record.config.sections.get("study", {}))
 
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
     """Those of the study that is foretold: a pilot launches some of them."""
-    from tuner.core.domain.service import one_process_variants, pooled_variants
-    from tuner.core.text.stored_config import parse_stored_service
-
     if record.provenance.made_by != "tuner plan":
         return record.layouts
-    connections = parse_stored_service(record.config).get("connections", "threads")
+    service = record.config.service
+    connections = "threads" if service.connections is None else service.connections
     threads_of = {one.variant: one.has_threads for one in record.layouts}
-    kept = record.config
     return asked.layouts_for(
-        record.cores, threads_of, connections, pooled_variants(kept), one_process_variants(kept)
+        record.cores, threads_of, connections, service.pooled_variants, service.one_process_variants
     )
 
 

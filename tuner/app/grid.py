@@ -15,8 +15,6 @@ from tuner.app.settings import load_request
 from tuner.config.load import Given, names_service
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.text.redaction import HIDDEN
-from tuner.core.text.stored_config import parse_stored_config
 from tuner.study.fleet.study import least_on_fleet
 from tuner.study.timetable import check_budget
 
@@ -54,12 +52,12 @@ def settings_like(
     if record.strategy in _OWN:
         what = "a check" if record.strategy == "check" else "a comparison of a layout with itself"
         raise ConfigError(f"--like {file}: the file is {what}", hint="Name a study of tuner grid.")
-    if is_alone and HIDDEN in record.config:
+    if is_alone and record.config.lacks_secrets:
         raise ConfigError(
             f"--like {file}: the study does not keep its secrets",
             hint=f"Name its config, or its command, again: tuner grid CONFIG --like {file}",
         )
-    kept = parse_stored_config(record.config)
+    kept = record.config.copy_sections()
     if record.provenance.is_quick:
         for name in of_first_looks:
             kept["study"].pop(name, None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +14,6 @@ from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.followed import Followed
 from tuner.core.text.figures import pluralize
-from tuner.core.text.stored_config import parse_stored_config
 from tuner.ports import Warn
 from tuner.study.launch.outcome import INTERRUPTED
 from tuner.study.run import run_study
@@ -65,11 +63,9 @@ def with_clients_found(
 
 
 def _with(record: StudyRecord, n_clients: int, found: str | None) -> StudyRecord:
-    config = parse_stored_config(record.config)
-    config["service"]["feeder"]["clients"] = n_clients
     return replace(
         record,
-        config=json.dumps(config, sort_keys=True, separators=(",", ":")),
+        config=record.config.with_clients(n_clients),
         provenance=replace(record.provenance, clients_found=found),
     )
 

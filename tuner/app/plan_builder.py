@@ -15,10 +15,10 @@ from tuner.core.defaults import REPEATS, WINDOW_S, WITHIN
 from tuner.core.domain.layout import Layout, whole_cores
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated, simulated_name
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.worker_facts import GIL, WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize
-from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from tuner.app.settings import Options
@@ -76,7 +76,9 @@ def plan_record(
         seed=asked.seed,
         budget_s=asked.budget,
         created_wall_s=time.time(),
-        config=canonical_json(settings) if profile is None else _simulated_config(settings, profile),
+        config=StoredConfig(canonical_json(settings))
+        if profile is None
+        else _simulated_config(settings, profile),
         max_attempts=asked.max_attempts,
         warmup_cap_s=asked.warmup_cap,
         foreign_limit_cores=asked.foreign_limit,
@@ -261,7 +263,7 @@ def stored_settings(record: StudyRecord, file: Path, command: str) -> Settings:
     """
     from tuner.config.load import settings_of_study
 
-    kept = parse_stored_config(record.config)
+    kept = record.config.copy_sections()
     if kept.pop("simulate", None) is not None:
         kept["study"]["cores"] = record.cores
     try:
@@ -303,24 +305,23 @@ def check_same_profile(record: StudyRecord, file: Path, profile: Profile) -> Non
         ConfigError: the profile has changed since.
     """
     from tuner.config.profile import profile_texts
-    from tuner.core.text.stored_config import list_changed_settings
+    from tuner.core.domain.stored_config import list_changed_settings
 
-    kept, given = parse_stored_config(record.config)["simulate"], profile_texts(profile)
-    if changes := list_changed_settings(json.dumps(kept), json.dumps(given)):
+    kept, given = record.config.sections["simulate"], profile_texts(profile)
+    if changes := list_changed_settings(kept, given):
         raise ConfigError(
             f"{file} was begun with another profile: {'; '.join(changes)}",
             hint="Continue that one, or start anew without --resume.",
         )
 
 
-def _simulated_config(settings: Settings, profile: Profile) -> str:
+def _simulated_config(settings: Settings, profile: Profile) -> StoredConfig:
     """As a study keeps it: what was asked, and the whole profile, so that it goes on without its file."""
     from tuner.config.load import canonical_json
     from tuner.config.profile import profile_texts
 
-    asked = parse_stored_config(canonical_json(settings))
-    kept = {"study": asked["study"], "simulate": profile_texts(profile)}
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    asked = StoredConfig(canonical_json(settings)).sections
+    return StoredConfig.of_sections({"study": asked["study"], "simulate": profile_texts(profile)})
 
 
 def _simulated_provenance(profile: Profile, cores: int) -> Provenance:

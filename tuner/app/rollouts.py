@@ -11,7 +11,6 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.rollout import Rollout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.stored_config import parse_stored_service
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Overview
@@ -27,7 +26,7 @@ def in_production(record: StudyRecord, layout: Layout) -> Rollout | str:
     from tuner.services.catalogue import known_services
     from tuner.services.derived.rollouts import rollout_of
 
-    section = parse_stored_service(record.config)
+    section = record.config.service.section
     if not section:
         return "No service ran: measure this layout on a real host before you apply it."
     try:
@@ -68,7 +67,7 @@ def rollout(
     from tuner.services.derived.rollouts import rollout_of
 
     record, ranking = rank_file(file, confidence=confidence, question=question)
-    section = parse_stored_service(record.config)
+    section = record.config.service.section
     if is_simulated(record) or not section:
         raise ConfigError(
             f"{file} ran no service, so there is none to write settings for",

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.records import is_simulated, resume_arguments
 from tuner.core.errors import ConfigError
-from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from tuner.app.settings import Options
@@ -69,7 +68,7 @@ def resume_session(
     from tuner.config.legacy_defaults import fill_defaults
     from tuner.config.load import canonical_json, names_service
     from tuner.config.profile import profile_kept
-    from tuner.core.text.stored_config import list_changed_settings
+    from tuner.core.domain.stored_config import StoredConfig, list_changed_settings
 
     with stores.open_store(file, read_only=True) as store:
         record = store.study()
@@ -81,19 +80,19 @@ def resume_session(
     settings = None
     if own_profile is not None or is_alone:
         settings = stored_settings(record, file, going_on(record, file, again=True))
-    started = parse_stored_config(record.config if settings is None else canonical_json(settings))
+    kept = record.config if settings is None else StoredConfig(canonical_json(settings))
     of_study: list[str] = []
     asked, profile = load_request(
         config,
         options,
         simulate,
-        kept=started,
+        kept=kept.sections,
         look=lambda document: of_study.extend(_changes_of_study(record, document, options, say)),
         profile=own_profile,
     )
-    if started.get("backends") == [] and asked.backends is None:
+    if kept.sections.get("backends") == [] and asked.backends is None:
         asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
-    others = list_changed_settings(fill_defaults(json.dumps(started)), canonical_json(asked))
+    others = list_changed_settings(fill_defaults(kept).sections, StoredConfig(canonical_json(asked)).sections)
     others = [change for change in others if _matters(change, options, simulated=profile is not None)]
     if changes := of_study + others:
         named = ", ".join([*([str(config)] if config else []), *(one.option for one in options.values())])
@@ -137,13 +136,13 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
     """
     from tuner.config.legacy_defaults import fill_defaults
     from tuner.config.resume_overrides import study_overrides
-    from tuner.core.text.stored_config import list_changed_settings
+    from tuner.core.domain.stored_config import list_changed_settings
 
     typed = original_options(record)
     own = study_overrides(document, {**(typed or {}), **options})
-    kept = parse_stored_config(fill_defaults(record.config))["study"]
+    kept = fill_defaults(record.config).sections["study"]
     was = {"study": {name: kept.get(name) for name in own}}
-    changes = list_changed_settings(json.dumps(was), json.dumps({"study": own}))
+    changes = list_changed_settings(was, {"study": own})
     if typed is not None:
         return changes
     refused = [change for change in changes if change.partition(":")[0] in _OF_NO_OPTION]

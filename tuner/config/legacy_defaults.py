@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
 
@@ -12,16 +11,15 @@ from pydantic_core import to_jsonable_python
 from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Section
 from tuner.config.settings import Settings
-from tuner.core.text.stored_config import parse_stored_config
+from tuner.core.domain.stored_config import StoredConfig
 
 
-def fill_defaults(canonical: str) -> str:
-    """*canonical*, as a study keeps it, with what it does not name as it is by default.
+def fill_defaults(config: StoredConfig) -> StoredConfig:
+    """Return *config* with what it does not name as it is by default.
 
     Nothing is checked: a file that is not here any more, or a secret that was left out, does no harm.
     """
-    kept = parse_stored_config(canonical)
-    return json.dumps(_filled(Settings, kept), sort_keys=True) if kept else canonical
+    return StoredConfig.of_sections(_filled(Settings, config.sections)) if config.sections else config
 
 
 def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileMemory, 
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import parse_duration
 from tuner.core.text.sizes import parse_size
-from tuner.core.text.stored_config import parse_stored_config
 
 # A profile as the text of its file: every key with its unit and what it means.
 
@@ -275,7 +274,7 @@ def parse_profile(texts: Mapping[str, Any], name: str) -> Profile:
 
 def profile_kept(record: StudyRecord, file: Path) -> Profile:
     """The profile that the simulated study in *file* plays."""
-    return parse_profile(parse_stored_config(record.config)["simulate"], str(file))
+    return parse_profile(record.config.sections["simulate"], str(file))
 
 
 def _profile_of(document: Document) -> Profile:

@@ -10,7 +10,6 @@ from statistics import fmean
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord, is_simulated, simulation_notes
 from tuner.core.domain.requests import uneven_ratio
-from tuner.core.domain.service import pooled_variants
 from tuner.core.domain.window import Sample
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.calibrate import Calibration, calibrate_jointly, predict_held_out
@@ -70,7 +69,7 @@ def read_calibration(
     study = store.study()
     sums = store.sums() if sums is None else sums
     noise = _noise(store, sums)
-    pooled = pooled_variants(study.config)
+    pooled = study.config.service.pooled_variants
     all_clocks = clocks_of_layouts(
         sums, _samples_of_anchor(store), spare_cores=spare_cores_of(study), pooled=pooled
     )

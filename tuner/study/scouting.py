@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import limits_from, usage_of
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
-from tuner.core.domain.service import one_process_variants
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.growth import (
     MOST_THREADS,
@@ -69,7 +68,7 @@ class Scouting:
         """How far they have come."""
         known = (self.study.limits.get("memory_bytes"), self.box.free_bytes())
         most_bytes = min((one for one in known if one is not None), default=None)
-        one_process = one_process_variants(self.study.config)
+        one_process = self.study.config.service.one_process_variants
         return walk(
             self.study.layouts, self.scouts, self._refuses, most_bytes=most_bytes, one_process=one_process
         )

@@ -16,7 +16,6 @@ from tuner.core.search.spread import spread_subset
 from tuner.core.settings.pace import Pace, rate_kept
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import pluralize
-from tuner.core.text.stored_config import parse_stored_service
 from tuner.core.warmup import LEAST_S
 from tuner.study.launch.deadline import NO_END, Deadline
 from tuner.study.launch.rate_search import least_search_s, usual_search_s
@@ -145,9 +144,9 @@ def least_s(study: StudyRecord, launches: Iterable[Proposal]) -> float:
 
 def before_launches_s(study: StudyRecord) -> float:
     """About what comes before the first launch: the search for a number of clients, where none is known."""
-    if not study.config or isinstance(rate_kept(study.config), int | float):
+    if isinstance(rate_kept(study.config), int | float):
         return 0.0
-    feeder = parse_stored_service(study.config).get("feeder") or {}
+    feeder = study.config.service.feeder
     return CLIENTS_S if feeder.get("kind") == "http" and feeder.get("clients") is None else 0.0
 
 

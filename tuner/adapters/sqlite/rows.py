@@ -12,6 +12,7 @@ from typing import Any
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 
 #: the fields of a study that have a column in its table
 _STUDY = tuple(
@@ -34,7 +35,8 @@ LAUNCH = (*_BEGUN, *_ENDED)
 def study_columns(study: StudyRecord) -> Mapping[str, Any]:
     """Column and value of each field that has a column in the table of the study."""
     values = {name: getattr(study, name) for name in _STUDY}
-    return {**values, "limits": json.dumps(dict(study.limits), sort_keys=True)}
+    limits = json.dumps(dict(study.limits), sort_keys=True)
+    return {**values, "config": study.config.text, "limits": limits}
 
 
 def layout_columns(layout: Layout) -> dict[str, int | str]:
@@ -58,6 +60,7 @@ def read_study(connection: sqlite3.Connection) -> StudyRecord:
     return StudyRecord(
         **{
             **kept,
+            "config": StoredConfig(kept["config"]),
             "warms_cache": bool(kept["warms_cache"]),
             "limits": json.loads(kept.get("limits", "{}")),
         },

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tuner.adapters.virtual.clock import STOP_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.stored_config import StoredConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,6 @@ def virtual_study(service: VirtualService, **asked: Any) -> StudyRecord:
         "seed": 1,
         "budget_s": None,
         "created_wall_s": 1_000_000_000.0,
-        "config": "{}",
+        "config": StoredConfig("{}"),
     }
     return StudyRecord(**{**usual, **asked})

@@ -10,10 +10,9 @@ from tuner.core.domain.clocks import WindowClocks
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Kind
 from tuner.core.text.figures import pluralize
-from tuner.core.text.redaction import HIDDEN
-from tuner.core.text.stored_config import parse_stored_config
 
 FIRST_LOOK = 1000  #: in that block, the place of the first launch of a first look; scouts are before it
 WARMING_BLOCK = -1  #: the block of the discarded launch that warms the page cache
@@ -35,7 +34,7 @@ class StudyRecord:
     seed: int
     budget_s: float | None
     created_wall_s: float
-    config: str  #: the settings as canonical JSON
+    config: StoredConfig  #: the settings, secrets left out
     max_attempts: int = 3  #: launches of a cell, and tries of a window, before the cell stays void
     warmup_cap_s: float = 300.0  #: a launch that has not settled by then is measured all the same, and marked
     foreign_limit_cores: float | None = None  #: CPU of strangers that voids a window; None: the usual rule
@@ -144,7 +143,7 @@ def memory_assumed(study: StudyRecord) -> list[str]:
     """What memory the profile of a simulated study did not know, in a sentence; none: it knew all of it."""
     if not is_simulated(study):
         return []
-    profile = parse_stored_config(study.config).get("simulate")
+    profile = study.config.profile
     if profile is None:  # made elsewhere: nobody says what it knew
         return []
     memory: Mapping[str, str | None] = profile.get("memory") or {}
@@ -165,7 +164,7 @@ def resume_arguments(record: StudyRecord, *, again: bool = False) -> tuple[list[
 
     Nothing, unless they hold secrets, or *again* says that they are needed all the same.
     """
-    if not (again or HIDDEN in record.config):
+    if not (again or record.config.lacks_secrets):
         return [], []
     if record.provenance.is_command_typed:
         return [], ["--", "COMMAND"]

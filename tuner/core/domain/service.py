@@ -4,38 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.domain.layout import Layout
-from tuner.core.text.stored_config import parse_stored_service
-
-# Layouts whose second number is not threads that share a GIL.
-#
-# A pool's is processes: 2x4 is two programs that have four workers each. An event loop's is threads that run
-# no Python: granian's 2x4 is two processes, each with one loop, and four threads of its part in Rust. Where
-# the workers of a server are threads (granian without a GIL), it has one process: 1x4 is four workers.
-
-
-def pooled_variants(config: str) -> frozenset[str]:
-    """The variants of a study's service that are such pools, by its settings as JSON; "" is it as it is."""
-    return _variants_with("pools", config)
-
-
-def one_process_variants(config: str) -> frozenset[str]:
-    """The same of those whose workers are threads of one process."""
-    return _variants_with("threads", config)
-
-
-def event_loop_variants(config: str) -> frozenset[str]:
-    """Return the variants whose workers are event loops; *config* is as for `pooled_variants`."""
-    service = parse_stored_service(config)
-    own = service.get("event_loop") is True
-    data = {"": own}
-    for name, variant in (service.get("variants") or {}).items():
-        asked = variant.get("event_loop")
-        data[name] = own if asked is None else asked is True
-    return frozenset(name for name, is_one in data.items() if is_one)
 
 
 def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = ()) -> Layout:
@@ -49,30 +21,6 @@ def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = (
     if layout.variant in pooled:
         return layout.as_processes
     return layout.as_loops if layout.variant in loops and layout.has_threads else layout
-
-
-def _variants_with(asked: str, config: str) -> frozenset[str]:
-    service = parse_stored_service(config)
-    own = service.get("workers")
-    variants = service.get("variants") or {}
-    data = {"": own, **{name: variant.get("workers") or own for name, variant in variants.items()}}
-    return frozenset(name for name, workers in data.items() if workers == asked)
-
-
-# Services whose workers are started by a master: gunicorn's arbiter, the main process of Celery's pool.
-
-
-def has_master(config: str, layout: Layout) -> bool:
-    """Whether a program that is no worker runs beside those of *layout*, by a study's settings as JSON."""
-    service = parse_stored_service(config)
-    if not service:
-        return False
-    asked: dict[str, Any] = (service.get("variants") or {}).get(layout.variant) or {}
-    programs = asked.get("programs") or service.get("programs")
-    workers = asked.get("workers") or service.get("workers")
-    if workers is None:
-        return bool(programs == "one")
-    return workers in ("children", "pools") or (workers == "children-if-several" and layout.processes > 1)
 
 
 Programs = Literal["each", "one"]

@@ -10,7 +10,6 @@ from typing import Any
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.worker_facts import WorkerFacts
-from tuner.core.text.stored_config import parse_stored_config
 from tuner.core.windows.inner_threads import inner_threads_of
 
 _FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
@@ -116,7 +115,7 @@ def _asked(study: StudyRecord) -> dict[str, str]:
 
 def _in_effect(study: StudyRecord) -> dict[str, str]:
     """Every setting by its place; what the config left to tuner is as the study took it."""
-    found = dict(_flat(parse_stored_config(study.config)))
+    found = dict(_flat(study.config.sections))
     taken = {
         "repeats": study.n_blocks or None,
         "windows_per_launch": study.windows_per_launch,
@@ -124,7 +123,7 @@ def _in_effect(study: StudyRecord) -> dict[str, str]:
         "kind": None if study.kind == "none" else study.kind,
         "min_window": study.min_window_s,
     }
-    if study.config:
+    if study.config.text:
         found = {
             **{f"study.{name}": text for name, value in taken.items() for _, text in _flat(value)},
             **found,

@@ -21,7 +21,6 @@ from tuner.core.ranking.study_difference import Side, estimate_of_gap, look_shar
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
-from tuner.core.text.stored_config import parse_stored_service
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +33,6 @@ class AxisEffect:
     ratio: Estimate | None  #: intervals of all effects hold together; None: no two layouts are a pair
     n_pairs: int  #: of layouts that differ in this alone
     n_measured: int  #: layouts with the value, where some with *beside* were measured too; else 0
-
-
-def axes_of(config: str) -> dict[str, list[str]]:
-    """The axes of a study's service and their values, in their order, by its settings as JSON."""
-    kept = parse_stored_service(config).get("axes")
-    return {axis: [value for value, _ in values] for axis, values in kept or ()}
 
 
 def axis_effects(axes: Mapping[str, Sequence[str]], side: Side, confidence: float) -> tuple[AxisEffect, ...]:

@@ -27,7 +27,7 @@ from tuner.core.domain.limits import Limit, Verdict, check_seen, limits_from, ve
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
-from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axes_of, axis_bests, axis_effects
+from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axis_bests, axis_effects
 from tuner.core.ranking.host_effects import Boxes
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.study_difference import PairGaps, Side
@@ -297,7 +297,7 @@ def rank(
         for layout, own in of_layout.items()
     ]
     rows.sort(key=lambda row: _order(row, objective))
-    axes = axes_of(study.config)
+    axes = study.config.service.axes
     side = _side(study, measured, block_of, box_of, objective) if axes else None
     return Ranking(
         tuple(rows),

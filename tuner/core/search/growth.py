@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Literal
 
 from tuner.core.defaults import NO_GAIN_RATIO
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.domain.service import connections_of, pooled_variants, shape_of
+from tuner.core.domain.service import connections_of, shape_of
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.study import grid_grows
 from tuner.core.text.figures import list_names
 from tuner.core.text.sizes import render_size
-from tuner.core.text.stored_config import parse_stored_config
 
 if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
@@ -192,17 +192,16 @@ def initial_layouts(study: StudyRecord) -> tuple[Layout, ...]:
     return study.layouts if growth is None else study.layouts[: growth.n_asked]
 
 
-def opens_too_many(config: str, layout: Layout) -> str | None:
-    """Why *layout* may not be measured for its connections, as part of a sentence; None: it may.
+def opens_too_many(config: StoredConfig, layout: Layout) -> str | None:
+    """Why *layout* of the study of *config* may not be measured for its connections, as part of a sentence.
 
-    *config* is the study's, as JSON.
+    None: it may.
     """
-    settings = parse_stored_config(config)
-    most = settings.get("study", {}).get("max_connections")
+    most = config.sections.get("study", {}).get("max_connections")
     if most is None:
         return None
-    per_process = settings.get("service", {}).get("connections", "threads")
-    opened = connections_of(shape_of(layout, pooled_variants(config)), per_process)
+    per_process = "threads" if config.service.connections is None else config.service.connections
+    opened = connections_of(shape_of(layout, config.service.pooled_variants), per_process)
     if opened <= most:
         return None
     return f"{layout} opens {opened} connections, and {most} is the most (--max-connections)"

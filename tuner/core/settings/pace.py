@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 from tuner.core.text.durations import parse_duration, render_exact_duration
-from tuner.core.text.stored_config import parse_stored_config
 
 MOST_PER_S = 1e6
 P95 = 0.95
@@ -80,12 +79,10 @@ def render_rate(rate: float | Pace) -> float | str:
     return rate
 
 
-def rate_kept(config: str) -> float | Pace | None:
+def rate_kept(config: StoredConfig) -> float | Pace | None:
     """The rate that a study's settings, as it keeps them, ask for; None: none, or no requests are sent."""
-    here: Any = parse_stored_config(config)
-    for name in ("service", "feeder", "rate"):
-        here = here.get(name) if isinstance(here, dict) else None
-    return parse_rate(here) if isinstance(here, str) else here
+    rate: str | float | None = config.service.feeder.get("rate")
+    return parse_rate(rate) if isinstance(rate, str) else rate
 
 
 def next_ratio(tried: Sequence[TriedRate]) -> float | None:

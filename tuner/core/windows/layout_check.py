@@ -22,14 +22,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import median
-from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.service import has_master, pooled_variants, shape_of
+from tuner.core.domain.service import shape_of
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason, Window
 from tuner.core.errors import ConfigError
 from tuner.core.messages.invalid import processes_alike, threads_alike
-from tuner.core.text.stored_config import parse_stored_service
 
 ALIKE = "layouts-alike"  #: the slug of a window that ran as another layout's did
 _ON_DEMAND = "on-demand"
@@ -85,9 +84,9 @@ def _own_cores(window: Window) -> float:
 
 @dataclass(slots=True)
 class RanLayouts:
-    """What was there of the layouts of one study, by its settings as JSON."""
+    """What was there of the layouts of one study."""
 
-    config: str
+    config: StoredConfig
     _of: dict[Layout, Ran] = field(default_factory=dict)
 
     def judged(self, window: Window) -> Window:
@@ -109,18 +108,18 @@ class RanLayouts:
         return None
 
     def _alike_processes(self, *pair: Ran) -> Iterator[VoidReason]:
-        pooled = pooled_variants(self.config)
+        pooled = self.config.service.pooled_variants
         fewer, more = sorted(pair, key=lambda one: shape_of(one.layout, pooled).processes)
         asks_for_more = (
             shape_of(more.layout, pooled).processes > shape_of(fewer.layout, pooled).processes
-            and has_master(self.config, fewer.layout)  # else they are what tuner itself has started
+            and self.config.service.has_master(fewer.layout)  # else they are what tuner itself has started
         )
         if asks_for_more and more.processes <= fewer.processes:
             yield processes_alike(more.layout, round(more.processes), fewer.layout, round(fewer.processes))
 
     def _alike_threads(self, *pair: Ran) -> Iterator[VoidReason]:
         fewer, more = sorted(pair, key=lambda one: one.layout.threads)
-        started = self._started(more.layout.variant)
+        started = self.config.service.os_threads(more.layout.variant)
         if started is None or more.layout.threads == fewer.layout.threads:
             return
         if started == _ON_DEMAND and not (
@@ -130,19 +129,9 @@ class RanLayouts:
         if more.most_threads <= fewer.threads:
             yield threads_alike(more.layout, round(more.most_threads), fewer.layout, round(fewer.threads))
 
-    def _service(self) -> dict[str, Any]:
-        return parse_stored_service(self.config)
-
-    def _started(self, variant: str) -> str | None:
-        """When the layout's threads are started; None: they are none of the system, or nobody knows."""
-        service = self._service()
-        own: dict[str, Any] = (service.get("variants") or {}).get(variant) or {}
-        found = own.get("os_threads") or service.get("os_threads")
-        return None if found is None else str(found)
-
     def _is_saturated(self) -> bool:
         """Whether the load always has more items than the layout has threads."""
-        feeder = self._service().get("feeder") or {}
+        feeder = self.config.service.feeder
         return feeder.get("kind") == "queue" or (feeder.get("kind") == "http" and not feeder.get("rate"))
 
 

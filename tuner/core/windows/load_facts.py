@@ -9,9 +9,7 @@ from functools import reduce
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import ConnectionSpread
-from tuner.core.domain.service import event_loop_variants
 from tuner.core.settings.clients import ClientSearchResult, clients_for, parse_found
-from tuner.core.text.stored_config import parse_stored_service
 from tuner.core.windows.launch_sums import LaunchTally
 
 _SEVERAL = 1.5  #: connections of a process without threads, on average: then it takes several at a time
@@ -47,16 +45,11 @@ class LoadFacts:
 
 def load_facts(study: StudyRecord) -> LoadFacts | None:
     """How *study* loaded its service; None: no clients send requests, or they come at a fixed rate."""
-    feeder = parse_stored_service(study.config).get("feeder")
-    if not isinstance(feeder, dict) or feeder.get("kind") != "http":
+    service = study.config.service
+    if service.feeder.get("kind") != "http" or isinstance(service.feeder.get("rate"), int | float):
         return None
-    if isinstance(feeder.get("rate"), int | float):
-        return None
-    number = feeder.get("clients", feeder.get("connections"))
-    n_set = number if isinstance(number, int) else None
-    return LoadFacts(
-        n_set, parse_found(study.provenance.clients_found, n_set), event_loop_variants(study.config)
-    )
+    found = parse_found(study.provenance.clients_found, service.n_clients)
+    return LoadFacts(service.n_clients, found, service.event_loop_variants)
 
 
 def sum_spreads(launches: Iterable[LaunchTally]) -> ConnectionSpread | None:

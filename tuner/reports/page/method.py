@@ -14,7 +14,6 @@ from tuner.core.settings.limit_text import render_limit
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import percent, pluralize
 from tuner.core.text.sizes import format_kept_size
-from tuner.core.text.stored_config import parse_stored_config, parse_stored_service
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 
@@ -85,7 +84,7 @@ def repeatable(study: StudyRecord) -> str | None:
     import yaml
 
     try:
-        kept = parse_stored_config(study.config)
+        kept = study.config.copy_sections()
     except ValueError:
         return None
     if not kept:
@@ -166,7 +165,7 @@ def _requested_answer(study: StudyRecord) -> str:
 def _command(study: StudyRecord) -> str:
     """Of the service, as the study keeps it: without secrets."""
     try:
-        command = parse_stored_service(study.config)["command"]
+        command = study.config.service.section["command"]
     except (ValueError, KeyError, TypeError):
         return ""
     import shlex

@@ -9,7 +9,6 @@ from tuner.core.domain.computing import OMP
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.worker_facts import GIL_MODULE
 from tuner.core.messages import launch as messages
-from tuner.core.ranking.axis_effects import axes_of
 from tuner.core.ranking.ranking import Ranking
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import busy_cores, percent
@@ -121,7 +120,7 @@ def _variants(study: StudyRecord) -> list[str]:
 
 def describe_inner_threads(study: StudyRecord) -> list[str]:
     """Which layouts computed in more threads than they have, and why, in sentences; none where none did."""
-    is_measured = OMP in axes_of(study.config)
+    is_measured = OMP in study.config.service.axes
     return describe_extra_threads(inner_threads_of(study), study.box_cores, is_measured=is_measured)
 
 

@@ -10,7 +10,6 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.stored_config import parse_stored_config
 from tuner.reports.ranking.answer import answer_facts, answer_sentence
 from tuner.reports.ranking.axis_bests import axes_facts, axis_bests_facts
 from tuner.reports.ranking.boxes import boxes_facts
@@ -102,7 +101,7 @@ def _optional_columns(ranking: Ranking) -> dict[str, dict[Layout, object]]:
 def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts = dataclasses.asdict(study)
     facts["layouts"] = [str(layout) for layout in study.layouts]
-    facts["config"] = parse_stored_config(study.config) if study.config else None
+    facts["config"] = dict(study.config.sections) if study.config.text else None
     facts["provenance"] = study.provenance.to_mapping()
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)

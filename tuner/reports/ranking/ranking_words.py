@@ -10,7 +10,6 @@ from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import list_names, pluralize
-from tuner.core.text.stored_config import parse_stored_service
 from tuner.reports.ranking.answer import answer_notes
 from tuner.reports.ranking.boxes import boxes_notes
 from tuner.reports.ranking.evidence import (
@@ -142,8 +141,8 @@ def reservations(study: StudyRecord, ranking: Ranking) -> list[str]:
 
 def _cautions(study: StudyRecord) -> list[str]:
     """What is known of the service beforehand: work lost at a stop, what counting costs."""
-    service = parse_stored_service(study.config)
-    return [text if text.endswith(".") else f"{text}." for text in service.get("cautions", {}).values()]
+    cautions = study.config.service.cautions.values()
+    return [text if text.endswith(".") else f"{text}." for text in cautions]
 
 
 def _not_ranked(ranking: Ranking) -> list[str]:

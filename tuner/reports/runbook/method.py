@@ -16,7 +16,6 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import pluralize
 from tuner.core.text.sizes import format_kept_size
-from tuner.core.text.stored_config import parse_stored_service
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.ranking.evidence import others_cores
 from tuner.reports.ranking.limits import describe_limits
@@ -56,7 +55,7 @@ def ended_wall_s(overview: Overview) -> float | None:
 
 def planned_connections(study: StudyRecord, layout: Layout) -> int | None:
     """Number of connections that *layout* opens; None: unknown for a process."""
-    per_process = parse_stored_service(study.config).get("connections")
+    per_process = study.config.service.connections
     if per_process == "threads" or isinstance(per_process, int):
         return connections_of(layout, per_process)
     return None
@@ -129,13 +128,11 @@ def _windows(overview: Overview) -> str:
 def _input(study: StudyRecord) -> str:
     if is_simulated(study):
         return f"none; a model of {study.provenance.simulated} gave the figures"
-    service = parse_stored_service(study.config)
-    found = service.get("feeder")
-    feeder: Mapping[str, Any] = found if isinstance(found, dict) else {}
-    if service.get("kind") != "script":
-        if dumps := service.get("dumps"):
+    service, feeder = study.config.service, study.config.service.feeder
+    if service.kind != "script":
+        if dumps := service.section.get("dumps"):
             return f"the crash dumps in {dumps}, repeated"
-        return f"synthetic crash dumps (seed {service.get('seed', 1)}), repeated"
+        return f"synthetic crash dumps (seed {service.section.get('seed', 1)}), repeated"
     kind = feeder.get("kind")
     if kind == "http":
         return f"requests to {feeder.get('url')}, {_rate(feeder)}"

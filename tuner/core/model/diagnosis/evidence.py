@@ -12,10 +12,6 @@ from tuner.core.domain.limits import Verdict
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.requests import ConnectionSpread
 from tuner.core.domain.service import (
-    event_loop_variants,
-    has_master,
-    one_process_variants,
-    pooled_variants,
     shape_of,
 )
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
@@ -157,8 +153,8 @@ def evidence_of(
         if own.n_short:
             short[own.layout].append(own)
     found = []
-    pooled = pooled_variants(study.config)
-    loops = event_loop_variants(study.config) - one_process_variants(study.config)
+    service = study.config.service
+    pooled, loops = service.pooled_variants, service.event_loop_variants - service.one_process_variants
     facts = load_facts(study)
     for layout in dict.fromkeys((*study.layouts, *good, *short)):
         n_good = sum(one.n_windows - one.n_at_a_rate for one in good[layout])
@@ -170,7 +166,7 @@ def evidence_of(
         )
         if one is not None:
             load = None if facts is None else _loaded(facts, layout, good[layout])
-            one = replace(one, has_master=has_master(study.config, layout), load=load)
+            one = replace(one, has_master=service.has_master(layout), load=load)
             shape = shape_of(layout, pooled, loops)
             found.append(one if shape == layout else _shaped(one, shape))
     return found

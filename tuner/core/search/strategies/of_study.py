@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.core.domain.service import pooled_variants
 from tuner.core.domain.strategy import Goal, Strategy
 from tuner.core.errors import ConfigError
 
@@ -27,7 +26,7 @@ def goal_of(study: StudyRecord) -> Goal:
         cores=study.cores,
         limits=study.limits,
         # all that the model foretells; of a layout's threads it knows but one meaning
-        guided=study.objective == "throughput" and not pooled_variants(study.config),
+        guided=study.objective == "throughput" and not study.config.service.pooled_variants,
     )
 
 
