@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +126,9 @@ def begin_study(
     if on is not None:
         one = box_of(on, None if profile is not None else settings, say)
     thins_out = quick and ("study", "layouts") not in options
-    record = build_plan(settings, profile, options, say, quick=thins_out, on=one)
+    record = build_plan(settings, profile, options, say, quick=thins_out, on=one, config=config)
     if one is not None:
-        record = replace(record, provenance=replace(record.provenance, is_fleet=True))
         say_who_is_idle(record, one[1], say)
-    if config is not None:
-        record = replace(record, provenance=replace(record.provenance, config_file=str(config)))
     usual = Path(f"{record.service}.tuner.db")
     if like is not None:
         usual = free_name(like)

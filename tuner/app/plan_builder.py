@@ -40,12 +40,20 @@ def plan_record(
     quick: bool = False,
     profile: Profile | None = None,
     on: tuple[BoxFacts, int] | None = None,
+    options: Options | None = None,
+    config: Path | None = None,
 ) -> StudyRecord:
-    """The study that *settings* ask for, on this box and now; *quick* takes a few layouts for all.
+    """The study that *settings* ask for, on this box and now.
 
-    With a *profile* the service is the profile's, and the box a simulated one of as many cores as asked for.
-    *on* is the box of a fleet that speaks for all (its provenance holds that of the workers), and how many
-    there are: a grid that is not told how often to repeat keeps all of them busy.
+    Args:
+        settings: what is asked for.
+        quick: a few layouts for all.
+        profile: what a simulated study plays: the service is the profile's, and the box a simulated one of as
+            many cores as asked for. None: a service runs.
+        on: the box of a fleet that speaks for all (its provenance holds that of the workers), and how many
+            there are: a grid that is not told how often to repeat keeps all of them busy. None: this box.
+        options: those that the settings come from, in addition to a config; None: not known any more.
+        config: the config that the study keeps the name of; None: it keeps none.
 
     Raises:
         ConfigError: what is to be simulated cannot be, or a layout is of a variant that there is not.
@@ -99,6 +107,10 @@ def plan_record(
             is_quick=quick,
             has_first_look=is_plain and _looks_first(settings),
             may_grow=on is None and not quick and _may_grow(settings),
+            is_fleet=on is not None,
+            is_command_typed=("service", "command") in (options or {}),
+            study_typed=None if options is None else _typed_for_study(options),
+            config_file=None if config is None else str(config),
         ),
     )
 
@@ -111,26 +123,16 @@ def build_plan(
     *,
     quick: bool = False,
     on: tuple[BoxFacts, int] | None = None,
+    config: Path | None = None,
 ) -> StudyRecord:
-    """Build the record of a new study as `plan_record` does, and print which layouts and cores are left out.
+    """Build the record of a new study, and print which layouts and cores are left out.
 
-    Args:
-        settings: what is asked for.
-        profile: what a simulated study plays; None: a service runs.
-        options: those that the settings come from, in addition to a config; None: not known any more.
-        quick: see `plan_record`.
-        on: see `plan_record`.
+    The arguments are those of `plan_record`.
 
     Raises:
         ConfigError: see `plan_record`.
     """
-    record = plan_record(settings, quick=quick, profile=profile, on=on)
-    if ("service", "command") in (options or {}):
-        record = replace(record, provenance=replace(record.provenance, is_command_typed=True))
-    if options is not None:
-        typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
-        kept = json.dumps(typed, sort_keys=True)
-        record = replace(record, provenance=replace(record.provenance, study_typed=kept))
+    record = plan_record(settings, quick=quick, profile=profile, on=on, options=options, config=config)
     if left_out := settings.left_out(record.cores):
         most = settings.study.max_connections
         text = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
@@ -141,6 +143,12 @@ def build_plan(
             f"whole cores only: {record.box_cores:g}. Use --cores N for another number."
         )
     return record
+
+
+def _typed_for_study(options: Options) -> str:
+    """What was typed for the study section, as JSON, by its names."""
+    typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
+    return json.dumps(typed, sort_keys=True)
 
 
 def _looks_first(settings: Settings) -> bool:
