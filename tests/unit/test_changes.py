@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap.stores import open_store
-from tuner.config.legacy_defaults import fill_defaults
+from tuner.config.legacy import fill_defaults
 from tuner.config.load import canonical_json, load_settings
 from tuner.core.domain.stored_config import StoredConfig, list_changed_settings
 

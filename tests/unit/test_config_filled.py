@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tuner.config.legacy_defaults import fill_defaults
+from tuner.config.legacy import fill_defaults
 from tuner.config.load import canonical_json, load_settings
 from tuner.core.domain.stored_config import StoredConfig
 

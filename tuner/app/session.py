@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
 
-#: settings of a study that no command had an option for, nor left out for one, when files did not tell yet
-#: what was typed: only a config set them
-_OF_NO_OPTION = {f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")}
-
 
 def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: str = "--study") -> Session:
     """A new file for *record*; *option* is what names it.
@@ -65,7 +61,7 @@ def resume_session(
     from tuner.app.settings import load_request
     from tuner.bootstrap import stores
     from tuner.bootstrap.wire import Session
-    from tuner.config.legacy_defaults import fill_defaults
+    from tuner.config.legacy import fill_defaults, keep_backends
     from tuner.config.load import canonical_json, names_service
     from tuner.config.profile import profile_kept
     from tuner.core.domain.stored_config import StoredConfig, list_changed_settings
@@ -90,8 +86,7 @@ def resume_session(
         look=lambda document: of_study.extend(_changes_of_study(record, document, options, say)),
         profile=own_profile,
     )
-    if kept.sections.get("backends") == [] and asked.backends is None:
-        asked = asked.model_copy(update={"backends": ()})  # nobody was looked for then, so nobody is now
+    asked = keep_backends(asked, kept.sections)
     others = list_changed_settings(fill_defaults(kept).sections, StoredConfig(canonical_json(asked)).sections)
     others = [change for change in others if _matters(change, options, simulated=profile is not None)]
     if changes := of_study + others:
@@ -134,7 +129,7 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
     An option that began it stands over the config's; where the file does not tell which did, a setting that
     one may have replaced is told, and the study's holds.
     """
-    from tuner.config.legacy_defaults import fill_defaults
+    from tuner.config.legacy import SET_BY_CONFIG_ALONE, fill_defaults
     from tuner.config.resume_overrides import study_overrides
     from tuner.core.domain.stored_config import list_changed_settings
 
@@ -145,7 +140,7 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
     changes = list_changed_settings(was, {"study": own})
     if typed is not None:
         return changes
-    refused = [change for change in changes if change.partition(":")[0] in _OF_NO_OPTION]
+    refused = [change for change in changes if change.partition(":")[0] in SET_BY_CONFIG_ALONE]
     for change in changes:
         if change not in refused:
             say(f"{change.removesuffix(' given')} in {document.name}: the study's holds")

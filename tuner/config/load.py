@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.config.document import Document, Place, path_of, printable, read_document
-from tuner.config.feeders import with_clients
 from tuner.config.fields import Misplaced
+from tuner.config.legacy import OF_LOAD, keep_load, keep_ready_counts
 from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
@@ -30,9 +30,8 @@ __all__ = [
 
 _GRID, _LAYOUTS = ("study", "grid"), ("study", "layouts")  #: an option for one replaces either of the config
 _AXES = ("service", "axes")  #: options for values of an axis replace all values that the config has of it
-_FEEDER = ("service", "feeder")
 #: options for them need a feeder that sends requests
-_OF_LOAD: tuple[Place, ...] = tuple((*_FEEDER, name) for name in ("rate", "clients", "connections"))
+_OF_LOAD: tuple[Place, ...] = tuple(("service", "feeder", name) for name in OF_LOAD)
 _STRATEGY = ("study", "strategy")  #: an option for it leaves out what the config says for another one
 
 
@@ -89,8 +88,8 @@ def load_settings(
             _check_that_requests_are_sent(values, options[place])
             _put(values, place, options[place].text)
     if kept is not None:
-        _put_load(values, kept)
-        _put_ready_counts(values.get("service"), kept.get("service"))
+        keep_load(values, kept)
+        keep_ready_counts(values.get("service"), kept.get("service"))
     folder = path.resolve().parent if path is not None else Path.cwd()
     try:
         return Settings.model_validate(values, context={"folder": folder})
@@ -218,33 +217,6 @@ def _check_that_requests_are_sent(values: Mapping[str, Any], given: Given) -> No
 def names_service(place: Place) -> bool:
     """Whether an option for *place* says which service is measured: its load does not."""
     return place[0] == "service" and place not in _OF_LOAD
-
-
-def _put_load(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
-    """The load of a study that goes on, where nothing else is asked for: its clients may have been found."""
-    section, service = values.get("service"), kept.get("service")
-    if not isinstance(section, dict) or not isinstance(service, dict):
-        return
-    was, now = with_clients(service.get("feeder"), is_kept=True), section.get("feeder")
-    if not isinstance(was, dict) or not isinstance(now, dict) or now.get("kind") != "http":
-        return
-    now = section["feeder"] = with_clients(now, is_kept=False)
-    for place in _OF_LOAD:
-        if was.get(place[-1]) is not None:
-            now.setdefault(place[-1], was[place[-1]])
-
-
-def _put_ready_counts(now: Any, was: Any) -> None:
-    """Keep how many lines a study waited for, unless *now* gives a number: the default has changed."""
-    if not isinstance(now, dict) or not isinstance(was, Mapping):
-        return
-    ready, before = now.get("ready"), was.get("ready")
-    if isinstance(ready, dict) and isinstance(before, Mapping) and "count" in before:
-        ready.setdefault("count", before["count"])
-    variants, earlier = now.get("variants"), was.get("variants")
-    if isinstance(variants, dict) and isinstance(earlier, Mapping):
-        for name, variant in variants.items():
-            _put_ready_counts(variant, earlier.get(name))
 
 
 def _put(values: dict[str, Any], place: Place, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Settings of an older study with the defaults of those that the tuner of its time did not have."""
+"""What the settings of an older study mean now: some were absent, or had another default or meaning."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Section
 from tuner.config.settings import Settings
 from tuner.core.domain.stored_config import StoredConfig
+
+OF_LOAD = ("rate", "clients", "connections")  #: settings of a feeder that sends requests
+#: settings of a study that no command had an option for when files did not record what was typed: only a
+#: config set them
+SET_BY_CONFIG_ALONE = frozenset(
+    f"study.{name}" for name in ("warmup_cap", "warm_cache", "memory_pressure_limit")
+)
 
 
 def fill_defaults(config: StoredConfig) -> StoredConfig:
@@ -56,3 +63,38 @@ def _models_in(annotation: Any, kind: object) -> list[type[BaseModel]]:
     if get_origin(annotation) is dict:  # its names are the user's own
         return []
     return [model for part in get_args(annotation) for model in _models_in(part, kind)]
+
+
+def keep_backends(asked: Settings, kept: Mapping[str, Any]) -> Settings:
+    """Return *asked* without backends where the settings *kept* had none: tuner did not look for any then."""
+    if kept.get("backends") == [] and asked.backends is None:
+        return asked.model_copy(update={"backends": ()})
+    return asked
+
+
+def keep_load(values: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Keep the load that a study was begun with, unless *values* ask for another: its clients may have been
+    found."""
+    section, service = values.get("service"), kept.get("service")
+    if not isinstance(section, dict) or not isinstance(service, dict):
+        return
+    was, now = with_clients(service.get("feeder"), is_kept=True), section.get("feeder")
+    if not isinstance(was, dict) or not isinstance(now, dict) or now.get("kind") != "http":
+        return
+    now = section["feeder"] = with_clients(now, is_kept=False)
+    for name in OF_LOAD:
+        if was.get(name) is not None:
+            now.setdefault(name, was[name])
+
+
+def keep_ready_counts(now: Any, was: Any) -> None:
+    """Keep how many lines a study waited for, unless *now* gives a number: the default has changed."""
+    if not isinstance(now, dict) or not isinstance(was, Mapping):
+        return
+    ready, before = now.get("ready"), was.get("ready")
+    if isinstance(ready, dict) and isinstance(before, Mapping) and "count" in before:
+        ready.setdefault("count", before["count"])
+    variants, earlier = now.get("variants"), was.get("variants")
+    if isinstance(variants, dict) and isinstance(earlier, Mapping):
+        for name, variant in variants.items():
+            keep_ready_counts(variant, earlier.get(name))
