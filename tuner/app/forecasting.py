@@ -125,7 +125,7 @@ def _asked(record: StudyRecord) -> StudySettings:
     """What the study's config asks for; secrets are of its other sections."""
     from tuner.config.study import StudySettings
 
-    return StudySettings.model_validate(record.config.sections.get("study", {}))
+    return StudySettings.model_validate(record.config.study)
 
 
 def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:

@@ -328,8 +328,8 @@ def _simulated_config(settings: Settings, profile: Profile) -> StoredConfig:
     from tuner.config.load import canonical_json
     from tuner.config.profile import profile_texts
 
-    asked = StoredConfig(canonical_json(settings)).sections
-    return StoredConfig.of_sections({"study": asked["study"], "simulate": profile_texts(profile)})
+    asked = StoredConfig(canonical_json(settings)).study
+    return StoredConfig.of_sections({"study": asked, "simulate": profile_texts(profile)})
 
 
 def _simulated_provenance(profile: Profile, cores: int) -> Provenance:

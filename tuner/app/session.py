@@ -135,7 +135,7 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
 
     typed = original_options(record)
     own = study_overrides(document, {**(typed or {}), **options})
-    kept = fill_defaults(record.config).sections["study"]
+    kept = fill_defaults(record.config).study
     was = {"study": {name: kept.get(name) for name in own}}
     changes = list_changed_settings(was, {"study": own})
     if typed is not None:

@@ -43,6 +43,12 @@ class StoredConfig:
         return StoredService(found if isinstance(found, dict) else {})
 
     @property
+    def study(self) -> Mapping[str, Any]:
+        """What was asked of the study itself; empty: nothing that is known."""
+        found = self.sections.get("study")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def profile(self) -> Mapping[str, Any] | None:
         """The profile that was simulated, as texts; None: a service ran, or an older tuner kept none."""
         return self.sections.get("simulate")

@@ -197,7 +197,7 @@ def opens_too_many(config: StoredConfig, layout: Layout) -> str | None:
 
     None: it may.
     """
-    most = config.sections.get("study", {}).get("max_connections")
+    most = config.study.get("max_connections")
     if most is None:
         return None
     per_process = "threads" if config.service.connections is None else config.service.connections
