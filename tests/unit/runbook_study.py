@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.core.domain.layout import parse_layout
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost
 from tuner.core.ranking.ranking import rank

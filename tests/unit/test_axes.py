@@ -15,8 +15,8 @@ from tuner.config.load import Given, canonical_json, settings_of_study
 from tuner.config.settings import Settings
 from tuner.core.domain.axes import CommandChange, named, variants_of
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.provenance import WorkerFacts
 from tuner.core.domain.service import ServiceSpec, Workers
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.services.derived.rollouts import rollout_of
 

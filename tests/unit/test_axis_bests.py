@@ -12,11 +12,10 @@ from math import log
 import pytest
 
 from tuner.core.domain.layout import parse_layout
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.ranking.axis_effects import AxisBest, axis_bests, axis_effects
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, by_claim

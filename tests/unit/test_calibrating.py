@@ -12,9 +12,8 @@ from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedSt
 from tuner.adapters.virtual.profile import profile_box
 from tuner.config.profile import read_profile, render_profile
 from tuner.core.domain.layout import parse_layouts
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import simulation_notes
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.model.calibration.calibrated import Calibrated, of_profile
 from tuner.core.model.demand import Demands

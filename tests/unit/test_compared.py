@@ -11,11 +11,10 @@ from random import Random
 import pytest
 
 from tuner.core.domain.layout import Layout, parse_layout
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.planning.compared import Known, StudyComparison, compare_studies, slower
 from tuner.core.planning.differences import differences

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.bootstrap.stores import open_store
-from tuner.core.domain.provenance import Provenance
-from tuner.core.domain.worker_facts import WorkerFacts
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 
 STUDIES = sorted((Path(__file__).parents[2] / "bench" / "studies").glob("*.tuner.db"))
 NAMES = [one.name for one in fields(Provenance)]

@@ -13,9 +13,8 @@ from tuner.adapters.proc.python_runtime import AddressRange, GilSeen, gil_seen
 from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryStore
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import GIL, GIL_SEEN, Provenance
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.domain.worker_facts import GIL, GIL_SEEN
 from tuner.reports.ranking.evidence import describe_gil
 from tuner.study.gil import keep_gil
 

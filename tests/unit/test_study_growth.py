@@ -12,10 +12,9 @@ from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock,
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.adapters.virtual.service import Truth, VirtualService
 from tuner.core.domain.layout import Layout, divisors_grid, parse_layout
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.search.growth import growth_of
 from tuner.core.search.strategies.followed import Followed
 from tuner.core.search.strategies.of_study import strategy_of

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from tuner import __version__
 from tuner.core.defaults import REPEATS, WINDOW_S, WITHIN
 from tuner.core.domain.layout import Layout, whole_cores
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import GIL, Provenance, WorkerFacts
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated, simulated_name
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.domain.worker_facts import GIL, WorkerFacts
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, WorkerFacts
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.domain.worker_facts import GIL, GIL_MODULE, GIL_SEEN, WorkerFacts
 from tuner.core.messages.launch import gil_came_back
 from tuner.ports import Store
 

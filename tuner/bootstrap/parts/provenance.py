@@ -12,8 +12,7 @@ from tuner.bootstrap.parts.services import prepare_service, service_of
 from tuner.config.surroundings import StudyName
 from tuner.core.domain.axes import values_of
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.provenance import Provenance
-from tuner.core.domain.worker_facts import WorkerFacts
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:

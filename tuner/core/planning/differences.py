@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, is_simulated
-from tuner.core.domain.worker_facts import WorkerFacts
 from tuner.core.windows.inner_threads import inner_threads_of
 
 _FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything

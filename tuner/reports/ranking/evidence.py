@@ -6,8 +6,8 @@ from typing import Any
 
 from tuner.core.defaults import MEMORY_PRESSURE_RATIO
 from tuner.core.domain.computing import OMP
+from tuner.core.domain.provenance import GIL_MODULE
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.worker_facts import GIL_MODULE
 from tuner.core.messages import launch as messages
 from tuner.core.ranking.ranking import Ranking
 from tuner.core.text.durations import render_duration

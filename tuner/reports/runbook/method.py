@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.provenance import Provenance
+from tuner.core.domain.provenance import IMPLEMENTATION, PYTHON, VERSION, Provenance, WorkerFacts
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, is_simulated
 from tuner.core.domain.service import connections_of
-from tuner.core.domain.worker_facts import IMPLEMENTATION, PYTHON, VERSION, WorkerFacts
 from tuner.core.ranking.overview import Overview
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import pluralize

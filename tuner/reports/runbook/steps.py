@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.provenance import PYTHON, VERSION
 from tuner.core.domain.records import StudyRecord, resume_arguments
 from tuner.core.domain.rollout import PROCESS, Rollout, has_number
-from tuner.core.domain.worker_facts import PYTHON, VERSION
 from tuner.core.ranking.next_step import config_again
 from tuner.core.ranking.overview import Overview
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
