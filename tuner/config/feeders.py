@@ -74,6 +74,9 @@ def no_feeder() -> FeederSettings:
     return model.model_validate({})
 
 
+OF_LOAD = ("rate", "clients", "connections")  #: settings of a feeder that sends requests
+
+
 def with_clients(section: Any, *, is_kept: bool) -> Any:
     """A feeder's *section* in today's words: `connections` was the number of clients once.
 

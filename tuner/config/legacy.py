@@ -8,12 +8,11 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from tuner.config.feeders import FeederSettings, with_clients
+from tuner.config.feeders import OF_LOAD, FeederSettings, with_clients
 from tuner.config.fields import Section
 from tuner.config.settings import Settings
 from tuner.core.domain.stored_config import StoredConfig
 
-OF_LOAD = ("rate", "clients", "connections")  #: settings of a feeder that sends requests
 #: settings of a study that no command had an option for when files did not record what was typed: only a
 #: config set them
 SET_BY_CONFIG_ALONE = frozenset(

@@ -11,8 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from tuner.config.document import Document, Place, path_of, printable, read_document
+from tuner.config.feeders import OF_LOAD
 from tuner.config.fields import Misplaced
-from tuner.config.legacy import OF_LOAD, keep_load, keep_ready_counts
 from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
@@ -88,6 +88,8 @@ def load_settings(
             _check_that_requests_are_sent(values, options[place])
             _put(values, place, options[place].text)
     if kept is not None:
+        from tuner.config.legacy import keep_load, keep_ready_counts
+
         keep_load(values, kept)
         keep_ready_counts(values.get("service"), kept.get("service"))
     folder = path.resolve().parent if path is not None else Path.cwd()
