@@ -89,12 +89,12 @@ def repeat_steps(
         words += ["--current", str(current)]
     return [
         heading,
-        Paragraph(f"By {day}, or earlier if one of these changes:"),
+        Paragraph(f"Measure again by {day}, or earlier if one of these changes:"),
         Bullets(
             (
                 f"the version of {study.service}, or of a library that uses much of its time",
-                f"the version of Python{f' ({python})' if python else ''} or of the kernel, or the number of"
-                f" cores ({study.box_cores:g})",
+                f"the version of Python{f' (now {python})' if python else ''} or of the kernel, or the number"
+                f" of cores (now {study.box_cores:g})",
                 "the items: their kinds, their sizes or their rate",
                 "a backend of the service: database, queue, storage, another service",
             )
