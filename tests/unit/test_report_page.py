@@ -321,7 +321,7 @@ def test_a_gain_whose_interval_holds_one_is_not_significant(race: Overview) -> N
 def test_a_gain_in_items_per_cpu_second_says_so() -> None:
     ranking = replace(runbook_study.overview().ranking, objective="throughput-per-cpu")
 
-    assert " times the items per CPU second of 1x24@gthread" in gains(ranking)[0]
+    assert " as many items per CPU second as 1x24@gthread" in gains(ranking)[0]
 
 
 @pytest.mark.parametrize(

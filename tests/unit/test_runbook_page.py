@@ -185,7 +185,7 @@ def test_the_date_to_measure_again_follows_from_the_study_s_end() -> None:
 
     # begun 2026-09-21 14:13:20 UTC; the 18th launch ended 12570 s later
     assert wording("export.when-one-of-these-changes") in start_of(result)
-    assert sooner.startswith("By 2026-09-22, ")
+    assert sooner.startswith("Measure again by 2026-09-22, ")
     assert "$ tuner check gunicorn.tuner.db CONFIG --current 1x24@gthread\n" in result
 
 

@@ -153,11 +153,12 @@ def gains(ranking: Ranking) -> list[str]:
     ranked = [row for row in ranking.rows if row.rank is not None]
     smallest = min(ranked, key=lambda row: (row.layout.total_threads, row.layout.processes, row.layout))
     if smallest is best:
-        return [f"{best.layout} is the smallest of the ranked layouts."]
+        return [f"{best.layout} is the ranked layout with the fewest threads."]
     ratio = _over(smallest)
     if ratio is None:
         return []
-    return [_times(best, smallest, "the smallest of the ranked layouts", ratio, ranking), *_shown(ratio)]
+    which = "the ranked layout with the fewest threads"
+    return [_times(best, smallest, which, ratio, ranking), *_shown(ratio)]
 
 
 def _why_not(study: StudyRecord) -> str | None:
@@ -217,11 +218,10 @@ def _over_current(best: RankedLayout, current: RankedLayout, ranking: Ranking) -
 
 def _times(best: RankedLayout, other: RankedLayout, which: str, ratio: Estimate, ranking: Ranking) -> str:
     interval = interval_cell(ratio, times_cell)
-    text = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
-    times = f"{best.layout} gives {times_cell(ratio.mean)} times"
-    if ranking.objective == "throughput":
-        return f"{times} the items of {other.layout}, {which}{text}."
-    return f"{times} the items per CPU second of {other.layout}, {which}{text}."
+    text = "" if interval == "-" else f" ({level_of(ranking)} interval: {interval})"
+    items = "items" if ranking.objective == "throughput" else "items per CPU second"
+    times = f"{best.layout} finishes {times_cell(ratio.mean)} times{text}"
+    return f"{times} as many {items} as {other.layout}, {which}."
 
 
 def _shown(ratio: Estimate) -> list[str]:

@@ -18,7 +18,7 @@ NAMES: dict[Group, str] = {
 }
 NOT_RANKED = "not ranked"
 #: what every claim about layouts assumes: noise is pooled over them, and launches are of one kind
-SCATTER = "if layouts scatter alike"
+SCATTER = "if all layouts have similar noise"
 _MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
 
 
@@ -54,8 +54,8 @@ def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> li
         return []
     own = value_of(best, ranking.objective)
     lines = [
-        f"Intervals ({level}, all pairs at once) are of the difference to {best.layout}: one that ends below"
-        f" its {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
+        f"The intervals ({level}, corrected for all pairs) are for the difference to {best.layout}: a layout"
+        f" whose interval ends below {show(own.mean)} {unit} is {group_name('slower', ranking.objective)}."
     ]
     if own.low is not None and own.high is not None:
         lines.append(f"{best.layout} alone is at {show(own.low)} to {show(own.high)} ({level}).")

@@ -85,7 +85,7 @@ def verdict(ranking: Ranking) -> str:
 def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
     if sum(row.rank is not None for row in ranking.rows) == 1:
         return f"Only {best[0].layout} could be ranked, so there is nothing to compare it with."
-    claimed = f"({level}, all pairs at once, {SCATTER})"
+    claimed = f"({level}, corrected for all pairs, {SCATTER})"
     tied, open_ = best[1:], ranking.of_group("not-ruled-out")
     if not tied and not open_:
         worse = group_name("slower", ranking.objective)

@@ -129,7 +129,7 @@ def _describe_measured(best: RankedLayout, ranking: Ranking) -> list[str]:
     value = value_ranked_by(best, ranking)
     unit = "items in 10 minutes" if ranking.objective == "throughput" else "items per CPU second"
     interval = interval_cell(value, items_cell)
-    text = "" if interval == "-" else f" ({interval}, {level_of(ranking)})"
+    text = "" if interval == "-" else f" ({level_of(ranking)} interval: {interval})"
     kept = [f"It is shown to keep its limits: {describe_limits(ranking)}."] if ranking.limits else []
     return [f"{items_cell(value.mean)} {unit}{text}.", *kept]
 

@@ -46,8 +46,8 @@ def roll_back_steps(file: str, current: Layout | None, production: Rollout | str
         return [
             heading,
             Paragraph(
-                "Restore your previous settings, and restart the service. Write them down before you change"
-                " them, because this page does not have them: --current LAYOUT names the layout in use."
+                "Restore your previous settings, and restart the service. This page does not contain these"
+                " settings, so write them down before you change them, or export with --current LAYOUT."
                 if current is None
                 else "Restore your previous settings, and restart the service."
             ),
@@ -89,25 +89,25 @@ def repeat_steps(
         words += ["--current", str(current)]
     return [
         heading,
-        Paragraph(f"By {day}, or earlier if one of these changes:"),
+        Paragraph(f"Measure again by {day}, or earlier if one of these changes:"),
         Bullets(
             (
-                f"the release of {study.service}, or of a library that it spends much time in",
-                f"Python{f' ({python})' if python else ''}, the kernel, or the cores of the host"
-                f" ({study.box_cores:g})",
-                "the work: the kinds of items, their sizes and their rate",
+                f"the version of {study.service}, or of a library that uses much of its time",
+                f"the version of Python{f' (now {python})' if python else ''} or of the kernel, or the number"
+                f" of cores (now {study.box_cores:g})",
+                "the items: their kinds, their sizes or their rate",
                 "a backend of the service: database, queue, storage, another service",
             )
         ),
         Paragraph(
-            f"{f'{TITLE}: ' if is_next else ''}This checks whether the answer still holds. It measures on"
-            " the same host for at most 2 hours:"
+            f"{f'{TITLE}: ' if is_next else ''}This command checks whether the layout is still the best. It"
+            " measures on the same host for at most 2 hours:"
         ),
         Code((_command(*words),)),
         *_of_config(study),
         Bullets(
             (
-                "Exit code 0: the answer still holds.",
+                "Exit code 0: the layout is still the best.",
                 "Exit code 4: another layout is better now. Measure all layouts again with tuner grid.",
                 "Exit code 5: not decided in this time. Allow more time with --budget 6h.",
             )
