@@ -84,8 +84,10 @@ class RedisProbeSettings(ProbeSettings):
     #: Terms whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
     failed: tuple[TermSettings, ...] = ()  #: Terms whose sum is the number of failed items
-    falls: bool = False  #: Whether the sum is the number of items that remain, and so falls
-    fed: TermSettings | None = None  #: Number of items fed so far; None: nothing is fed while a layout runs
+    falls: bool = False  #: Whether the sum is the number of remaining items, which decreases
+    #: Term for the number of items fed so far, from which tuner subtracts the remaining items (only with
+    #: `falls: yes`); None: no items are fed while a layout runs
+    fed: TermSettings | None = None
     timeout: LongerThanZero = 2.0  #: Time limit for one answer
 
     @field_validator("fed")
