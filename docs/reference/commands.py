@@ -21,8 +21,7 @@ Arguments in brackets may be left out. `--json`, which most commands have, print
 - A layout PxT is `4x6` (4 processes of 6 threads), `8x-` (8 processes) or `4x6@NAME` (of a variant).
 
 After `tuner --install-completion`, the TAB key completes commands, options and layouts in bash, zsh and
-fish. `tuner --show-completion bash` prints the script. On a narrow terminal tuner prints a wide table in
-parts, one below the other. Pipes and files get the whole table.
+fish. `tuner --show-completion bash` prints the script.
 """
 
 

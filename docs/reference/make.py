@@ -32,7 +32,7 @@ def render_exit_codes() -> str:
         + "\n"
         "An error with code 2, or with code 3 before the first launch, is one or two lines on stderr: the\n"
         "problem and its place, then what to do. tuner writes results to stdout, and progress and warnings to\n"
-        "stderr. Each warning ends with a slug that [messages](../messages.md) explains.\n"
+        "stderr.\n"
     )
 
 

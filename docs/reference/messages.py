@@ -13,7 +13,7 @@ from tuner.core.messages.catalogue import Entry, Kind, Message, entries
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"
 END = "<!-- end -->\n"
-FEWEST_WORDS, MOST_WORDS = 5, 12  #: of an example that is cut; the rest is on the reader's screen
+FEWEST_WORDS, MOST_WORDS = 5, 10  #: of an example that is cut; the rest is on the reader's screen
 TABLES: dict[str, Kind] = {"reasons": "invalid", "warnings": "warning"}
 
 REASONS = (

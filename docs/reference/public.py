@@ -21,8 +21,8 @@ _INTRO = """\
 # Public interfaces
 
 You can rely on the names and formats on this page, and on the pages that it links to, as
-[versions](../stability.md) promises. Everything else may change at any time, including every module
-of `tuner` except the two below.
+[versions](../stability.md) promises. Everything else may change at any time, including all modules
+except `tuner.probe.counter` and `tuner.services.record`.
 """
 _HEADER = (
     "magic, the bytes `tunercnt`",

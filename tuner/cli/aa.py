@@ -81,7 +81,7 @@ def aa(
         ),
     ] = None,
     confidence: Annotated[
-        str | None, setting("confidence", "Confidence level of the tests (default: 95%).")
+        str | None, setting("confidence", "Confidence level of the significance tests (default: 95%).")
     ] = None,
     seed: Annotated[
         str | None, setting("seed", "Seed for the random labels within a pair (default: 1).")

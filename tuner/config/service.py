@@ -212,8 +212,8 @@ class ScriptSettings(RunSettings):
     #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
     #: `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Known service from which tuner made the section; set by tuner
-    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; set by tuner
+    record: Name | None = None  #: Known service of which this section is; tuner sets it
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; tuner sets them
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

@@ -39,7 +39,7 @@ EXIT_CODES = (
     ),
     ExitCode(
         EXIT_NOTHING,
-        "no result: no layout has a valid window, or no layout can be ranked",
+        "no result, because no layout has a valid window or no layout can be ranked",
         "Read the warnings, which messages.md explains.",
     ),
     ExitCode(

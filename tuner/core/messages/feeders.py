@@ -95,8 +95,7 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     "More than 1 % of requests failed. `closed` means that the connection broke, and `garbage` that the"
     " answer was not HTTP. `overdue` requests were not sent, because `max_outstanding` other requests had no"
     " answer yet.",
-    "Correct the URL or the service, or lower `rate` ([HTTP](http.md)). A layout whose requests fail may look"
-    " fast.",
+    "Correct the URL or the service, or lower `rate` ([HTTP](http.md)).",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)

@@ -17,7 +17,7 @@ _MOST_LEFTOVERS = 8
     "backend-found",
     "",
     "If this program only forwards connections (`docker-proxy`, `ssh`), list it and the real backend:"
-    " `backends: [docker-proxy, redis-server]`. For no backend, write `backends: []`.",
+    " `backends: [docker-proxy, redis-server]`.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
     more = "`backends` in the config overrides this"
@@ -112,7 +112,7 @@ def no_launch_cgroup(layout: Layout, why: str) -> str:
 
 @warning(
     "no-live-file",
-    "`tuner watch` cannot show the current launch. The study itself is not affected.",
+    "`tuner watch` cannot show the current launch.",
     "Free some space, or check the owner of the folder.",
 )
 def no_live_file(path: object, error: str | None) -> str:

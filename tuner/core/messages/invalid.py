@@ -83,7 +83,7 @@ _layouts_alike = invalid_window(
     "layouts-alike",
     "The command, a start script, a configuration file or the application sets a fixed number of processes or"
     " threads. The study ends with exit code 2.",
-    "Remove the fixed number ([how tuner compares layouts](services/README.md#what-runs-is-compared)).",
+    "Remove this number ([how tuner compares layouts](services/README.md#what-runs-is-compared)).",
 )
 
 

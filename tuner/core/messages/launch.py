@@ -78,8 +78,8 @@ def launch_lost_its_source(problem: str) -> str:
 @warning(
     "log-long",
     "",
-    "Let the service log less, because so much output slows it down. If it logs more than 16 MiB between two"
-    " readings of the probe `log`, the probe misses lines (`log-cut`).",
+    "Let the service log less, because so much output slows it down. The probe `log` may miss lines"
+    " (`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
     """Word it; *program* counts from 1."""

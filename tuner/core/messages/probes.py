@@ -28,7 +28,7 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The second probe of the service (`cross_check`) did not answer. The window is valid, but not checked.",
+    "The window is valid, but the second probe did not check it.",
     "Follow the advice for `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
