@@ -20,9 +20,8 @@ Arguments in brackets may be left out. `--json`, which most commands have, print
 - A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
 - A layout PxT is `4x6` (4 processes of 6 threads), `8x-` (8 processes) or `4x6@NAME` (of a variant).
 
-`tuner --install-completion` lets TAB complete commands, options and layouts in bash, zsh and fish.
-`tuner --show-completion bash` prints the script. A terminal that is too narrow for a table shows parts
-of it below each other; pipes and files get the whole table.
+After `tuner --install-completion`, the TAB key completes commands, options and layouts in bash, zsh and
+fish. `tuner --show-completion bash` prints the script.
 """
 
 

@@ -36,12 +36,12 @@ A config is YAML with five optional sections. `tuner init -- COMMAND` writes one
 service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
 [your service](../your-service.md) is a guide. Options of the command line override the config.
 
-Each entry has the key, the form of its value and its default in parentheses, and its meaning. A key
-without a default may be absent, unless it is marked **required**.
+Each entry has the key, in parentheses the type and the default of its value, and then its meaning. A
+key without a default may be left out, unless it is marked **required**.
 
 - A section with several kinds has a key `kind`. `service` without `kind` is a `script` if it has a
   `command`, otherwise the `crash-processor`.
-- A known service (`kind: gunicorn`, `celery` ...) has its command, its own settings
+- The section of a known service (`kind: gunicorn`, `celery` ...) may contain its command, its settings
   (`tuner services show NAME`), and every key of `kind: script`.
 - A key marked *only with `strategy: ...`* is an error in a study with the other strategy.
 """
@@ -207,7 +207,7 @@ def _sections() -> Iterator[tuple[str, type[Section]]]:
             seen.add(model)
             kind = model.model_fields.get("kind")
             which = f", kind: {get_args(kind.annotation)[0]}" if kind is not None and len(models) > 1 else ""
-            yield f"{path or 'The whole'}{which}", model
+            yield f"{path or 'All sections'}{which}", model
         for model in models:
             for name in sorted(_keys(model), key=lambda name: name in _NAMED):  # what they share comes first
                 held = list(_models_in(model.model_fields[name].annotation))

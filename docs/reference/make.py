@@ -30,9 +30,9 @@ def render_exit_codes() -> str:
         "Every command ends with one of these codes. Scripts can rely on them: a code keeps its meaning.\n\n"
         + "".join(rows)
         + "\n"
-        "Errors (2, and 3 if nothing was ever started) are one or two lines on stderr: the problem and its\n"
-        "place, then what to do. Results go to stdout, progress and warnings to stderr. Each warning ends\n"
-        "with a slug that [messages](../messages.md) explains.\n"
+        "An error with code 2, or with code 3 before the first launch, is one or two lines on stderr: the\n"
+        "problem and its place, then what to do. tuner writes results to stdout, and progress and warnings to\n"
+        "stderr.\n"
     )
 
 

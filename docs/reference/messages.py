@@ -13,7 +13,7 @@ from tuner.core.messages.catalogue import Entry, Kind, Message, entries
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"
 END = "<!-- end -->\n"
-MOST_WORDS = 9  #: of an example; the rest is on the reader's screen
+FEWEST_WORDS, MOST_WORDS = 5, 10  #: of an example that is cut; the rest is on the reader's screen
 TABLES: dict[str, Kind] = {"reasons": "invalid", "warnings": "warning"}
 
 REASONS = (
@@ -28,7 +28,7 @@ REASONS = (
     invalid.no_items(),
     invalid.packets_lost(12),
     invalid.probe_gap(12, 1, ""),
-    invalid.probes_disagree(("queue", "log"), (1200, 1100.0), 0.083, 0.01, 24),
+    invalid.probes_disagree(("probe queue", "cross_check log"), (1200, 1100.0), 0.083, 0.01, 24),
     invalid.source_dry(""),
     invalid.stalled(12.3, 1),
     invalid.stolen(0.8, 0.24),
@@ -75,7 +75,7 @@ WARNINGS = (
     launch.several_interpreters(BIG, 4),
     launch.stopped_by_kill(BIG, 1, 4, 60, "TERM"),
     probes.count_restarted("http://127.0.0.1:9100/metrics", "jobs_total", 1200, 3),
-    probes.cross_check_gap(BIG, "log", 12, ""),
+    probes.cross_check_gap(BIG, "cross_check log", 12, ""),
     probes.log_cut(BIG, "worker.log", 1),
     probes.log_lines_long(BIG, "worker.log", 3),
     probes.packets_lost(BIG, 12),
@@ -138,10 +138,12 @@ def _row(entry: Entry, example: str) -> str:
 
 
 def _beginning(example: str) -> str:
-    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else its first words."""
+    """Return a long sentence up to the last clause that ends within `MOST_WORDS`, or else to the next end."""
     words = example.split()
     if len(words) <= MOST_WORDS:
         return example
     clauses = [example[: end.start()] for end in re.finditer(r"[,;:.] (?![^(]*\))", example)]
-    short = [clause for clause in clauses if MOST_WORDS // 2 <= len(clause.split()) <= MOST_WORDS]
-    return f"{short[-1] if short else ' '.join(words[:MOST_WORDS])} …"
+    whole = [clause for clause in clauses if len(clause.split()) >= FEWEST_WORDS] or [example]
+    short = [clause for clause in whole if len(clause.split()) <= MOST_WORDS]
+    chosen = short[-1] if short else whole[0]
+    return example if chosen == example else f"{chosen} …"

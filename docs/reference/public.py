@@ -21,18 +21,24 @@ _INTRO = """\
 # Public interfaces
 
 You can rely on the names and formats on this page, and on the pages that it links to, as
-[versions](../stability.md) promises. Everything else may change at any time, including every module
-of `tuner` except the two below.
+[versions](../stability.md) promises. Everything else may change at any time, including all modules
+except `tuner.probe.counter` and `tuner.services.record`.
 """
 _HEADER = (
     "magic, the bytes `tunercnt`",
     "version",
     "pid",
     "start time",
-    "slots handed out",
-    "bytes of a slot",
+    "number of slots in use",
+    "size of a slot in bytes",
 )
-_SLOT = ("items done", "items failed", "CPU of the Python code, ns", "CPU of children, ns", "time waited, ns")
+_SLOT = (
+    "number of finished items",
+    "number of failed items",
+    "CPU time of the Python code, ns",
+    "CPU time of child processes, ns",
+    "waiting time, ns",
+)
 
 
 def render_public() -> str:
@@ -141,7 +147,7 @@ def _record() -> str:
     ]
     return (
         f"A package provides records of services by entry points in the group `{GROUP}`.\n"
-        "Pass fields by name only.\n\n" + "".join(lines)
+        "Pass the fields as keyword arguments.\n\n" + "".join(lines)
     )
 
 
@@ -149,5 +155,5 @@ def _elsewhere() -> str:
     return (
         "Keys of a [config](config.md), slugs of [messages](../messages.md), names and labels of\n"
         "[metrics](../metrics.md), fields of the [JSON](../json.md), marks in a [runbook](../runbook.md),\n"
-        "and [profiles](../simulate.md) are public too.\n"
+        "and [profiles](../simulate.md) are public, too.\n"
     )

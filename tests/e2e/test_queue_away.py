@@ -45,7 +45,7 @@ def test_a_redis_that_is_away_in_a_study_is_waited_for_and_nothing_is_missing(
             assert study.stderr is not None
             for line in study.stderr:
                 said.append(line)
-                if "waiting for it" in line:
+                if "waiting for the broker" in line:
                     is_waiting.set()
                 if "is back" in line:
                     is_back.set()

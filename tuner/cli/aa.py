@@ -81,7 +81,7 @@ def aa(
         ),
     ] = None,
     confidence: Annotated[
-        str | None, setting("confidence", "Confidence level at which the rules are tested (default: 95%).")
+        str | None, setting("confidence", "Confidence level of the significance tests (default: 95%).")
     ] = None,
     seed: Annotated[
         str | None, setting("seed", "Seed for the random labels within a pair (default: 1).")
@@ -99,7 +99,7 @@ def aa(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a layout with itself: measure false alarms and the smallest detectable difference on this host.
+    """Compare a layout with itself: measure the false-alarm rate and the smallest detectable difference.
 
     tuner launches the same layout many times and compares the launches two by two, so every difference is
     noise. It counts how often its own rules call such a difference significant, and how often a plain t test

@@ -84,7 +84,7 @@ def calibrate(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure the demands of an item: CPU with and without the GIL, CPU of child processes, and waiting.
+    """Measure the demands of an item: CPU time with and without the GIL held, of child processes, and waits.
 
     tuner launches 1x1 a few times, reads the kernel's clocks, and does not change the service. If you name a
     study, tuner estimates the demands from all its windows. It leaves each layout out in turn, to measure the

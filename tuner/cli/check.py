@@ -72,7 +72,7 @@ def check(
         typer.Option(
             metavar="CORES",
             rich_help_panel=_WHAT,
-            help="Largest CPU use of other processes in a valid window, in cores.",
+            help="Highest CPU use of other processes in a valid window, in cores.",
         ),
     ] = None,
     budget: Annotated[str | None, setting("budget", "Longest time to measure (default: 2h).")] = None,

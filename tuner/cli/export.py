@@ -68,7 +68,7 @@ def export(
             "--check",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="With --into: write nothing, and exit with code 4 if the section is stale.",
+            help="With --into: write nothing, and exit with code 4 if tuner's section is stale.",
         ),
     ] = False,
     page: Annotated[

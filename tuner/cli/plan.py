@@ -75,7 +75,7 @@ def plan(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Estimate the time of a study for margins of 1 %, 2 % and 5 %, and print the cause that costs most time.
+    """Estimate the time of a study for margins of 1 %, 2 % and 5 %, and print the main cause of this time.
 
     tuner first measures a pilot: it launches four layouts twice, in about ten minutes. It then simulates the
     race with the pilot's noise and throughputs, and again with each source of noise halved.

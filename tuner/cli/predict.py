@@ -43,7 +43,7 @@ def predict(
         typer.Argument(
             metavar="STUDY|PROFILE",
             readable=False,
-            help="Study file, or a profile that tuner calibrate --into wrote.",
+            help="Study file, or a profile that tuner calibrate wrote.",
         ),
     ],
     cores: Annotated[
@@ -62,7 +62,7 @@ def predict(
             metavar="N",
             min=1,
             rich_help_panel=_WHAT,
-            help="Number of physical cores among these, if some are SMT threads.",
+            help="Number of physical cores, if these cores are SMT threads.",
         ),
     ] = None,
     layouts: Annotated[
@@ -87,14 +87,16 @@ def predict(
             ),
         ),
     ] = "network",
-    gil: Annotated[list[str] | None, _change("Change the CPU time that holds the GIL.")] = None,
+    gil: Annotated[list[str] | None, _change("Change the CPU time with the GIL held.")] = None,
     python: Annotated[
-        list[str] | None, _change("Change the CPU time of worker threads without the GIL.")
+        list[str] | None, _change("Change the CPU time of worker threads without the GIL held.")
     ] = None,
     child_cpu: Annotated[list[str] | None, _change("Change the CPU time of child processes.")] = None,
-    wait: Annotated[list[str] | None, _change("Change the time asleep: sockets, locks, sleeps.")] = None,
+    wait: Annotated[
+        list[str] | None, _change("Change the waiting time for sockets, locks and timers.")
+    ] = None,
     blocked: Annotated[
-        list[str] | None, _change("Change the time blocked uninterruptibly: disks, NFS.")
+        list[str] | None, _change("Change the waiting time for disks and NFS (state D).")
     ] = None,
     spawn: Annotated[list[str] | None, _change("Change the time to start child processes.")] = None,
     no_gil: Annotated[

@@ -19,7 +19,7 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help="Layout in use. Each row shows the ratio to this layout.",
+        help="Layout in use. Each row has the ratio of its throughput to that of this layout.",
     ),
 ]
 
@@ -58,7 +58,7 @@ Objective = Annotated[
         metavar="NAME",
         autocompletion=one_of("throughput", "throughput-per-cpu"),
         rich_help_panel=_WHAT,
-        help="Figure to rank by: throughput or throughput-per-cpu.",
+        help="Quantity to rank by: throughput or throughput-per-cpu.",
     ),
 ]
 MaxLoad = Annotated[
@@ -66,7 +66,7 @@ MaxLoad = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose load average is shown to stay below this, for example 20.",
+        help="Rank only layouts whose load average is known to stay below this, for example 20.",
     ),
 ]
 MaxMemory = Annotated[
@@ -74,7 +74,7 @@ MaxMemory = Annotated[
     typer.Option(
         metavar="SIZE",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose memory is shown to stay below this, for example 8G.",
+        help="Rank only layouts whose memory is known to stay below this, for example 8G.",
     ),
 ]
 MaxP95 = Annotated[
@@ -82,7 +82,7 @@ MaxP95 = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose p95 latency is shown to stay below this, for example 2s.",
+        help="Rank only layouts whose p95 latency is known to stay below this, for example 2s.",
     ),
 ]
 Pareto = Annotated[

@@ -77,7 +77,7 @@ def replay(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
 ) -> int:
-    """Test a strategy on a suite of simulated studies: print the share of right answers and their cost.
+    """Test a strategy on a suite of simulated studies: print the share of right answers and their time.
 
     tuner starts no service. It generates random windows from the true throughputs of the layouts (a surface),
     with the noise of a suite or of a measured study. The strategy gets only the windows. A study without an

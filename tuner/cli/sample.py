@@ -38,7 +38,7 @@ def sample(
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Name of the queue (default: that of the library, for example celery)."
+            metavar="NAME", help="Name of the queue (default: the library's own, for example celery)."
         ),
     ] = None,
     n: Annotated[

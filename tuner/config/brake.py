@@ -50,7 +50,7 @@ def _memory(text: str) -> str:
 
 
 class BrakeSettings(Section):
-    """Safety limits. A launch stops when a limit is exceeded for the time `holds`; for memory, at once."""
+    """Safety limits. tuner stops a launch that exceeds `memory`, or another limit for the time `holds`."""
 
     load: MaxLoad | None = None  #: Highest 1-minute load average
     #: Highest memory use of the host: a share or a size
@@ -61,7 +61,7 @@ class BrakeSettings(Section):
     every: LongerThanZero | None = None  #: Time between two runs of the check; None: 10 s
     #: Time limit of each run; a slower run is killed and counts as failed; None: 10 s
     timeout: LongerThanZero | None = None
-    #: Time for which a limit must be exceeded before the launch is stopped; not for memory
+    #: Time for which a limit other than `memory` must be exceeded before the launch is stopped
     holds: Duration = 10.0
     #: Action after the launch is stopped. stop: end the study; leave-out: continue without that layout
     then: Literal["stop", "leave-out"] = "stop"

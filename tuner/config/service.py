@@ -61,11 +61,12 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    #: User that runs the service; tuner itself must run as root; None: the user of tuner
+    #: User that runs the service. For another user than tuner's own, start tuner as root; None: the user of
+    #: tuner
     user: Annotated[str, AfterValidator(_user)] | None = None
     directory: ConfigPath | None = None  #: Working directory; None: the current folder
     environment: Environment = Field(default_factory=dict)  #: Variables to add to tuner's environment
-    environment_file: ConfigPath | None = None  #: File with lines NAME=VALUE, whose values are used literally
+    environment_file: ConfigPath | None = None  #: File of lines NAME=VALUE; tuner fills in no fields
     stop: StopSettings = StopSettings()  #: Way to stop a worker
     #: Resource limits, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
@@ -128,21 +129,21 @@ class CrashProcessorSettings(RunSettings):
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
     #: Name of the service, for the study file and the section in a runbook
     name: Name = "crash-processor"
-    spool: ConfigPath | None = None  #: Folder for the items, which tuner keeps; None: a temporary one
+    spool: ConfigPath | None = None  #: Folder for the items; tuner does not delete it; None: a temporary one
     #: Number of items in this folder; None: four times as many as the largest layout works on at once
     items: Count | None = None
     seed: WholeNumber = 1  #: Seed for the synthetic dumps
     symbols_bytes: Count | None = None  #: Size of each synthetic symbol file
     dumps: ConfigPath | None = None  #: Folder with real dumps, instead of synthetic ones
     symbols: ConfigPath | None = None  #: Folder with the symbols of these dumps
-    #: Further options of `crash-processor run`, by name. The default profile has the demands of 2014
+    #: Further options of `crash-processor run`, by name. The default profile has Socorro's demands of 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
     prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
-    #: Axes to combine, with the differences of each value. A variant has a value of each axis:
+    #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
     #: `4x6@VALUE+VALUE`
     axes: CrashAxes = Field(default_factory=dict)
-    #: Variants that tuner makes from the axes
+    #: Variants that tuner combines from the axes
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     @property
@@ -194,24 +195,25 @@ class ScriptSettings(RunSettings):
     #: single process; `pools`: child processes, as many per program as the layout has threads; `threads`: the
     #: threads of the only program; None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
-    #: When a process starts its OS threads; None: tuner does not compare thread counts between layouts
+    #: Time when a process starts its OS threads, so that tuner can check that a larger layout runs more
+    #: threads; None: no check
     os_threads: OsThreads | None = None
     #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
     event_loop: bool = False
-    ready: AnyReady | None = None  #: Check that a launch is ready; None: ready at once
+    ready: AnyReady | None = None  #: Check whether a launch is ready; None: ready at once
     probe: AnyProbe = Field(default_factory=counter_probe)  #: Probe that counts finished items
     cross_check: AnyProbe | None = None  #: Second probe, which must agree with the first one
-    #: Largest difference between the counts of the two probes; None: 2 %
+    #: Largest allowed difference between the counts of the two probes; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
     feeder: AnyFeeder = Field(default_factory=no_feeder)  #: Source of the items
-    #: Variants to compare (pool, interpreter, malloc), with their differences. `4x6@NAME` is a layout of a
-    #: variant
+    #: Variants of the service to compare, for example several pools or interpreters. `4x6@NAME` is a layout
+    #: of a variant
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: Axes to combine, with the differences of each value. A variant has a value of each axis:
+    #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
     #: `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Known service from which tuner made the section; set by tuner
-    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; set by tuner
+    record: Name | None = None  #: Known service of which this section is; tuner sets it
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; tuner sets them
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

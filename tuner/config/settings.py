@@ -34,7 +34,7 @@ class HookSettings(Section):
 
 
 class Settings(Section):
-    """The whole config of a study."""
+    """The sections of a config."""
 
     service: ServiceSettings = CrashProcessorSettings()  #: Service to measure
     study: StudySettings = StudySettings()  #: Layouts, times and stopping rule

@@ -40,7 +40,7 @@ MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
 class StudySettings(Section):
-    """Layouts, times and stopping rule. A key that belongs to another strategy is an error.
+    """Layouts, times and stopping rule of the study.
 
     None is "as usual" for the strategy.
     """
@@ -54,20 +54,22 @@ class StudySettings(Section):
     grid: GridName | None = None
     layouts: Layouts | None = None  #: Layouts to measure, instead of a grid
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
-    #: Margin of the answer (only with `strategy: race`); None: 2 %
+    #: Stop once a layout is known to be within this share of the best (only with `strategy: race`); None: 2 %
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
     #: Confidence level of the answer and of every interval
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
-    #: Guarantee of the answer (only with `strategy: race`); None: strict
+    #: Guarantee of the answer. strict: for every service; calibrated: on average over services (only with
+    #: `strategy: race`); None: strict
     kind: Literal["strict", "calibrated"] | None = None
-    objective: ObjectiveName = "throughput"  #: Figure to maximise
+    objective: ObjectiveName = "throughput"  #: Quantity to maximise
     #: Largest number of connections that a layout may open (see `connections` of the service)
     max_connections: Count | None = None
     max_load: MaxLoad | None = None  #: Highest load average that the best layout may cause
     #: Highest memory (PSS) that the best layout may use, counted for workers and their child processes
     #: together
     max_memory: MaxMemory | None = None
-    max_p95: MaxP95 | None = None  #: Highest p95 latency of the best layout, if the service reports latency
+    #: Highest p95 latency that the best layout may have, if the service reports latency
+    max_p95: MaxP95 | None = None
     #: Length of a window. With `strategy: race`, this is the length of the longest window
     window: LongerThanZero = WINDOW_S
     #: Length of the shortest window (only with `strategy: race`); None: 1 m, or `window` if it is shorter
@@ -78,16 +80,17 @@ class StudySettings(Section):
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Length of the warm-up before windows. auto: until throughput and the number of active tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up with `warmup: auto`. tuner measures and marks a layout that is still unsteady then
+    #: Longest warm-up with `warmup: auto`. If a layout is not steady by then, tuner measures it anyway, and
+    #: marks it
     warmup_cap: LongerThanZero = 300.0
-    warm_cache: bool = True  #: Whether the first launch is discarded, because it fills the page cache
+    warm_cache: bool = True  #: Whether tuner discards the first launch, which fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
     #: Largest number of attempts to measure a valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: Most CPU of other processes in a valid window, in cores; None: 1 % of the cores, at least 0.15
+    #: Highest CPU use of other processes in a valid window, in cores; None: 1 % of the cores, at least 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: Largest share of its time that tasks may wait for memory in a valid window
+    #: Largest share of a valid window in which tasks may wait for memory
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

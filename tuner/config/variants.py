@@ -55,7 +55,8 @@ class StopSettings(Section):
 
     signal: SignalName = "TERM"  #: Signal that stops the worker
     wait: LongerThanZero = STOP_WAIT_S  #: Time from the signal until the worker is killed
-    as_group: bool = False  #: Whether the whole process group gets the signal; for shell wrappers only
+    #: Whether the whole process group gets the signal. This is necessary if a shell starts the worker
+    as_group: bool = False
 
 
 class VariantSettings(Section):
@@ -74,15 +75,18 @@ class VariantSettings(Section):
     os_threads: OsThreads | None = None  #: None: the service's
 
 
+#: mapping of words to new words
+Replacements = dict[FieldWord, FieldWord]
+
+
 class ValueSettings(VariantSettings):
-    """Settings in which one value of an axis differs from the service. Missing keys are as in the service.
+    """Settings in which one value of an axis differs from the service. A missing key has the service's value.
 
     The changes of a command are made in this order, those of the first axis first; what is put behind and
     before it comes after the other changes of all axes.
     """
 
-    #: Words of the command to replace, each with its replacement
-    replace: dict[FieldWord, FieldWord] = Field(default_factory=dict)
+    replace: Replacements = Field(default_factory=dict)  #: Words of the command that tuner replaces
     interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
     append: Words = ()  #: Arguments to put after the command
     prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
@@ -124,7 +128,7 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # done first: the last one that is named
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping of axis to a mapping of value to its differences; for `omp` a list of values is enough
+#: mapping of axes to mappings of values to settings; for `omp` a list of values is enough
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping of axis to a mapping of value to its differences; for `omp` a list of values is enough
+#: mapping of axes to mappings of values to settings; for `omp` a list of values is enough
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

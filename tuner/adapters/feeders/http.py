@@ -120,7 +120,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 class HttpFeederSettings(FeederSettings):
-    """Requests to an HTTP service, in a closed loop or at a rate."""
+    """tuner sends requests to an HTTP service, in a closed loop or at a rate."""
 
     reports_latency: ClassVar[bool] = True
     kind: Literal["http"]  #: Kind of feeder
@@ -141,10 +141,10 @@ class HttpFeederSettings(FeederSettings):
     rate: Rate | None = None
     #: Distribution of arrivals, if there is a rate; None: poisson
     arrivals: Literal["poisson", "even"] | None = None
-    #: Most unanswered requests at a time, if there is a rate; None: 1000
+    #: Largest number of unanswered requests at a time, if there is a rate; None: 1000
     max_outstanding: Count | None = None
     timeout: LongerThanZero = 30.0  #: Time limit for one answer
-    wait: LongerThanZero = 60.0  #: Time limit of the first answer
+    wait: LongerThanZero = 60.0  #: Time limit for the first answer of a launch
     seed: WholeNumber = 1  #: Seed for Poisson arrivals
     #: Whether requests go to the address that the service listens on, if `url` names another one
     find_address: bool = False
@@ -338,7 +338,7 @@ class HttpFeeder:
         if n is not None and n < largest.total_threads:
             n_threads = largest.total_threads
             raise ConfigError(
-                f"{n} clients leave threads of {largest} without a request: it has {n_threads}",
+                f"{n} clients are too few for {largest}, which has {n_threads} threads",
                 hint=f"Set clients to {CLIENTS_PER_THREAD * n_threads} or more, or leave it out.",
             )
 

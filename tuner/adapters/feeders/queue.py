@@ -46,7 +46,7 @@ _UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in ha
 
 
 class QueueFeederSettings(FeederSettings):
-    """Copies of recorded messages, enough to keep the queue from becoming empty."""
+    """tuner feeds copies of recorded messages, so that the queue does not become empty."""
 
     kind: Literal["queue"]  #: Kind of feeder
     #: Library of the messages. `list`, `stream`: a list or stream of Redis, without a library

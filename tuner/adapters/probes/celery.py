@@ -55,7 +55,7 @@ def _broker(url: str) -> str:
 
 
 class CeleryProbeSettings(ProbeSettings):
-    """A helper, run by the service's Python, queries Celery's nodes or listens to their events."""
+    """A helper process in the service's Python queries Celery's nodes or listens to their events."""
 
     kind: Literal["celery"]  #: Kind of probe
     #: inspect: count tasks that began; events: count tasks that ended, which costs CPU time

@@ -64,10 +64,10 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """A metric, whose samples tuner adds up."""
+    """A metric. tuner adds up all its samples."""
 
     metric: PrometheusMetric  #: Name of the metric, as the page prints it, with _total
-    labels: dict[str, str] = Field(default_factory=dict)  #: Labels that the samples must have
+    labels: dict[str, str] = Field(default_factory=dict)  #: Labels that a sample must have to be counted
 
 
 class PrometheusProbeSettings(MetricSettings, ProbeSettings):

@@ -49,7 +49,7 @@ class TermSettings(Section):
     hget: tuple[RedisKey, RedisKey] | None = None  #: Value of a field of a hash: key, field
     #: Sum of a field over all hashes whose keys are in a set: key of the set, field
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
-    sign: Literal["plus", "minus"] = "plus"  #: Whether the term is added or subtracted
+    sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds or subtracts this number
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
@@ -81,11 +81,13 @@ class RedisProbeSettings(ProbeSettings):
 
     kind: Literal["redis"]  #: Kind of probe
     url: RedisUrl  #: URL of the server
-    #: Terms whose sum is the number of finished items
+    #: Numbers in Redis whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
-    failed: tuple[TermSettings, ...] = ()  #: Terms whose sum is the number of failed items
-    falls: bool = False  #: Whether the sum is the number of items that remain, and so falls
-    fed: TermSettings | None = None  #: Number of items fed so far; None: nothing is fed while a layout runs
+    failed: tuple[TermSettings, ...] = ()  #: Numbers in Redis whose sum is the number of failed items
+    falls: bool = False  #: Whether the sum is the number of remaining items, which decreases
+    #: Number in Redis of the items fed so far, from which tuner subtracts the remaining items (only with
+    #: `falls: yes`); None: no items are fed while a layout runs
+    fed: TermSettings | None = None
     timeout: LongerThanZero = 2.0  #: Time limit for one answer
 
     @field_validator("fed")

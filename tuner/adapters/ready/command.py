@@ -19,7 +19,7 @@ _ANSWER_S = 5.0  #: for one run
 
 
 class CommandReady(ReadySettings):
-    """A command ends with exit code 0."""
+    """The service is ready when a command ends with exit code 0."""
 
     kind: Literal["command"]  #: Kind of check
     command: Command  #: Command that is tried until its exit code is 0

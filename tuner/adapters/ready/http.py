@@ -40,7 +40,7 @@ Url = Annotated[str, AfterValidator(_url)]
 
 
 class HttpReady(ReadySettings):
-    """A URL answers."""
+    """The service is ready when a URL answers."""
 
     kind: Literal["http"]  #: Kind of check
     url: Url  #: URL that must answer with a status below 500

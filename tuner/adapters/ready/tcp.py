@@ -27,7 +27,7 @@ Address = Annotated[str, AfterValidator(_address)]
 
 
 class TcpReady(ReadySettings):
-    """An address accepts connections."""
+    """The service is ready when an address accepts connections."""
 
     kind: Literal["tcp"]  #: Kind of check
     address: Address  #: Address that must accept connections, HOST:PORT

@@ -33,7 +33,7 @@ def new_run_folder(root: Path | None, socket_name: str) -> Path:
         else:
             return folder
     raise ConfigError(
-        f"there is no place for a launch: {'; '.join(refused)}",
+        f"no folder can hold the files of a launch: {'; '.join(refused)}",
         hint="Set TMPDIR to a writable folder with a path of at most 80 characters.",
     )
 

@@ -189,9 +189,10 @@ class WorkerJobs:
             return
         missing = sorted(self.cpus - os.sched_getaffinity(0))
         if missing or not self.cpus:
+            problem = f"this process may not use {missing}" if missing else "the list is empty"
             raise ConfigError(
-                f"workers cannot be held to cores {sorted(self.cpus)}: not there: {missing or 'none named'}",
-                hint=f"This process may use {sorted(os.sched_getaffinity(0))}.",
+                f"cannot pin the workers to cores {sorted(self.cpus)}: {problem}",
+                hint=f"Choose among the cores {sorted(os.sched_getaffinity(0))}.",
             )
 
 

@@ -39,29 +39,29 @@ EXIT_CODES = (
     ),
     ExitCode(
         EXIT_NOTHING,
-        "nothing was measured: no layout has a valid window, or there is none to rank",
+        "no result, because no layout has a valid window or no layout can be ranked",
         "Read the warnings, which messages.md explains.",
     ),
     ExitCode(
         EXIT_STALE,
-        "stale: a runbook differs from its study, or another layout is better by now",
+        "a stale result: a runbook differs from its study, or another layout is now better",
         "Write the runbook again (`tuner export`), or measure again (`tuner grid`).",
     ),
     ExitCode(
         EXIT_WEAKER,
-        "weaker than required: the budget ended before the answer was known, a layout has no valid window, no"
-        " layout keeps the limits, a check is undecided, or runs of the lab failed",
-        "tuner prints and keeps the result so far. `--resume` continues (in the lab `--results`);"
+        "a weaker result than required: the budget ended before the answer was known, a layout has no valid"
+        " window, every layout exceeds a limit, a check is undecided, or runs of the lab failed",
+        "tuner prints and keeps the result so far. Continue with `--resume` (in the lab `--results`)."
         " first-study.md lists remedies.",
     ),
     ExitCode(
         EXIT_BRAKED,
-        "a safety limit of the config stopped the study, which has windows",
+        "a safety limit of the config stopped a study that has valid windows",
         "Find out what uses the host, then continue with `--resume`. See brake.md.",
     ),
     ExitCode(
         EXIT_INTERRUPTED,
         "interrupted by Ctrl-C or SIGTERM",
-        "Valid windows are kept; `--resume` continues (in the lab `--results`).",
+        "tuner keeps valid windows. Continue with `--resume` (in the lab `--results`).",
     ),
 )

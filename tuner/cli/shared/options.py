@@ -63,7 +63,7 @@ SETTINGS = {
     ),
     "warmup_cap": Setting(
         "TIME",
-        "Longest warm-up with auto (default: 5m). tuner marks a layout that is still unsteady then.",
+        "Longest warm-up with auto (default: 5m). If a layout is not steady by then, tuner marks it.",
         TIME,
     ),
     "repeats": Setting("N", "With --strategy all: number of launches per layout (default: 3).", TIME),
@@ -82,28 +82,28 @@ SETTINGS = {
     "kind": Setting(
         "KIND",
         "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over"
-        " services, and is reached sooner (default: strict).",
+        " services, and needs less time (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
     "objective": Setting(
         "NAME",
-        "Figure to maximise: throughput or throughput-per-cpu (default: throughput).",
+        "Quantity to maximise: throughput or throughput-per-cpu (default: throughput).",
         ORDER,
         words=("throughput", "throughput-per-cpu"),
     ),
-    "max_load": Setting("N", "Highest load average of the best layout.", ORDER),
-    "max_memory": Setting("SIZE", "Highest memory use of the best layout, for example 8G.", ORDER),
+    "max_load": Setting("N", "Highest load average that the best layout may cause.", ORDER),
+    "max_memory": Setting("SIZE", "Highest memory use that the best layout may have, for example 8G.", ORDER),
     "max_p95": Setting(
         "TIME",
-        "Highest p95 latency of the best layout, for example 2s, if the service reports latency.",
+        "Highest p95 latency that the best layout may have, for example 2s, if the service reports latency.",
         ORDER,
     ),
     "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
     "max_attempts": Setting("N", "Largest number of attempts to measure a valid window (default: 3).", ORDER),
     "foreign_limit": Setting(
         "CORES",
-        "Largest CPU use of other processes in a valid window, in cores (default: 1 % of the cores, at"
+        "Highest CPU use of other processes in a valid window, in cores (default: 1 % of the cores, at"
         " least 0.15).",
         ORDER,
     ),
@@ -122,8 +122,8 @@ SETTINGS = {
     ),
     "connections": Setting(
         "HOW",
-        "Connections of the clients. even: kept, and spread over all worker processes; fresh: a new one for"
-        " each request; kept: not spread; reuse:N: N requests at most (default: even).",
+        "Connections of the clients. even: kept open, and spread over all worker processes; fresh: a new one"
+        " for each request; kept: kept open, not spread; reuse:N: closed after N requests (default: even).",
         ORDER,
         ("service", "feeder", "connections"),
     ),

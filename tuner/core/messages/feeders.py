@@ -21,8 +21,8 @@ def address_found(found: str, configured: str) -> str:
 
 @warning(
     "certificate-unchecked",
-    "Requests stay on this host.",
-    "No action is needed.",
+    "",
+    "No action is needed, because these requests do not leave this host.",
 )
 def certificate_unchecked(address: str) -> str:
     return f"requests to {address} accept any certificate"
@@ -31,7 +31,7 @@ def certificate_unchecked(address: str) -> str:
 @warning(
     "clients-not-found",
     "",
-    "Read the reason, or set the number: `--clients 64`.",
+    "Fix the printed problem, or set the number of clients, for example `--clients 64`.",
 )
 def clients_not_found(problem: str, n_clients: int) -> str:
     return (
@@ -42,7 +42,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 
 @warning(
     "connections-uneven",
-    "The throughput of this layout is too low.",
+    "With evenly spread connections the throughput would be higher.",
     "Use `--connections even` (the default), or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
@@ -51,23 +51,23 @@ def connections_uneven(layout: Layout, window: int, fewest: float, most: float, 
 
 
 def uneven(fewest: float, most: float, starved_ratio: float) -> str:
-    """Say what uneven connections did to one layout, as part of a sentence."""
+    """Describe the effect of uneven connections on one layout, as part of a sentence."""
+    lost = f"{100 * starved_ratio:.0f} %"
     return (
-        f"its workers had {fewest:.3g} to {most:.3g} connections, so threads lacked a request"
-        f" {100 * starved_ratio:.0f} % of the time while others had too many: its throughput is too low by"
-        " about that"
+        f"its workers had {fewest:.3g} to {most:.3g} connections each, so threads had no request for {lost}"
+        f" of the time while other workers had too many; its throughput is about {lost} too low"
     )
 
 
 @warning(
     "latency-at-saturation",
     "",
-    "Set `--rate` ([HTTP](http.md)).",
+    "Set `--rate`, so that requests arrive as users send them ([HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
-        "max_p95 in a closed loop: latency there is clients / throughput and depends on the number of"
-        " clients; set feeder.rate (--rate) to limit the latency of users"
+        "max_p95 limits the latency in a closed loop, which is clients / throughput and depends on the number"
+        " of clients; set feeder.rate (--rate) to limit the latency of users"
     )
 
 
@@ -82,8 +82,8 @@ def queue_left(layout: Layout, problem: str) -> str:
 
 @warning(
     "queue-shared",
-    "The next launch is refused.",
-    "Find the other producer, perhaps the service itself, or use a separate queue.",
+    "tuner does not start the next launch while these messages are in the queue.",
+    "Find the program that sends them, perhaps the service itself, or use a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     messages = pluralize(n_messages, "message")
@@ -92,9 +92,10 @@ def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
 
 @warning(
     "requests-failed",
-    "More than 1 % of requests failed. `closed`: the connection broke; `garbage`: the answer was not HTTP;"
-    " `overdue`: not sent, because `max_outstanding` other requests were open.",
-    "Correct the URL or the service, or lower `rate` ([HTTP](http.md)). A failing layout may look fast.",
+    "More than 1 % of requests failed. `closed` means that the connection broke, and `garbage` that the"
+    " answer was not HTTP. `overdue` requests were not sent, because `max_outstanding` other requests had no"
+    " answer yet.",
+    "Correct the URL or the service, or lower `rate` ([HTTP](http.md)).",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:
     kinds = ", ".join(f"{count} {kind}" for kind, count in n_by_kind.items() if count)

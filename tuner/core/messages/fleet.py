@@ -10,7 +10,7 @@ from tuner.core.text.figures import pluralize
 @warning(
     "box-gone",
     "Another host repeats the launch.",
-    "Find the reason, and start `tuner box` again ([fleet](fleet.md)).",
+    "Fix the printed problem, and start `tuner box` on the host again ([fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
     return f"{host} is gone: {why}"
@@ -19,7 +19,7 @@ def box_gone(host: str, why: str) -> str:
 @warning(
     "box-left-out",
     "",
-    "Fix the reason and restart its `tuner box`.",
+    "Fix the printed problem, and start `tuner box` on the host again.",
 )
 def box_left_out(host: str, why: str) -> str:
     return f"{host} gets no more work: {why}"
@@ -28,16 +28,16 @@ def box_left_out(host: str, why: str) -> str:
 @warning(
     "box-twice",
     "",
-    "Stop one of the two `tuner box`, or give two machines different host names.",
+    "If this is one machine, stop one `tuner box`. If there are two machines, give them two host names.",
 )
 def box_twice(other: str) -> str:
-    return f"it is the same machine as {other}, or has its name, and gets no work"
+    return f"this host is the same machine as {other}, or has the same host name, so it gets no work"
 
 
 @warning(
     "launch-lost",
-    "The launch is repeated.",
-    "If it happens again, read the log of that host.",
+    "tuner repeats the launch.",
+    "If this happens again, read the log of that host.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
     return f"{host}: {layout}: {why}"
@@ -46,11 +46,11 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 @warning(
     "needs-boxes",
     "The exit code becomes 5.",
-    "`tuner grid --resume FILE` with more hosts, a larger `--within`, or a single host."
+    "Continue with `tuner grid --resume FILE` on more hosts, on a single host, or with a larger `--within`."
     " [Several hosts](method/boxes.md) explains such differences.",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (
-        f"layouts differ too much between {pluralize(n_hosts, 'host')}: it takes more hosts, not more "
-        "windows, to decide"
+        f"the differences between layouts vary too much among {pluralize(n_hosts, 'host')}: more windows"
+        " cannot decide, only more hosts"
     )

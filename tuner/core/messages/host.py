@@ -16,8 +16,8 @@ _MOST_LEFTOVERS = 8
 @warning(
     "backend-found",
     "",
-    "If this program only forwards (`docker-proxy`, `ssh`), list both: `backends: [docker-proxy,"
-    " redis-server]`. `backends: []` names none.",
+    "If this program only forwards connections (`docker-proxy`, `ssh`), list it and the real backend:"
+    " `backends: [docker-proxy, redis-server]`.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
     more = "`backends` in the config overrides this"
@@ -52,7 +52,7 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
 @warning(
     "hook-failed",
     "The study is not affected.",
-    "Read what the hook printed.",
+    "Read the output of the hook.",
 )
 def hook_failed(problem: str) -> str:
     return problem
@@ -61,7 +61,7 @@ def hook_failed(problem: str) -> str:
 @warning(
     "leftover-processes",
     "",
-    "A worker leaves its process group: make it stop with its parent.",
+    "These processes had left the process group of their worker. Let them stop with their parent.",
 )
 def leftover_processes(when: Literal["before", "after"], processes: Sequence[str], *, ended: bool) -> str:
     named, n_more = ", ".join(processes[:_MOST_LEFTOVERS]), len(processes) - _MOST_LEFTOVERS
@@ -73,19 +73,19 @@ def leftover_processes(when: Literal["before", "after"], processes: Sequence[str
 @warning(
     "memory-missed",
     "",
-    "No action is needed: processes that live less than about 20 ms cannot be read better.",
+    "No action is needed. Processes that live less than about 20 ms often end before tuner can read them.",
 )
 def memory_missed(missed_ratio: float) -> str:
     return (
         f"{percent(missed_ratio)} of the service's processes ended before tuner could read their memory;"
-        " similar processes stand in for them"
+        " tuner estimates it from similar processes"
     )
 
 
 @warning(
     "metrics-file",
     "",
-    "Free some space, or check the folder ([metrics](metrics.md)).",
+    "Free some space, or check that the folder is writable ([metrics](metrics.md)).",
 )
 def metrics_file(path: object, error: str | None) -> str:
     return f"cannot write {path}: {error}; the study continues without it"
@@ -98,13 +98,13 @@ def metrics_file(path: object, error: str | None) -> str:
     " (`hidepid`).",
 )
 def no_backend(name: str) -> str:
-    return f"no process is called {name}; until one is, its CPU counts as that of other processes"
+    return f"no process is called {name}, so the CPU of this backend counts as that of other processes"
 
 
 @warning(
     "no-launch-cgroup",
     "",
-    "No action is needed: tuner finds leftover processes by environment and parent.",
+    "No action is needed. tuner finds leftover processes by their environment and their parent.",
 )
 def no_launch_cgroup(layout: Layout, why: str) -> str:
     return f"{layout} runs without a separate cgroup: {why}"
@@ -112,7 +112,7 @@ def no_launch_cgroup(layout: Layout, why: str) -> str:
 
 @warning(
     "no-live-file",
-    "Only `tuner watch` lacks the current launch.",
+    "`tuner watch` cannot show the current launch.",
     "Free some space, or check the owner of the folder.",
 )
 def no_live_file(path: object, error: str | None) -> str:
@@ -134,7 +134,7 @@ def no_memory_figures() -> str:
     "Find out what else uses the host ([safety limits](brake.md)).",
 )
 def still_over(over: str, longest_s: float) -> str:
-    return f"with nothing running, {over}; waiting for at most {render_duration(longest_s)}"
+    return f"although no layout runs, {over}; waiting for at most {render_duration(longest_s)}"
 
 
 @warning(

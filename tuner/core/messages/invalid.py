@@ -12,8 +12,8 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 
 @invalid_window(
     "braked",
-    "The launch passed a [safety limit](brake.md) and was stopped. This does not use up an attempt.",
-    "Check whether the limit is right.",
+    "tuner stopped the launch at a [safety limit](brake.md). Such a launch does not count as an attempt.",
+    "Check that the limit is not too low.",
 )
 def braked(passed: str) -> str:
     return passed
@@ -22,7 +22,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "Ignore a single case.",
+    "If this happens often, check the time service of the host.",
 )
 
 
@@ -42,7 +42,7 @@ def wall_clock_jumped(step_s: float) -> str:
 @invalid_window(
     "counts-fell",
     "",
-    "Check whether a worker was replaced, or whether the probe reads something that is not a total.",
+    "Check whether a worker was restarted, or whether the probe reads a number that is not a running total.",
 )
 def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -> str:
     return f"the count of {which} items fell from {before} to {after}"
@@ -50,8 +50,8 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "`statsd-lines` shows an example.",
-    "Send `NAME:1|c`, or with a sample rate of at most 1 `NAME:1|c|@0.1`"
+    "The warning `statsd-lines` prints one of these lines.",
+    "Let the service send `NAME:1|c`, or `NAME:1|c|@0.1` for a sample rate of 0.1"
     " ([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
@@ -62,8 +62,8 @@ def counts_unreadable(n_lines: int) -> str:
 @invalid_window(
     "disturbed",
     "",
-    "Stop these processes (`top` shows them), list the service's own backends under `backends`, or raise"
-    " `--foreign-limit`.",
+    "Stop these processes, which `top` lists, or raise `--foreign-limit`. If they are backends of the"
+    " service, list them under `backends` in a config.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
     used = busy_cores(used_cores)
@@ -73,7 +73,7 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "launcher-died",
     "",
-    "Read the kernel's log: somebody killed supervisord, or the host ran out of memory.",
+    "Somebody killed supervisord, or the host ran out of memory. Read the kernel's log (`dmesg`).",
 )
 def launcher_died(which: str) -> str:
     return f"{which} ended while the layout ran"
@@ -81,9 +81,9 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "The command, a start script, a configuration file or the application fixes the number of processes or"
-    " threads. The exit code becomes 2.",
-    "Remove this number ([how this is detected](services/README.md#what-runs-is-compared)).",
+    "The command, a start script, a configuration file or the application sets a fixed number of processes or"
+    " threads. The study ends with exit code 2.",
+    "Remove this number ([how tuner compares layouts](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -100,8 +100,9 @@ def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str
 
 @invalid_window(
     "memory-pressure",
-    "The limit is `memory_pressure_limit`.",
-    "Use fewer processes or more memory. A layout that always has this result does not fit the host.",
+    "The key `memory_pressure_limit` sets the limit.",
+    "Use fewer processes or more memory. If all windows of a layout are invalid for this reason, the host has"
+    " too little memory for this layout.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
     waited = f"tasks waited for memory in {percent(waited_ratio)} of the window"
@@ -111,8 +112,8 @@ def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
 _no_items = invalid_window(
     "no-items",
     "",
-    "Check that the worker counts (`tuner.probe.counter`), finds its items and does not hang. Long items need"
-    " a longer `--window`.",
+    "Check that the worker counts (`tuner.probe.counter`), finds its items and does not hang. If an item"
+    " takes longer than the window, raise `--window`.",
 )
 
 
@@ -129,7 +130,8 @@ def only_failed_items(n_failed: int) -> str:
 @invalid_window(
     "packets-lost",
     "",
-    "Raise `net.core.rmem_max` to 4194304, or let the service send fewer metrics or a sample (`@rate`).",
+    "Raise the kernel setting `net.core.rmem_max` to 4194304, or let the service send fewer metrics or only a"
+    " sample of them (`@rate`).",
 )
 def packets_lost(n_packets: int) -> str:
     return f"the kernel dropped {pluralize(n_packets, 'packet')} to the probe, so their counts are missing"
@@ -138,7 +140,8 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "The source of the probe was slow or silent: query it by hand ([probes](probes.md)).",
+    "The source that the probe reads, for example a web page or Redis, was slow or did not answer. Query it"
+    " by hand ([probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -148,15 +151,15 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 @invalid_window(
     "probes-disagree",
     "",
-    "Count by hand for a minute to find the wrong probe. Often one probe counts retries, failures or other"
-    " queues, or loses lines or packets ([probes](probes.md)).",
+    "Count the items of one minute by hand to find the wrong probe. Often one probe counts retries, failed"
+    " items or other queues, too, or loses lines or packets ([probes](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
 ) -> str:
     return (
         f"{names[0]} counted {pluralize(counts[0], 'item')} and {names[1]} {counts[1]:.0f} in the same time;"
-        f" they differ by {percent(apart_ratio)}, but only {percent(within_ratio)} and"
+        f" the counts differ by {percent(apart_ratio)}, but only {percent(within_ratio)} and"
         f" {pluralize(n_threads, 'item')} in progress are allowed"
     )
 
@@ -164,7 +167,8 @@ def probes_disagree(
 @invalid_window(
     "source-dry",
     "",
-    "Feed items faster, or more of them beforehand. For the built-in service raise `service.items`.",
+    "Feed items faster, or put more items into the source before the study. For the built-in service raise"
+    " `service.items`.",
 )
 def source_dry(problem: str) -> str:
     return with_reasons("the source ran out of items during the window", problem)
@@ -173,7 +177,7 @@ def source_dry(problem: str) -> str:
 @invalid_window(
     "stalled",
     "",
-    "The host was suspended or overloaded: see `disturbed`.",
+    "The host was suspended or overloaded. If it was overloaded, follow the advice for `disturbed`.",
 )
 def stalled(gap_s: float, interval_s: float) -> str:
     return f"tuner took no sample for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -182,7 +186,7 @@ def stalled(gap_s: float, interval_s: float) -> str:
 @invalid_window(
     "stolen",
     "Other guests of the hypervisor used this CPU time.",
-    "Measure on another host, or at another hour.",
+    "Measure on another host, or at another time of day.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
     return f"the hypervisor took {busy_cores(stolen_cores)} on average; the limit is {limit_cores:.2f}"
@@ -191,7 +195,8 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "worker-died",
     "",
-    "Read the worker's log. If memory or files ran out, later launches of the layout will fail, too.",
+    "Read the worker's log. If it ran out of memory or file descriptors, later launches of the layout will"
+    " fail, too.",
 )
 def worker_died(worker: str, how: str) -> str:
     return f"{worker} ended: {how}"
@@ -200,8 +205,9 @@ def worker_died(worker: str, how: str) -> str:
 _wrong_layout = invalid_window(
     "wrong-layout",
     "",
-    "Check that the command uses `{threads}`. A service with further threads needs `max_extra_threads`."
-    " Threads of numeric libraries do not count ([inner threads](inner-threads.md)).",
+    "Check that the command uses `{threads}`. If the service also starts other threads, set"
+    " `max_extra_threads` to their number. tuner does not count the threads of numeric libraries here"
+    " ([inner threads](inner-threads.md)).",
 )
 
 

@@ -12,7 +12,7 @@ _COUNT_ALL_THE_SAME = "its windows count all the same"
 
 _few_items = warning(
     "few-items",
-    "Fewer than 20 items ended, or the window is shorter than three of the longest items.",
+    "Fewer than 20 items ended, or the window is shorter than three times the longest item.",
     "Set `--window` to the printed length, or feed shorter items of the same kind.",
 )
 
@@ -61,7 +61,7 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "",
-    "Read the printed reason ([list](#a-launch-that-fails)).",
+    "Read the printed reason ([list of reasons](#a-launch-that-fails)).",
 )
 
 
@@ -78,8 +78,8 @@ def launch_lost_its_source(problem: str) -> str:
 @warning(
     "log-long",
     "",
-    "Log less: so much output slows down the service. The `log` probe may lose lines if over 16 MiB come"
-    " between two reads (`log-cut`).",
+    "Let the service log less, because so much output slows it down. The probe `log` may miss lines"
+    " (`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
     """Word it; *program* counts from 1."""
@@ -92,8 +92,8 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 _mixed_items = warning(
     "mixed-items",
     "",
-    "Send items in the mix and order of production, with long windows. Or study the two kinds separately,"
-    " with separate workers. If tuner does not fill the queue, first check that it never runs empty.",
+    "Send items in the mix and order of production, with long windows. Or measure short and long items in two"
+    " studies. If tuner does not fill the queue, first check that the queue is never empty.",
 )
 
 
@@ -121,8 +121,9 @@ def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispe
 
 _never_settled = warning(
     "never-settled",
-    "More launches reached no steady state than chance explains.",
-    "[Warm-up](warmup.md) explains the reason in parentheses. A slow start needs a longer `--warmup-cap`.",
+    "More launches than expected by chance did not reach a steady state.",
+    "[Warm-up](warmup.md) explains the reason in parentheses. If the service starts slowly, raise"
+    " `--warmup-cap`.",
 )
 
 
@@ -153,7 +154,8 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 @warning(
     "over-limit",
     "The layout is not ranked. The exit code becomes 5.",
-    "If the limit is wrong, measure the layout in another study ([safety limits](brake.md)).",
+    "If the limit is too low, measure the layout in another study with a higher limit ([safety"
+    " limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:
     return f"a safety limit stopped {layout} {passed}; it is left out from now on"
@@ -161,7 +163,7 @@ def over_limit(layout: Layout, passed: str) -> str:
 
 @warning(
     "several-interpreters",
-    "Throughput, load and memory are right.",
+    "The measured throughput, load and memory are correct.",
     "Do not rely on `tuner explain` and `tuner predict` for this service.",
 )
 def several_interpreters(layout: Layout, n: int) -> str:
@@ -174,7 +176,7 @@ def several_interpreters(layout: Layout, n: int) -> str:
 @warning(
     "stopped-by-kill",
     "",
-    "Raise `stop.wait` above the longest item, or check `stop.signal`.",
+    "Set `stop.wait` to more than the duration of the longest item, or check `stop.signal`.",
 )
 def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: float, signal: str) -> str:
     return (

@@ -17,9 +17,9 @@ _MOST_NAMES = 5
 
 @warning(
     "count-restarted",
-    "Counts between the last read and the restart are lost.",
-    "Find the reason, unless workers replace themselves (`max-requests`) or Celery's broker was away. More"
-    " than three decreases in a launch fail it.",
+    "Items between the last reading and the restart are not counted.",
+    "Find the cause, unless workers replace themselves (`max-requests`) or Celery's broker was down. A launch"
+    " with more than three such restarts fails.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -28,7 +28,7 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The window counts without this check.",
+    "The window is valid, but the second probe did not check it.",
     "Follow the advice for `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
@@ -38,8 +38,8 @@ def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> s
 
 @warning(
     "log-cut",
-    "tuner frees long logs, too (`log-long`).",
-    "Rotate the log by renaming (`create`), not by `copytruncate`, or not during a study. Log less.",
+    "tuner itself frees the beginning of long logs (`log-long`).",
+    "Let logrotate rename the log (`create`) instead of truncating it (`copytruncate`), or log less.",
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:
     return (
@@ -51,7 +51,7 @@ def log_cut(layout: Layout, log: object, n_times: int) -> str:
 @warning(
     "log-lines-long",
     "",
-    "Match something at the beginning of the line, or log shorter lines.",
+    "Use a pattern that matches at the beginning of the line, or log shorter lines.",
 )
 def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
     lines = f"{pluralize(n_lines, 'longer line')} of {log}"
@@ -71,9 +71,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If lines are unreadable, correct the messages of the service. If they have another type, set"
-    " `probe.name` to a counter (`|c`); a timer or gauge of the same name does no harm. If they are no"
-    " metrics, find the other program that sends to `TUNER_STATSD`.",
+    "If tuner cannot read the lines, correct the messages of the service. If the lines have another type, set"
+    " `probe.name` to the name of a counter (`|c`). If the lines are not metrics, find the program that sends"
+    " them.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")
@@ -89,7 +89,7 @@ def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example:
 @warning(
     "statsd-names",
     "",
-    "Use a listed counter as `probe.name`. Clients often add a prefix.",
+    "Set `probe.name` to a listed counter. Clients of statsd often add a prefix to the name.",
 )
 def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
     more = " and others" if len(others) > _MOST_NAMES else ""

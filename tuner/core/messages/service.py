@@ -10,8 +10,8 @@ from tuner.core.messages.catalogue import warning
 @warning(
     "failures-counted",
     "",
-    "Feed items that do not fail, or use a probe that distinguishes them: `--set probe=NAME` (Celery:"
-    " `finished`).",
+    "Feed items that do not fail, or use a probe that counts failed items separately: `--set probe=NAME` (for"
+    " Celery `finished`).",
 )
 def failures_counted(service: str, probe: str, counts_too: str) -> str:
     return f"{service}: the probe {probe} counts {counts_too}"
@@ -31,7 +31,7 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 @warning(
     "nothing-feeds",
     "",
-    "Follow the warning. A feeder is, for example, `feeder: {kind: command, ...}`.",
+    "Follow the printed advice. The key `feeder: {kind: command, ...}` starts a program that feeds items.",
 )
 def nothing_feeds(advice: str) -> str:
     return advice
@@ -40,8 +40,8 @@ def nothing_feeds(advice: str) -> str:
 @warning(
     "probe-costs",
     "",
-    "Compare layouts, but do not take the throughput for that of production. `tuner services show NAME` lists"
-    " other probes.",
+    "You can compare layouts, but in production, without this probe, their throughput is higher. `tuner"
+    " services show NAME` lists other probes.",
 )
 def probe_costs(cost: str) -> str:
     return cost
@@ -61,8 +61,8 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "tuner does not feed a script, and does not set its layout.",
-    "Follow the warning.",
+    "tuner does not feed a script, and does not set its numbers of processes and threads.",
+    "If the guess is right, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:
     return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"

@@ -13,8 +13,8 @@ from tuner.core.text.figures import format_block, pluralize
 @warning(
     "box-not-quiet",
     "",
-    "When the host is quiet, continue with `tuner grid --resume FILE`. On a host that is never quiet, such as"
-    " a desktop, begin a new study with `--foreign-limit 64` (no limit).",
+    "When the host is quiet, continue with `tuner grid --resume FILE`. On a desktop, begin a new study with"
+    " `--foreign-limit 64`, so that other processes make no window invalid.",
 )
 def box_not_quiet(n_launches: int) -> str:
     return (
@@ -26,28 +26,28 @@ def box_not_quiet(n_launches: int) -> str:
 
 _braked = warning(
     "braked",
-    "The study stops. The exit code becomes 6.",
-    "Find out what uses the host. `tuner grid --resume FILE` continues; with a config, the limits of that"
-    " config hold ([safety limits](brake.md)).",
+    "The study stops with exit code 6, or with 3 if it has no valid window.",
+    "Find out what uses the host, then continue with `tuner grid --resume FILE`. To change the limits, add"
+    " the config: `tuner grid CONFIG --resume FILE` ([safety limits](brake.md)).",
 )
 
 
 @_braked
 def braked(layout: Layout, passed: str, still_over: str | None) -> str:
-    """Word it; *still_over* is what the host exceeds with nothing running, None: it recovered."""
-    still = f"; and with nothing running, {still_over}" if still_over else ""
+    """Word it; *still_over* is the limit that the host exceeds while no layout runs, None: it recovered."""
+    still = f"; although no layout runs, {still_over}" if still_over else ""
     return f"a safety limit stopped {layout} {passed}{still}; the study stops"
 
 
 @_braked
 def braked_before_start(over: str) -> str:
-    return f"with nothing running, {over}; no layout is started"
+    return f"although no layout runs, {over}; no layout is started"
 
 
 _budget_over = warning(
     "budget-over",
-    "The exit code becomes 5.",
-    "Continue another night with `tuner grid --resume FILE`.",
+    "The study ends with exit code 5.",
+    "Continue it later with `tuner grid --resume FILE`.",
 )
 
 
@@ -85,8 +85,8 @@ def no_time_for_window(layout: Layout) -> str:
 
 _cell_void = warning(
     "cell-void",
-    "With `--strategy all` the exit code becomes 5.",
-    "No action is needed: a race adds a launch if necessary.",
+    "A race adds a launch of this layout if necessary. With `--strategy all` the exit code becomes 5.",
+    "No action is needed.",
 )
 
 
@@ -102,20 +102,21 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "The claim is that of this version of tuner.",
+    "An older version of tuner chose the layouts of these blocks. The printed guarantee is that of the"
+    " version that you use now.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
     return (
-        f"this version of tuner would have measured {n_blocks} of the blocks in the file differently (first:"
-        f" {format_block(first)}); all windows count, and the study continues from there"
+        f"this version of tuner would have chosen other layouts in {n_blocks} blocks of the file (first:"
+        f" {format_block(first)}); all windows count, and the study continues after them"
     )
 
 
 @warning(
     "fails-alike",
-    "The study stops. The exit code becomes 3.",
-    "Fix the reason in the `launch-failed` warnings, then `tuner grid --resume FILE`.",
+    "The study stops with exit code 3.",
+    "Fix the problem that the `launch-failed` warnings report, then type `tuner grid --resume FILE`.",
 )
 def fails_alike(n_launches: int, smallest: Layout) -> str:
     return (
@@ -127,19 +128,19 @@ def fails_alike(n_launches: int, smallest: Layout) -> str:
 @warning(
     "grid-grows",
     "",
-    "To keep the grid, use `--layouts` or `--max-connections` ([growth](method/growth.md)).",
+    "To prevent larger layouts, use `--layouts` or `--max-connections` ([growth](method/growth.md)).",
 )
 def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     return (
-        f"twice the threads or processes of {began} gave more, up to {reached}: the grid grows from"
-        f" {n_before} to {n_now} layouts"
+        f"throughput rose with twice the threads or processes of {began}, up to {reached}: the grid grows"
+        f" from {n_before} to {n_now} layouts"
     )
 
 
 @warning(
     "left-out",
     "The exit code becomes 5.",
-    "Read the earlier warnings.",
+    "Read the earlier warnings for the reason.",
 )
 def left_out(layout: Layout) -> str:
     return f"{layout} gave no valid window at any attempt; it is left out"
@@ -147,8 +148,8 @@ def left_out(layout: Layout) -> str:
 
 @warning(
     "never-started",
-    "The exit code becomes 3.",
-    "Fix the reason in the earlier warnings, then `tuner grid --resume FILE`.",
+    "The study stops with exit code 3.",
+    "Fix the problem that the earlier warnings report, then type `tuner grid --resume FILE`.",
 )
 def never_started(service: str, smallest: Layout, *, failed_in: Literal["start", "warm-up"]) -> str:
     does_not = "start" if failed_in == "start" else "finish its warm-up"
@@ -157,14 +158,15 @@ def never_started(service: str, smallest: Layout, *, failed_in: Literal["start",
 
 _source_away = warning(
     "source-away",
-    "The launch is repeated and uses up no attempt. The study stops if the broker stays away.",
-    "Start the broker. After a stop, use `tuner grid --resume FILE`.",
+    "tuner repeats the launch when the broker answers again. If the broker does not answer in time, the study"
+    " stops.",
+    "Start the broker. If the study has stopped, continue it with `tuner grid --resume FILE`.",
 )
 
 
 @_source_away
 def source_away(why: str, longest_wait_s: float) -> str:
-    return f"{why}; waiting for it for at most {render_duration(longest_wait_s)}"
+    return f"{why}; waiting for the broker for at most {render_duration(longest_wait_s)}"
 
 
 @_source_away

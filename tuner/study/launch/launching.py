@@ -259,7 +259,7 @@ class Workbench:
         if brake.leaves_out and not still:
             self.progress.warning(*over_limit(launch.layout, passed))
             return f"{OVER_LIMIT}: {passed}"
-        why = f"; and with nothing running, {still}" if still else ""
+        why = f"; although no layout runs, {still}" if still else ""
         self.progress.warning(*messages.braked(launch.layout, passed, still))
         return f"{BRAKED}: {passed}{why}"
 
