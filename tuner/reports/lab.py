@@ -9,7 +9,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from tuner.core.lab.experiment import At, Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
+from tuner.core.lab.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
 from tuner.core.text.figures import pluralize
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
 from tuner.reports.text.formats import Table, render_paragraph, render_table
@@ -68,7 +68,7 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Paragraph(f'The file {figures} has all rows and figures, also those that "..." omits below.'),
+        Paragraph(f'The file {figures} has all figures, also those that "..." omits below.'),
         Heading("Published claims", 2),
         Bullets(tuple(describe_finding(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
@@ -244,13 +244,13 @@ def describe_errors(outcome: Outcome) -> str:
     errors = outcome.errors(figure.key)
     if not errors:
         return ""
-    worst = max(errors, key=lambda at: abs(errors[at]))
+    worst = max(errors.values(), key=abs)
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
         f"The model is fitted to {pluralize(n_fitted, 'measured row')} (marked *). On the other "
         f"{pluralize(len(errors), 'row')} it differs from the measurements by "
         f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by "
-        f"{100 * errors[worst]:+.1f} % at most ({_point(outcome, worst)})."
+        f"{100 * worst:+.1f} % at most."
     )
 
 
@@ -268,11 +268,6 @@ def _at(row: Row) -> tuple[str, ...]:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def _point(outcome: Outcome, at: At) -> str:
-    named = zip(outcome.experiment.parameters, at, strict=True)
-    return ", ".join(value if isinstance(value, str) else f"{name} = {value:g}" for name, value in named)
 
 
 def _number(value: float | None, figure: LabFigure) -> str:

@@ -52,8 +52,7 @@ class Gnocchi:
         "batch, as in Gnocchi. Each series is read, processed for 6.75 us and written. The series are in "
         "files (seven calls each; in memory if the host has /dev/shm) or in Redis (two commands each). "
         "A store that is 200 us away delays each answer by 200 us. The time of a batch is the median over a "
-        "run of three seconds. Each run of a pool also measures the plain loop; the gain is the time of the "
-        "loop divided by that of the pool."
+        "run of three seconds."
     )
     parameters = ("target", "away us", "threads")
     figures = (

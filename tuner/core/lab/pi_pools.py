@@ -71,7 +71,7 @@ class PiPools:
         "threads: only as many jobs as there are cores may compute at a time. A scheduled pool has as many "
         "threads as cores, to which an event loop gives single steps. Jitter makes the sleeps of a job "
         "unequal by up to half. The time of a batch is divided by 54 ms. A heartbeat thread wakes up every "
-        "5 ms, to measure delays. The wait of a step is the time in which it could compute but does not."
+        "5 ms. The wait of a step is the time in which it could compute but does not."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (

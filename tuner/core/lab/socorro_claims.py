@@ -98,12 +98,12 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
     if gil < cores:
         return (
             f"The GIL limits one process to {gil:.0f} items per ten minutes (an item needs it for "
-            f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items; in {REFERENCE} "
+            f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items; in {REFERENCE}, "
             f"{busy:.1f} of {machine.cores:g} cores were busy"
         )
     one_gil = f". The GIL would allow one process {gil:.0f} items" if machine.has_gil else ""
     return (
-        f"The cores limit every layout to at most {cores:.0f} items per ten minutes (in {REFERENCE} "
+        f"The cores limit every layout to at most {cores:.0f} items per ten minutes (in {REFERENCE}, "
         f"{busy:.2f} of {machine.cores:g} cores were busy){one_gil}{held}"
     )
 
