@@ -9,13 +9,13 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from tuner.core.lab.experiment import At, Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
+from tuner.core.lab.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
 from tuner.core.text.figures import pluralize
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
-_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided by these runs"}
+_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided here"}
 MOST_WORDS = 21  #: of the reason of a claim on a page
 _OWN = "Not published: "  #: a claim of tuner's own
 _OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
@@ -60,15 +60,15 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
         command: what was typed to measure it.
     """
     experiment = outcome.experiment
-    by = ", ".join(experiment.parameters)
-    alt = f"Chart of {experiment.figures[0].label} (published, measured and modelled) by {by}"
+    figure = experiment.figures[0]
+    alt = f"Chart of the {figure.caption or figure.label} (published, measured and modelled)"
     return [
         Heading(f"{experiment.name}: {experiment.title}", 1),
         Paragraph(outcome.follows, is_strong=True),
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Paragraph(f"The file {figures} has all rows and figures."),
+        Paragraph(f'The file {figures} has all figures, also those that "..." omits below.'),
         Heading("Published claims", 2),
         Bullets(tuple(describe_finding(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
@@ -138,11 +138,12 @@ def describe_host(
         left_out: why some points were not run, in sentences.
     """
     packages = [f"{name} {box.get(name, '')}" for name in (*experiment.needs, *also)]
-    where = ", ".join([box.get("worker_python", ""), *packages, pluralize(cores, "core"), box.get("cpu", "")])
+    programs = ", ".join([box.get("worker_python", ""), *packages])
+    where = f"{programs}, on {pluralize(cores, 'core')} ({box.get('cpu', '')})"
     kind = " A quick run of some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times in random order"
     return " ".join(
-        [f"Measured here: {pluralize(n_runs, 'run')}, each point {times}, with {where}.{kind}", *left_out]
+        [f"Measured here: {pluralize(n_runs, 'run')}, each row {times}, with {where}.{kind}", *left_out]
     )
 
 
@@ -218,7 +219,7 @@ def describe_finding(finding: LabClaim) -> str:
     verdict, claim = verdicts[finding.holds], finding.claim
     if claim.startswith(_OWN):
         claim = claim.removeprefix(_OWN)
-        verdict, claim = f"{verdict} (not published)", claim[0].upper() + claim[1:]
+        verdict, claim = f"{verdict} (tuner's claim)", claim[0].upper() + claim[1:]
     return f"{verdict}: {claim} {finding.why}"
 
 
@@ -243,12 +244,13 @@ def describe_errors(outcome: Outcome) -> str:
     errors = outcome.errors(figure.key)
     if not errors:
         return ""
-    worst = max(errors, key=lambda at: abs(errors[at]))
+    worst = max(errors.values(), key=abs)
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model is fitted to {pluralize(n_fitted, 'measured row')} (*). Its error on the other "
-        f"{pluralize(len(errors), 'row')} is {100 * fmean(map(abs, errors.values())):.1f} % on average and "
-        f"{100 * errors[worst]:+.1f} % at worst ({_point(outcome, worst)})."
+        f"The model is fitted to {pluralize(n_fitted, 'measured row')} (marked *). On the other "
+        f"{pluralize(len(errors), 'row')} it differs from the measurements by "
+        f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by "
+        f"{100 * worst:+.1f} % at most."
     )
 
 
@@ -266,11 +268,6 @@ def _at(row: Row) -> tuple[str, ...]:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def _point(outcome: Outcome, at: At) -> str:
-    named = zip(outcome.experiment.parameters, at, strict=True)
-    return ", ".join(value if isinstance(value, str) else f"{name} {value:g}" for name, value in named)
 
 
 def _number(value: float | None, figure: LabFigure) -> str:

@@ -34,6 +34,7 @@ class LabFigure:
     label: str  #: at the head of a column, with its unit
     digits: int = 3  #: after the decimal point
     is_outcome: bool = True  #: comes of what was run; False: of the box, or as it was asked for
+    caption: str = ""  #: of a chart, in words; empty: the label
 
 
 FOREIGN = LabFigure("foreign_cores", "other processes' cores", 2, is_outcome=False)  #: of every run

@@ -48,17 +48,15 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch has eight series. Each series is read, processed for 6.75 us and written, in a plain loop "
-        "or on a pool of threads that is created for the batch, as in Gnocchi. The series are in files "
-        "(seven calls each, in memory if the host has /dev/shm) or in Redis (two redis-py commands). A "
-        "store that is 200 us away answers 200 us late; remote files come from a file server of the "
-        "experiment. The round trip to a store is the median of 300 trips. The time of a batch is "
-        "the median of all batches in a run of three seconds. Each run of a pool also times the plain loop: "
-        "the gain is the loop's time divided by the pool's."
+        "A batch processes eight series, in a plain loop or on a pool of threads that is created for the "
+        "batch, as in Gnocchi. Each series is read, processed for 6.75 us and written. The series are in "
+        "files (seven calls each; in memory if the host has /dev/shm) or in Redis (two commands each). "
+        "A store that is 200 us away delays each answer by 200 us. The time of a batch is the median over a "
+        "run of three seconds."
     )
     parameters = ("target", "away us", "threads")
     figures = (
-        LabFigure("batch_ms", "batch ms", 2),
+        LabFigure("batch_ms", "batch ms", 2, caption="time of a batch for each store and number of threads"),
         LabFigure("low_ms", "quarter below ms", 2),
         LabFigure("high_ms", "quarter above ms", 2),
         LabFigure("gain", "gain", 2),
@@ -121,16 +119,16 @@ class Gnocchi:
             }
         alone = {at for at in runs if n_threads_of(at) == 1}
         text = (
-            "For each store, the row of one thread gives the computing time and the waiting time of an "
-            "operation."
+            "The model takes the computing time and the waiting time of an operation on each store from the "
+            "measured row with one thread."
         )
         if costs is None:
             return Model(modelled, frozenset(alone), f"{text} No larger pool was measured.")
         text += (
-            " Threads wait for the GIL in order of arrival. A pool costs "
+            " Threads get the GIL in order of arrival. A pool costs "
             f"{1e3 * costs.start_s:.2f} ms, and each thread that it starts holds the GIL for "
-            f"{1e6 * costs.thread_s:.0f} us. These two costs are fitted to {len(fitted)} rows: the fewest "
-            "and the most threads, each with the shortest and the longest waits."
+            f"{1e6 * costs.thread_s:.0f} us. These two costs are fitted to {len(fitted)} rows, which combine "
+            "the fewest or the most threads with the shortest or the longest waits."
         )
         return Model(modelled, frozenset({*alone, *fitted}), text)
 
@@ -152,12 +150,13 @@ class Gnocchi:
         if costs is None:
             raise NotRunError("no pool was measured, only one thread")
         pays = {n: 1e6 * wait_that_pays_s(n, costs) for n in numbers_of_pools(measured)}
-        waits = ", ".join(f"{wait_us:.0f} us with {n} threads" for n, wait_us in pays.items())
+        waits = ", ".join(f"{wait_us:.0f} us ({n} threads)" for n, wait_us in pays.items())
         reported, wrong = _judge_rows(measured, costs)
         return (
-            "Threads pay if they hide more waiting time than their pool costs. On this host they pay if each "
-            f"of the eight operations waits longer than {waits}. This rule is right in "
-            f"{len(reported) - len(wrong)} of the {len(reported)} rows in which these runs show a winner."
+            "A pool of threads is faster than a plain loop if the pool hides more waiting time than it "
+            "costs. On this host this is so if each of the eight operations waits longer than "
+            f"{waits}. This rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in "
+            "which all runs agree whether the pool or the loop is faster."
         )
 
 
@@ -173,7 +172,24 @@ def _pays(gain: Spread) -> bool | None:
 
 
 def _times(gain: float) -> str:
-    return f"are {gain:.2f} times as fast as" if gain >= 1 else f"take {1 / gain:.2f} times as long as"
+    return f"{'are' if gain >= 1 else 'take'} {_factor(gain)} as"
+
+
+def _factor(gain: float) -> str:
+    return f"{gain:.2f} times as fast" if gain >= 1 else f"{1 / gain:.2f} times as long"
+
+
+def _as_of(gain: float, other: float) -> str:
+    """Return *gain* as a bare number where *other* is on the same side of 1."""
+    if (gain >= 1) != (other >= 1):
+        return _factor(gain)
+    return f"{gain if gain >= 1 else 1 / gain:.2f}"
+
+
+def _lies(gain: Spread) -> str:
+    """Return the least and the most of *gain*, turned over as `_times` does it."""
+    low, high = (gain.low, gain.high) if gain.median >= 1 else (1 / gain.high, 1 / gain.low)
+    return f"{low:.2f} to {high:.2f} in the runs"
 
 
 def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim:
@@ -181,14 +197,14 @@ def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim
     claimed = published[*store_of(row.at), 1.0]["batch_ms"] / row.published["batch_ms"]
     gain = row.measured["gain"]
     pays = _pays(gain)
-    lies = [f"{gain.low:.2f} to {gain.high:.2f}"] if gain.n > 1 else []
-    model = [f"model: {row.modelled['gain']:.2f}"] if row.modelled else []
+    lies = [_lies(gain)] if gain.n > 1 else []
+    model = [f"model: {_as_of(row.modelled['gain'], gain.median)}"] if row.modelled else []
     more = f" ({'; '.join([*lies, *model])})" if lies or model else ""
     return LabClaim(
-        f"{_describe_store(store_of(row.at)).capitalize()}: {n} threads {_times(claimed)} one.",
+        f"With a {_describe_store(store_of(row.at))}, {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
-        f"Here the plain loop takes {gain.median:.2f} times as long as the pool{more}. The pool takes "
-        f"{row.of('batch_ms'):.2f} ms per batch.",
+        f"Here they {_times(gain.median)} the plain loop{more}. They take {row.of('batch_ms'):.2f} ms per "
+        "batch.",
     )
 
 
@@ -207,8 +223,9 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
                 f"{n_threads_of(far.at)} threads gain more on a {target} {far.at[1]:g} us away than on one "
                 f"{near.at[1]:g} us away.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
-                f"Here the loop takes {here[1].median:.2f} and {here[0].median:.2f} times as long as the "
-                f"pool, with round trips of {far.of('trip_us'):.0f} and {near.of('trip_us'):.0f} us.",
+                f"Here their speed-up over the plain loop is {here[1].median:.2f} on the far store and "
+                f"{here[0].median:.2f} on the near one. The measured round trips are "
+                f"{far.of('trip_us'):.0f} and {near.of('trip_us'):.0f} us.",
             )
         )
     return found
@@ -241,14 +258,11 @@ def _rule(runs: Measured) -> LabClaim:
     if costs is None:
         return LabClaim(claim, None, "No pool was measured, only one thread.")
     reported, wrong = _judge_rows(runs, costs)
-    n_rows = sum(1 for at in runs if n_threads_of(at) > 1)
     n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
-        f"Right in {len(reported) - len(wrong)} of the {len(reported)} rows in which these runs show a "
-        f"winner ({n_fitted} of them were used to fit these costs)"
+        f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in which all runs "
+        f"agree ({n_fitted} of them were used to fit the costs of a pool)"
     )
-    if len(reported) < n_rows:
-        why += f", of {n_rows}"
     if wrong:
         why += (
             "; wrong: "
@@ -258,9 +272,8 @@ def _rule(runs: Measured) -> LabClaim:
     return LabClaim(
         claim,
         None if not reported else not wrong,
-        f"A pool costs {1e3 * costs.start_s:.2f} ms here, and {1e6 * costs.thread_s:.0f} us more per thread. "
-        f"{why}."
-        f" {' '.join(crossings)}",
+        f"{why}. A pool costs {1e3 * costs.start_s:.2f} ms here, and {1e6 * costs.thread_s:.0f} us more for "
+        f"each thread. {' '.join(crossings)}",
     )
 
 

@@ -43,16 +43,15 @@ class Gornir:
     title = "threads, coroutines or goroutines?"
     publication = "gornir_2020"
     what = (
-        "A batch has 10 000 tasks, which each sleep for a round trip. They run as goroutines with GOMAXPROCS "
-        "at 1, at the number of cores, or at 100 (Go 1, Go cores, Go 100); as asyncio coroutines; or on "
-        "nornir's threaded runner with at most so many workers. Total time and CPU time are of the whole "
-        "process, including its start and imports. The threads of Go are counted at the end; for nornir "
-        "they are those that the pool started. gornir has no released version, so a small program of tuner "
-        "replaces its parallel runner, which starts one goroutine per host without a limit."
+        "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The tasks run as "
+        "goroutines with GOMAXPROCS 1, the number of cores, or 100 (Go 1, Go cores, Go 100); as asyncio "
+        "coroutines; or on nornir's threaded runner, a pool with a maximum number of threads (workers). "
+        "Total time and CPU time are those of the whole process, including its start and imports. A small "
+        "program of tuner replaces gornir's parallel runner, which starts one goroutine per host."
     )
     parameters = ("wait s", "pool")
     figures = (
-        LabFigure("total_s", "total s", 3),
+        LabFigure("total_s", "total s", 3, caption="total time for each wait and pool"),
         LabFigure("user_s", "user s", 2),
         LabFigure("system_s", "system s", 2),
         LabFigure("cpu_percent", "CPU %", 0),
@@ -102,12 +101,12 @@ class Gornir:
             beside = _Beside.of(wait_s, own[wait_s])
             modelled |= {(wait, pool): beside.modelled(wait) for wait in own}
             start, task = f"{1e3 * beside.start_s:.0f} ms", f"{1e6 * beside.task_s:.1f} us"
-            lines.append(f"{start} to start and end and {task} per task ({pool})")
+            lines.append(f"{start} and {task} per task ({pool})")
         sentences = []
         if lines:
             sentences.append(
-                "Goroutines and coroutines take the wait plus the overhead of the run with the shortest "
-                f"wait. These overheads are: {'; '.join(lines)}."
+                "In the model, goroutines and coroutines take the wait, a time to start and end the process, "
+                f"and a time per task. The run with the shortest wait gives these times: {'; '.join(lines)}."
             )
         threads = {at: values for at, values in runs.items() if is_nornir(at)}
         if threads:
@@ -127,22 +126,23 @@ class Gornir:
         if not table.waits:
             raise NotRunError("no batch was run")
         cpu_us, beside_s = [], []
-        for pool, how in (
-            (CORES, "as a goroutine"),
-            (ASYNCIO, "as a coroutine of asyncio"),
-            (None, "on the fewest threads that are enough"),
+        for pool, how, all_of_them in (
+            (CORES, "as a goroutine", "as goroutines"),
+            (ASYNCIO, "as an asyncio coroutine", "as coroutines"),
+            (None, "on the smallest pool of threads within 5 % of the best time", "on threads"),
         ):
             own = [(wait, table.enough(wait) if pool is None else pool) for wait in table.waits]
             there = [(wait, table[wait, one]) for wait, one in own if one and (wait, one) in table]
             if there:
                 cpu_us.append(f"{1e6 * median(row.of('cpu_s') for _, row in there) / N_TASKS:.0f} us {how}")
-                beside_s.append(f"{median(row.of('total_s') - wait for wait, row in there):.2f} s")
+                late_s = median(row.of("total_s") - wait for wait, row in there)
+                beside_s.append(f"{late_s:.2f} s {all_of_them}")
         if not cpu_us:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
-            f"CPU time per wait, with a share of the process's start, is {join_words(cpu_us)}. {N_TASKS} "
-            f"simultaneous waits end {join_words(beside_s)} later than a single one (medians over the "
-            "lengths of the wait)."
+            f"CPU time per wait, with a share of the process's start, is {join_words(cpu_us)}. A process "
+            f"with {N_TASKS} simultaneous waits takes longer than one wait, by {join_words(beside_s)} "
+            f"(medians over waits of {join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms)."
         )
 
 

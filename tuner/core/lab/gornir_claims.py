@@ -103,13 +103,13 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             apart = took.low > high or took.high < low
             near = True if low <= took.median <= high else False if apart else None
             verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
-    claim = "Goroutines take the wait plus a constant time, for any GOMAXPROCS"
+    claim = "A batch of goroutines takes the wait plus a constant time, for any GOMAXPROCS"
     if not lines:
         return _undecided(f"{claim}.", "Go was not run with two waits.")
     return LabClaim(
         f"{claim}: {join_words(published)}.",
         both(*verdicts),
-        f"Here the constants are {join_words(lines)} on average. Wait plus constant differs from the total "
+        f"Here the constant is {join_words(lines)} on average. Wait plus constant differs from the total "
         f"time by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
@@ -131,7 +131,10 @@ def _one_is_slower(table: Table) -> LabClaim:
 
 def _a_hundred_cost(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 100", CORES))
-    claim = "GOMAXPROCS 100 saves no time compared with the number of cores, but costs more CPU time"
+    claim = (
+        "GOMAXPROCS 100 saves no time compared with GOMAXPROCS at the number of cores, but costs more CPU "
+        "time"
+    )
     if not pairs:
         return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
@@ -142,10 +145,11 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return LabClaim(
-        f"{claim}: {_more_ms(pairs, 'published')} and {published_s:+.2f} s of CPU time on average.",
+        f"{claim}: the batch takes {_more_ms(pairs, 'published')}, and {published_s:+.2f} s of CPU time, on "
+        "average.",
         both(False if sooner else no_sooner, dearer),
-        f"Here the differences are {_more_ms(pairs, 'measured')} (a saving of up to {100 * _WITHIN:.0f} % "
-        f"does not count) and {cpu_s:+.3f} s of CPU time.",
+        f"Here it takes {_more_ms(pairs, 'measured')}, and {cpu_s:+.3f} s of CPU time. A saving of up to "
+        f"{100 * _WITHIN:.0f} % of the time does not count.",
     )
 
 
@@ -163,14 +167,14 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
     published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
     text = "; ".join(
-        f"{go.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s for {1e3 * wait:g} ms "
-        f"({threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much)"
+        f"with waits of {1e3 * wait:g} ms goroutines take {go.of('cpu_s'):.2f} s of CPU time and this pool "
+        f"{threads.of('cpu_s'):.2f} s ({threads.of('cpu_s') / go.of('cpu_s'):.0f} times)"
         for wait, threads, go in pairs
     )
     return LabClaim(
         f"{claim}, which takes {min(published):.0f} to {max(published):.0f} times as much.",
         more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
-        f"CPU time of goroutines and of this pool here: {text}.",
+        f"Here {text}.",
     )
 
 
@@ -184,25 +188,27 @@ def _sooner_than_threads(table: Table) -> LabClaim:
         rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
         best = min(rows, key=lambda row: row.of("total_s"))
         least_s = min(row.published["total_s"] for row in rows)
-        published.append(f"{least_s / go.published['total_s']:.1f} times as long for {1e3 * wait:g} ms")
+        as_long = "as long" if published else "as long as goroutines for waits of"
+        times = f"{least_s / go.published['total_s']:.1f} times {as_long}"
+        published.append(f"{times} {'for ' * bool(published)}{1e3 * wait:g} ms")
         lines.append(
-            f"{go.of('total_s'):.2f} s and {best.of('total_s'):.2f} s for {1e3 * wait:g} ms "
-            f"({best.of('total_s') / go.of('total_s'):.1f} times as long)"
+            f"with waits of {1e3 * wait:g} ms goroutines take {go.of('total_s'):.2f} s and this pool "
+            f"{best.of('total_s'):.2f} s ({best.of('total_s') / go.of('total_s'):.1f} times as long)"
         )
         fewest.append(f"{enough.at[1]} for {1e3 * wait:g} ms")
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
     return LabClaim(
-        f"{claim}. The best number of threads takes {join_words(published)}.",
+        f"{claim}. A pool with the best number of threads takes {join_words(published)}.",
         more(fastest, _SURELY_S),
-        f"Here goroutines and the best number of threads take {'; '.join(lines)}. The fewest that are enough "
-        f"are {join_words(fewest)}.",
+        f"Here {'; '.join(lines)}. The smallest pool within {100 * _WITHIN:.0f} % of the best time is "
+        f"{join_words(fewest)}.",
     )
 
 
 def _asyncio_between(table: Table) -> LabClaim:
     claim = (
-        "Not published: Python coroutines take less time and less CPU time than threads, but more of both "
-        "than goroutines."
+        "Not published: Python coroutines take less time and less CPU time than threads, but more time and "
+        "more CPU time than goroutines."
     )
     above, below = list(table.pairs(None, ASYNCIO)), list(table.pairs(ASYNCIO, CORES))
     waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
@@ -215,13 +221,15 @@ def _asyncio_between(table: Table) -> LabClaim:
         for key in ("total_s", "cpu_s")
     ]
     text = "; ".join(
-        f"Go {_both(go)}, asyncio {_both(coroutines)}, {threads.at[1]} {_both(threads)} for {1e3 * wait:g} ms"
+        f"waits of {1e3 * wait:g} ms take {go.of('total_s'):.2f} s (Go), {coroutines.of('total_s'):.2f} s "
+        f"(asyncio) and {threads.of('total_s'):.2f} s ({threads.at[1]}); their CPU time is "
+        f"{go.of('cpu_s'):.2f} s, {coroutines.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s"
         for (wait, threads, coroutines), (_, _, go) in zip(above, below, strict=True)
     )
     return LabClaim(
         claim,
         both(*verdicts),
-        f"Total and CPU time here, with as few threads as are enough: {text}.",
+        f"Here {text}.",
     )
 
 
@@ -244,7 +252,3 @@ def _more_ms(pairs: Sequence[tuple[float, Row, Row]], side: str) -> str:
         for _, one, other in pairs
     ]
     return f"{1e3 * fmean(one - other for one, other in total_s):+.0f} ms"
-
-
-def _both(row: Row) -> str:
-    return f"{row.of('total_s'):.2f} and {row.of('cpu_s'):.2f} s"

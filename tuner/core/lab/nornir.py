@@ -39,13 +39,13 @@ class Nornir:
     title = "how many threads are enough threads?"
     publication = "nornir_2020"
     what = (
-        "A batch has 10 000 tasks, which each sleep for a round trip. It runs on nornir's threaded runner, "
-        "a pool of at most so many threads (nornir's workers). Times are of the whole process, including "
-        "the start of the interpreter."
+        "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. It runs on nornir's "
+        "threaded runner, a pool with a maximum number of threads (nornir's workers). Times are those of the "
+        "whole process, including the start of the interpreter."
     )
     parameters = ("wait s", "workers")
     figures = (
-        LabFigure("total_s", "total s", 3),
+        LabFigure("total_s", "total s", 3, caption="total time for each wait and number of workers"),
         LabFigure("user_s", "user s", 2),
         LabFigure("system_s", "system s", 2),
         LabFigure("cpu_percent", "CPU %", 0),
@@ -98,15 +98,19 @@ class Nornir:
             raise NotRunError("no batch was run")
         for wait, same in by_wait.items():
             knee, most = fewest_enough(_totals(same)), max(same)
-            is_most = " (the most tested)" * (knee == most)
+            is_most = " (the largest number tested)" * (knee == most)
             knees.append(f"{knee} for {'' if knees else 'waits of '}{1e3 * wait:g} ms{is_most}")
             cpu_s = [sum(same[n].of(key) for key in _CPU) for n in (knee, most)]
             if knee != most:
-                started = f"{same[most].of('n_threads'):.0f} started threads"
-                beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {1e3 * wait:g} ms ({started})")
+                started = f"{same[most].of('n_threads'):.0f} threads started"
+                waits = "" if beyond else "waits of "
+                beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {waits}{1e3 * wait:g} ms ({started})")
         within = f"within {100 * KNEE_WITHIN:.0f} % of the best time"
-        text = f"The fewest workers that come {within} are {', '.join(knees)}."
-        more = f" The most workers tested change the CPU time by {', '.join(beyond)}."
+        text = f"The number of workers needed to come {within} is {', '.join(knees)}."
+        more = (
+            " Compared with these numbers, the largest number tested changes the CPU time by "
+            f"{', '.join(beyond)}."
+        )
         return text + more if beyond else text
 
 
@@ -141,12 +145,11 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
             "n_threads": float(run.n_threads),
         }
     text = (
-        "Threads of nornir wait for the GIL in order of arrival. The process takes "
-        f"{costs.start_s:.2f} s to start and end; the GIL is held for {1e6 * costs.task_s:.0f} us per task "
-        f"and {1e6 * costs.thread_s:.0f} us per started thread; waits end {1e3 * costs.wake_s:.1f} ms late. "
-        f"These four costs are fitted to the total times of {len(seen)} rows: the fewest and the most "
-        "workers, each with the shortest and the longest waits. User and system time are a constant plus a "
-        "cost per thread."
+        "In the model of nornir, threads get the GIL in order of arrival. The process takes "
+        f"{costs.start_s:.2f} s to start and end. The GIL is held for {1e6 * costs.task_s:.0f} us for each "
+        f"task, and for {1e6 * costs.thread_s:.0f} us for each started thread. Waits end "
+        f"{1e3 * costs.wake_s:.1f} ms late. These four costs are fitted to the total times of {len(seen)} "
+        "rows, which combine the fewest or the most workers with the shortest or the longest waits."
     )
     return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), text)
 
@@ -184,13 +187,13 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
     modelled = fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
     total_s = _totals(rows)
     here, best_s = fewest_enough(total_s), min(total_s.values())
-    why = f"Here {here} are ({total_s[here]:.2f} s; best: {best_s:.2f} s), and by the model {modelled}."
+    why = f"Here at least {here} are needed ({total_s[here]:.2f} s), and by the model {modelled}."
     if here != published:
         off = total_s[published] / best_s - 1
         why += f" {published} workers take {total_s[published]:.2f} s here, {100 * off:.0f} % above the best."
     return LabClaim(
-        f"For waits of {1e3 * wait_s:g} ms, {published} workers are the fewest within "
-        f"{100 * KNEE_WITHIN:.0f} % of the best time ({len(rows)} numbers tested).",
+        f"For waits of {1e3 * wait_s:g} ms, at least {published} workers are needed to come within "
+        f"{100 * KNEE_WITHIN:.0f} % of the best time.",
         both(
             _is_enough(rows, published),
             *(negate(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
@@ -215,9 +218,9 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabCl
     )
     most = max(_numbers(row.at)[1] for row in last.values())
     return LabClaim(
-        f"Not published: a pool of at most {most} workers starts fewer.",
+        f"Not published: a pool of at most {most} workers starts fewer than {most} threads.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
-        f"It starts a thread only if none is idle. With the highest limit it starts {text}.",
+        f"It starts a thread only if no thread is idle. With this limit it starts {text}.",
     )
 
 
@@ -232,14 +235,17 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
         published.append(_cpu_s(after.published) - _cpu_s(before.published))
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
-        lines.append(f"{cpu_s[0]:.2f} s ({knee}) and {cpu_s[1]:.2f} s ({most}) for {1e3 * wait:g} ms")
+        lines.append(
+            f"{cpu_s[0]:.2f} s with {knee} workers and {cpu_s[1]:.2f} s with {most} for "
+            f"{'' if lines else 'waits of '}{1e3 * wait:g} ms"
+        )
     claim = "More workers than needed save no time, but cost more CPU time"
     if not lines:
         return LabClaim(f"{claim}.", None, "No wait was run with more workers than are enough.")
     return LabClaim(
-        f"{claim}: up to {max(published):.2f} s.",
+        f"{claim} (up to {max(published):.2f} s more).",
         more(pairs, _SURELY_S),
-        f"CPU time here, with the fewest workers and with the most: {'; '.join(lines)}.",
+        f"Here the CPU time is {'; '.join(lines)}.",
     )
 
 
@@ -250,7 +256,7 @@ def _cpu_s(figures: Mapping[str, float]) -> float:
 def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     claimed = max(row.published["cpu_percent"] for row in rows)
     claim = (
-        f"Many threads of one interpreter use more than one core (up to {claimed:.0f} % of one), although "
+        f"Many threads of one interpreter use more than one core (up to {claimed:.0f} % of a core), although "
         "only one of them runs Python at a time."
     )
     run = [row for row in rows if row.measured]
@@ -263,7 +269,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     return LabClaim(
         claim,
         measured_ratio(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
-        f"Here they use at most {percent:.0f} % (waits of {1e3 * wait:g} ms, {n} workers). {kernel_s:.2f} s "
-        f"of these {kernel_s + most.of('user_s'):.2f} s are kernel time, which needs no GIL: the kernel "
-        "starts and wakes threads.",
+        f"Here they use up to {percent:.0f} % of a core (waits of {1e3 * wait:g} ms, {n} workers). "
+        f"{kernel_s:.2f} s of these {kernel_s + most.of('user_s'):.2f} s are kernel time, which needs no "
+        "GIL: the kernel starts and wakes threads.",
     )

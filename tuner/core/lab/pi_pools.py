@@ -64,19 +64,23 @@ class PiPools:
     title = "how many threads may there be?"
     publication = "pi_pools_2023"
     what = (
-        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps. A job that sleeps "
-        "does so after each step, and takes 990 ms if it runs alone. (The published jobs computed for 3 s "
-        "and took 55 s.) Steps are work in C without the GIL, or in Python with it. Jitter makes the sleeps "
-        "unequal by up to half, but not their sum. The pools are fixed (as many threads as cores, one job at "
-        "a time), own threads (one per job), semaphore (one per job, with as many permits to compute as "
-        "cores, released for each sleep) and scheduled (an event loop gives single steps to as many threads "
-        "as cores). Times are those of the batch, divided by 54 ms. A heartbeat thread wakes up every 5 ms. "
-        "The wait of a step is the time from the end of its sleep to the end of its computing, without "
-        "the computing."
+        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps. A job that also sleeps "
+        "does so after each step, and takes 990 ms if it runs alone (3 s and 55 s in the publication). A "
+        "step is work in C, which does not need the GIL, or in Python. A fixed pool has as many threads as "
+        "cores, and each runs one job to its end. Own threads are one thread per job. A semaphore limits own "
+        "threads: only as many jobs as there are cores may compute at a time. A scheduled pool has as many "
+        "threads as cores, to which an event loop gives single steps. Jitter makes the sleeps of a job "
+        "unequal by up to half. The time of a batch is divided by 54 ms. A heartbeat thread wakes up every "
+        "5 ms. The wait of a step is the time in which it could compute but does not."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (
-        LabFigure("ratio", "time, of one job's CPU", 2),
+        LabFigure(
+            "ratio",
+            "time, of one job's CPU",
+            2,
+            caption="time of a batch, divided by 54 ms, for each work, job, pool and number of jobs",
+        ),
         LabFigure("batch_s", "batch s", 3),
         LabFigure("jobs_per_s", "jobs/s", 2),
         LabFigure("n_threads", "threads", 0),
@@ -164,12 +168,12 @@ class PiPools:
             if n == ALONE:
                 modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
         text = (
-            "The model uses formulas that are fitted to four rows: jobs alone, and as many jobs as cores. "
-            f"{n_cores:.0f} busy cores are worth {worth:.2f} cores whose neighbours are idle; a job that "
-            f"sleeps does so for {sleeping:.1f} times its CPU time. Own threads share the cores, and their "
-            "sleeps do not coincide. A semaphore and a scheduled pool take the time of the cores' work or "
-            "that of a single job, whichever is longer. A fixed pool runs its jobs in waves of as many as "
-            "it has threads. Work under the GIL uses one core."
+            "The model has one formula for each pool. They are fitted to four rows, with single jobs and "
+            f"with one job per core. {n_cores:.0f} busy cores together are {worth:.2f} times as fast as a "
+            f"single busy core. A job sleeps for {sleeping:.1f} times its CPU time. Own threads share the "
+            "cores, and sleep at different times. With a semaphore or a scheduled pool, a batch takes the "
+            "CPU time of all jobs divided by the cores, or the time of a single job if that is longer. A "
+            "fixed pool runs as many jobs at a time as it has threads. Work under the GIL uses one core."
         )
         return Model(modelled, fitted, text)
 

@@ -37,19 +37,19 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
         judge_claim(claim, partial(judge, seen))
         for claim, judge in (
             (
-                f"A job that only computes takes {seen.all_cores_claimed:.2g} times as long as alone if as "
-                "many such jobs run as there are cores.",
+                f"A job that only computes takes {seen.all_cores_claimed:.2g} times as long as alone if one "
+                "such job runs on each core.",
                 _all_cores,
             ),
             ("More threads than cores never help jobs that only compute.", _more_threads),
             (
-                "A fixed pool of as many threads as cores takes time in proportion to the jobs, which keep a "
-                "thread while they sleep.",
+                "A fixed pool of as many threads as cores takes a time proportional to the number of jobs, "
+                "because a job keeps its thread while it sleeps.",
                 _fixed_is_linear,
             ),
             (
-                "One thread per job: the time of a batch stays the same up to about "
-                f"{seen.flat_to:g} jobs per core, then rises.",
+                "With one thread per job, the time of a batch stays the same up to about "
+                f"{seen.flat_to:g} jobs per core, and then rises.",
                 _flat,
             ),
             (
@@ -57,8 +57,8 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
                 _starves,
             ),
             (
-                "As many permits to compute as there are cores avoid the cost of a thread per job, if jobs "
-                "release them while they sleep.",
+                "As many permits to compute as there are cores (a semaphore) avoid the cost of one thread "
+                "per job, if a job releases its permit while it sleeps.",
                 _semaphore,
             ),
             (
@@ -73,12 +73,13 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
             ),
             (
                 f"Threads = cores / utilization ({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} per "
-                "core) are enough if no more jobs compute at a time than there are cores.",
+                "core) are enough if at most as many jobs compute at a time as there are cores.",
                 _cores_over_utilization,
             ),
             (
                 "Not published: jobs that begin together and sleep equally long wake together. With unequal "
-                f"sleeps (jitter) their steps wait {100 * (1 - CURED_RATIO):.0f} % less for a core.",
+                f"sleeps (jitter) their steps wait at least {100 * (1 - CURED_RATIO):.0f} % less for a core, "
+                "as long as the cores are not full.",
                 _stampede,
             ),
             (
@@ -98,13 +99,13 @@ def follows(rows: Sequence[Row]) -> str:
         raise NotRunError("own threads and the semaphore with as many jobs were not run")
     saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
     return (
-        f"With a thread per job, the time stays the same up to {_flat_to(own):g} jobs per core; cores / "
-        f"utilization is {seen.fill:.1f} jobs per core. With {most:g} jobs per core the time is "
-        f"{own[most].of('ratio') / own[1.0].of('ratio'):.2f} times that with 1, while the work of the cores "
-        f"would only make it {seen.least(most) / own[1.0].of('ratio'):.2f} times as long. The semaphore "
-        f"changes the time by {min(saved):+.0f} to {max(saved):+.0f} %. With {most:g} jobs per core it "
-        f"reduces the delay of another thread (p99) from {own[most].of('beat_p99_ms'):.1f} to "
-        f"{held[most].of('beat_p99_ms'):.1f} ms. A scheduled pool takes "
+        f"With one thread per job, the time of a batch stays the same up to {_flat_to(own):g} jobs per core; "
+        f"the rule cores / utilization predicts {seen.fill:.1f} jobs per core. With {most:g} jobs per core "
+        f"the time is {own[most].of('ratio') / own[1.0].of('ratio'):.2f} times that with 1 job per core, "
+        f"and cannot be less than {seen.least(most) / own[1.0].of('ratio'):.2f} times on these cores. "
+        f"A semaphore changes the time by {min(saved):+.0f} to {max(saved):+.0f} %. "
+        f"With {most:g} jobs per core it reduces the delay of an idle thread (p99) from "
+        f"{own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} ms. A scheduled pool takes "
         f"{over(steps[most], held[most]).value:.2f} times the semaphore's time, with "
         f"{steps[most].of('n_threads'):.0f} threads instead of {held[most].of('n_threads'):.0f}."
     )
@@ -129,13 +130,13 @@ def _more_threads(seen: PoolRows) -> Verdict:
     by_fixed = {n: over(row, own[1.0], "jobs_per_s").value for n, row in fixed.items()}
     reported = _by_jobs(
         {
-            n: f"{gain.value:.2f}" + (f" (fixed pool: {by_fixed[n]:.2f})" if n in by_fixed else "")
+            n: f"{gain.value:.2f} times" + (f" (fixed pool: {by_fixed[n]:.2f})" if n in by_fixed else "")
             for n, gain in gains.items()
         }
     )
     return (
         both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
-        f"Jobs per second, divided by those of one thread per core: {reported}.",
+        f"Finished jobs per second, compared with one job per core: {reported}.",
     )
 
 
@@ -145,7 +146,7 @@ def _fixed_is_linear(seen: PoolRows) -> Verdict:
     reported = _ratios(slopes)
     return (
         both(*(slope.near(1.0) for slope in slopes.values())),
-        f"Time per job, divided by that with one job per core: {reported}.",
+        f"Time per job, divided by the time per job with one job per core: {reported}.",
     )
 
 
@@ -165,7 +166,7 @@ def _flat(seen: PoolRows) -> Verdict:
     return (
         verdict if beyond else None,
         f"Here it rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per core{by_model}. "
-        f"Time, divided by that with one job per core: {reported}. The cores are full "
+        f"Time, divided by the time with one job per core: {reported}. The cores are full "
         f"from {full[0]:.1f} jobs per core (by the published figures from {full[1]:.1f}).",
     )
 
@@ -174,11 +175,12 @@ def _starves(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     extra = {n: measured_ratio(row).times(1 / seen.in_step(n)) for n, row in own.items()}
     least = _ratios({n: measured_ratio(row).times(1 / seen.least(n)) for n, row in own.items()})
-    reported = _ratios(extra)
+    reported = _ratios(dict(reversed(extra.items())))  # on full cores first
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        f"Time, divided by that of jobs which all compute and then all sleep: {reported}. Time, divided by "
-        f"the shortest possible (that of the cores' work or of one job, whichever is longer): {least}.",
+        f"Time, divided by the time if all jobs compute and then all sleep: {reported}. Time, divided by the "
+        "shortest possible time (the CPU time of all jobs divided by the cores, or the time of one job if "
+        f"that is longer): {least}.",
     )
 
 
@@ -188,7 +190,7 @@ def _semaphore(seen: PoolRows) -> Verdict:
     reported = _ratios(gains)
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Time with a thread per job, divided by that with the semaphore: {reported}.",
+        f"Time without the semaphore, divided by the time with it: {reported}.",
     )
 
 
@@ -198,13 +200,13 @@ def _heart(seen: PoolRows) -> Verdict:
     reported = _by_jobs(
         {
             n: f"{own[n].of('beat_p99_ms'):.1f} and {held[n].of('beat_p99_ms'):.1f} ms"
-            for n in own
+            for n in reversed(own)  # on full cores first
             if n in held
         }
     )
     return (
         both(*(ratio.at_least(LATER) for ratio in ratios.values())),
-        f"Delay of the heartbeat (p99) with own threads and with the semaphore: {reported}.",
+        f"Delay of the heartbeat thread (p99), without and with the semaphore: {reported}.",
     )
 
 
@@ -216,7 +218,7 @@ def _judge_schedule(seen: PoolRows) -> Verdict:
         raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
     return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
-        f"Time, divided by the semaphore's: {reported}. The scheduled pool has "
+        f"Time of the scheduled pool, divided by the time with the semaphore: {reported}. The pool has "
         f"{steps[most].of('n_threads'):.0f} threads and an event loop for {steps[most].of('n_jobs'):.0f} "
         "jobs.",
     )
@@ -236,8 +238,8 @@ def _cores_over_utilization(seen: PoolRows) -> Verdict:
     reported = _by_jobs({n: f"{100 * share.value:.0f} %" for n, share in shares.items()})
     return (
         verdict,
-        f"The utilization here gives {seen.fill:.1f} per core. Of the numbers tested, {enough:g} per core is "
-        f"the lowest within {100 * GAIN:.0f} % of the best. Jobs per second, divided by the best: "
+        f"Here {seen.fill:.1f} threads per core are enough by this rule, and {enough:g} by measurement "
+        f"(within {100 * GAIN:.0f} % of the best). Finished jobs per second, divided by the best: "
         f"{reported}.",
     )
 
@@ -257,7 +259,7 @@ def _stampede(seen: PoolRows) -> Verdict:
     )
     return (
         both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())),
-        f"Wait of a step (p99) with equal and unequal sleeps while cores are free: {waits}. Time "
+        f"Wait of a step (p99) with equal and unequal sleeps: {waits}. Time "
         f"of the batch with equal and with unequal sleeps, and of jobs that always wake together: {times}.",
     )
 
@@ -271,8 +273,8 @@ def _under_the_gil(seen: PoolRows) -> Verdict:
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
     return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
-        f"Here they use at most {used[busiest].value:.2f} cores ({busiest:g} jobs per core). With work in C "
-        f"they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per core the "
+        f"Here they use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per core). With work in "
+        f"C they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per core the "
         f"heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
         f"{in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",
     )
@@ -299,5 +301,5 @@ def _ratios(ratios: Mapping[float, Ratio]) -> str:
 
 def _by_jobs(figures: Mapping[float, str]) -> str:
     """Return *figures* as a list, each with its number of jobs per core."""
-    unit = iter([" per core"])
+    unit = iter([f" {'job' if next(iter(figures), 0) == 1 else 'jobs'} per core"])
     return ", ".join(f"{figure} with {n:g}{next(unit, '')}" for n, figure in figures.items())

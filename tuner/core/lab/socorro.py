@@ -52,15 +52,15 @@ class Socorro:
     title = "one process of many threads, or many processes of one?"
     publication = "socorro_2014"
     what = (
-        "The built-in crash processor analyses synthetic dumps with the demands of 2014. tuner measures it "
-        "in ordinary studies: each layout once per block, with one window. Load is the mean number of "
-        "active tasks. Python CPU is that of each worker process without its children. The rows of 24 cores "
-        "are simulated from the demands of 1x1 here, and the model computes the same queueing network. "
-        "Neither was measured on such a host."
+        "tuner's crash processor analyses synthetic dumps, which need as much CPU and wait as long as those "
+        "of 2014. Each layout runs once per block, for one window. Load is the mean number of active tasks. "
+        "Python CPU is the CPU use of a worker process without its child processes. The rows for 24 cores "
+        "are not measured: tuner simulates them from the demands that it measured in 1x1 on this host, and "
+        "the model computes the same queueing network."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (
-        LabFigure("ratio", "times 1x24", 2),
+        LabFigure("ratio", "times 1x24", 2, caption="throughput of each layout, divided by that of 1x24"),
         LabFigure("items_per_10min", "items/10 min", 0),
         LabFigure("load", "load", 1),
         LabFigure("cpu_percent", "CPU %", 0),
@@ -216,10 +216,10 @@ def _describe_fit(
     }
     total_s = sum(shares.values())
     lines = [
-        f"{'Each' if len(fitted) > 1 else 'The'} model is fitted to 1x1 alone. There an item takes "
-        f"{1e3 * total_s:.1f} ms: "
+        f"The model {'of each task manager and Python ' * (len(fitted) > 1)}is fitted to 1x1. "
+        f"There an item takes {1e3 * total_s:.1f} ms ("
         + ", ".join(f"{name} {100 * part_s / total_s:.0f} %" for name, part_s in shares.items())
-        + "."
+        + ")."
     ]
     for box, beside in ((HERE, "measured"), (FAR, "simulated")):
         errors = {
@@ -232,7 +232,7 @@ def _describe_fit(
             lines.append(
                 f"The throughput of the model differs from the {beside} one by "
                 f"{100 * fmean(map(abs, errors.values())):.1f} % on average over "
-                f"{pluralize(len(errors), 'row')}, and by {100 * errors[worst]:+.1f} % at worst "
+                f"{pluralize(len(errors), 'row')}, and by {100 * errors[worst]:+.1f} % at most "
                 f"({worst[1]}, {worst[2]:g}x{worst[3]:g})."
             )
     return " ".join(lines)

@@ -93,18 +93,18 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s
     seen_s = row.measured.get("python_percent")
-    held = "" if seen_s is None else f"; its Python used {seen_s.median:.0f} % of a core"
+    held = "" if seen_s is None else f"; in {REFERENCE} its Python code used {seen_s.median:.0f} % of a core"
     busy = row.of("cpu_percent") / 100
     if gil < cores:
         return (
-            f"The GIL limits one process to {gil:.0f} items per ten minutes ({1e3 * demands.gil_s:.1f} ms "
-            f"for each){held}. The cores could do {cores:.0f} items, and {busy:.1f} of {machine.cores:g} "
-            "cores were busy"
+            f"The GIL limits one process to {gil:.0f} items per ten minutes (an item needs it for "
+            f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items; in {REFERENCE}, "
+            f"{busy:.1f} of {machine.cores:g} cores were busy"
         )
-    one_gil = f". One GIL would allow one process {gil:.0f} items" if machine.has_gil else ""
+    one_gil = f". The GIL would allow one process {gil:.0f} items" if machine.has_gil else ""
     return (
-        f"The cores limit every layout to at most {cores:.0f} items per ten minutes ({busy:.2f} of "
-        f"{machine.cores:g} cores were busy){one_gil}{held}"
+        f"The cores limit every layout to at most {cores:.0f} items per ten minutes (in {REFERENCE}, "
+        f"{busy:.2f} of {machine.cores:g} cores were busy){one_gil}{held}"
     )
 
 
@@ -164,7 +164,7 @@ def follows(rows: Sequence[Row]) -> str:
     """Two sentences."""
     seen = SocorroRows(rows)
     lines = []
-    boxes = {HERE: f"On the {seen.n_cores:g} cores of this host", FAR: f"On {CORES} cores, simulated,"}
+    boxes = {HERE: f"On the {seen.n_cores:g} cores of this host", FAR: f"On {CORES} simulated cores"}
     for box, where in boxes.items():
         if not {point(box, _MOB, THREADED), point(box, REFERENCE, THREADED)} <= seen.rows.keys():
             continue
@@ -194,11 +194,11 @@ def _past_enough(seen: SocorroRows, box: str) -> LabClaim:
         tried = ", ".join(f"{n}: {format_items(row)}" for n, row in rows.items())
         return gain.at_most(1 + _ENOUGH), (
             f"{CORES} threads give {format_ratio(gain)} times the items of {ENOUGH_THREADS}. Items per ten "
-            f"minutes by threads: {tried}; {enough} are the fewest of those tested within "
+            f"minutes by threads: {tried}; at least {enough} threads are needed to come within "
             f"{100 * _ENOUGH:.0f} % of the best."
         )
 
-    return judge_claim(f"One process gains nothing past {ENOUGH_THREADS} threads.", judge)
+    return judge_claim(f"One process gains nothing from more than {ENOUGH_THREADS} threads.", judge)
 
 
 def _mob(seen: SocorroRows, box: str) -> LabClaim:
@@ -210,8 +210,8 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         )
 
     claim = (
-        f"{CORES} processes of one thread give {MOB[0]:g} to {MOB[1]:g} times the items of one of {CORES} "
-        "threads."
+        f"{CORES} processes of one thread give {MOB[0]:g} to {MOB[1]:g} times the items of one process of "
+        f"{CORES} threads."
     )
     return judge_claim(claim, judge)
 
@@ -253,7 +253,7 @@ def _between(seen: SocorroRows, box: str) -> LabClaim:
         )
 
     first, second, third = BETWEEN
-    claim = f"Mixed layouts: {first} beats {second}, {second} beats {third}, and all three beat {REFERENCE}."
+    claim = f"{first} gives more items than {second}, {second} more than {third}, and {REFERENCE} the fewest."
     return judge_claim(claim, judge)
 
 
@@ -272,8 +272,8 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
         )
 
     claim = (
-        f"The load is steady at {CORES} with {_MOB}, rarely above {MOST_LOAD:g} with {REFERENCE}, and with "
-        f"{LIGHT} {100 * LIGHT_SHARE:.0f} % of the load with {_MOB}."
+        f"The load is steady at {CORES} with {_MOB}, and rarely above {MOST_LOAD:g} with {REFERENCE}; with "
+        f"{LIGHT} it is {100 * LIGHT_SHARE:.0f} % of the load with {_MOB}."
     )
     return judge_claim(claim, judge)
 
@@ -291,9 +291,9 @@ def _queue(seen: SocorroRows) -> LabClaim | None:
         return None
     return LabClaim(
         "Not published: with one thread per process, the queue of the threaded task manager costs at most "
-        f"{100 * _ALIKE:.0f} %.",
+        f"{100 * _ALIKE:.0f} % of the items.",
         both(*(ratio.near(1.0, _ALIKE) for ratio in pairs.values())),
-        f"Items with the queue, divided by items without it: {_list(pairs)}.",
+        f"Items with the queue, divided by items without the queue: {_list(pairs)}.",
     )
 
 
@@ -314,10 +314,11 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
         ratios = {version: over(usual[version], usual[first], ITEMS) for version in others}
         findings.append(
             LabClaim(
-                f"Not published: the interpreter alone changes at most {100 * _ALIKE:.0f} %.",
+                "Not published: the interpreter alone changes the number of items by at most "
+                f"{100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
-                f"Items of {REFERENCE}, divided by those with Python {first} and the same way to start a "
-                f"child: {_list(ratios, 'Python ')}.",
+                f"Items of {REFERENCE}, divided by the items with Python {first}: "
+                f"{_list(ratios, 'Python ')}. Both start child processes in the same way.",
             )
         )
     held = {
@@ -329,8 +330,8 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
         findings.append(
             LabClaim(
                 "Not published: one process of "
-                f"{CORES} threads gives fewer items if the start of a child holds the GIL until its exec "
-                "(posix_spawn).",
+                f"{CORES} threads gives fewer items if the start of a child process holds the GIL until the "
+                "child runs its program (posix_spawn).",
                 both(*(negate(one.at_least(1.0)) for one in held.values())),
                 f"Items of {REFERENCE} with posix_spawn, divided by those with vfork: "
                 f"{_list(held, 'Python ')}. The model has no GIL that is held without CPU.",
