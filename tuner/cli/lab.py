@@ -62,7 +62,7 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE.md",
-            help="Write a Markdown page to this file, and a picture and the figures (CSV) next to it.",
+            help="Write a Markdown page to this file, and a picture and the data (CSV) next to it.",
         ),
     ] = None,
     format_: Format = None,

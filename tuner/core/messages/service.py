@@ -61,7 +61,7 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "tuner does not feed a script, and does not set its numbers of processes and threads.",
+    "tuner does not feed a script, and does not set the layout of a service inside it.",
     "If the guess is right, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:
