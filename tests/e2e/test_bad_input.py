@@ -87,7 +87,7 @@ def is_told(done: subprocess.CompletedProcess[str] | Done, *said: str, code: int
         (["grid", "--command", " "], "--command: names no program"),
         (["sample", "-o", "s.json", "--url", "http://h"], "=DB, or amqp://HOST:PORT/VHOST"),
         (["fleet", "certs", "c", "--json", "--port", "5"], "tuner fleet certs has no --port, --json"),
-        (["lab", "--quick", "--page", "x.md"], "--quick, --page goes with an experiment"),
+        (["lab", "--quick", "--page", "x.md"], "--quick, --page needs the name of an experiment"),
         (["compare", "a.db", "b.db", "--force"], "--force is of the FILE of -o, and there is none"),
         (["rank", "--", "-dash.tuner.db"], "there is no study file -dash.tuner.db"),
         (["explain", "none.tuner.db", "--cores", "inf"], "--cores: should be less than or equal to 1024"),

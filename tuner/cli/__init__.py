@@ -262,7 +262,7 @@ def _with_service_command(runner: Any, command: Command, arguments: list[str]) -
             f"tuner {command.name} starts no service: {' '.join(arguments[at:])}", hint="Leave it out."
         )
     if not arguments[at + 1 :]:
-        raise TunerError("no command stands after --", hint="As tuner grid -- gunicorn app:app")
+        raise TunerError("expected a command after --", hint="Example: tuner grid -- gunicorn app:app")
     if any(word == "--command" or word.startswith("--command=") for word in arguments[:at]):
         raise TunerError(
             "the service's command is given twice: by --command and after --", hint="Leave one out."

@@ -62,8 +62,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "Evidence. calibrated: the study's result and the new measurements; strict: only the new "
-                "measurements (default: calibrated)."
+                "Evidence used. calibrated: the study's result and the new measurements; strict: only the"
+                " new measurements (default: calibrated)."
             ),
         ),
     ] = None,

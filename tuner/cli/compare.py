@@ -35,8 +35,8 @@ def compare(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this share, for "
-                "example 5%. The test is for all layouts together, and for the best layout of BEFORE."
+                "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this share (for "
+                "example 5%), over all layouts together or for the best layout of BEFORE."
             ),
         ),
     ] = None,

@@ -48,7 +48,8 @@ def init(
 
     if command is None and from_file is None:
         raise ConfigError(
-            "which command?", hint="As tuner init -- gunicorn app:app, or tuner init --from Procfile"
+            "expected a command",
+            hint="Example: tuner init -- gunicorn app:app, or tuner init --from Procfile",
         )
     if command is not None and from_file is not None:
         raise ConfigError(

@@ -62,7 +62,7 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE.md",
-            help="Write a Markdown page to this file, and a picture and the figures (CSV) next to it.",
+            help="Write a Markdown page to this file, and a picture and the data (CSV) next to it.",
         ),
     ] = None,
     format_: Format = None,
@@ -87,7 +87,8 @@ def lab(
         typed |= {"--results": results, "--python": python, "--page": page}
         if named := [option for option, value in typed.items() if value is not None]:
             raise ConfigError(
-                f"{', '.join(named)} goes with an experiment", hint="As tuner lab nornir --quick"
+                f"{', '.join(named)} needs the name of an experiment",
+                hint="Example: tuner lab nornir --quick",
             )
         return _list(fmt)
     if every and (name is not None or results is not None):
@@ -172,7 +173,7 @@ def _check_page(page: Path) -> None:
         ConfigError: it cannot.
     """
     if page.suffix != ".md" or page.is_dir():
-        raise ConfigError(f"--page {page} is no file.md", hint="As --page nornir.md")
+        raise ConfigError(f"invalid --page {page}: expected FILE.md", hint="Example: --page nornir.md")
     if not os.access(page.parent, os.W_OK | os.X_OK):
         raise ConfigError(f"--page: nothing can be written in {page.parent}", hint="Name a folder of yours.")
 

@@ -50,12 +50,12 @@ def _memory(text: str) -> str:
 
 
 class BrakeSettings(Section):
-    """Safety limits. tuner stops a launch that exceeds `memory`, or another limit for the time `holds`."""
+    """Safety limits. tuner stops a launch if a limit is exceeded for the time `holds` (memory: at once)."""
 
     load: MaxLoad | None = None  #: Highest 1-minute load average
     #: Highest memory use of the host: a share or a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
-    #: Highest share of failed items, measured over half a minute
+    #: Highest share of failed items, of the last 30 s
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
     command: Command | None = None  #: Command to run repeatedly as a check; exit code 0 means continue
     every: LongerThanZero | None = None  #: Time between two runs of the check; None: 10 s

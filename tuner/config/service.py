@@ -180,7 +180,7 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """Any worker service: tuner starts its command once per process, or once in all."""
+    """Any worker service. tuner starts its command once per process of a layout, or only once."""
 
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service, for the study file and the section in a runbook

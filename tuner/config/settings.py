@@ -30,7 +30,7 @@ class HookSettings(Section):
     after_launch: Commands = ()  #: Commands to run after each launch, even if it failed
     before_window: Commands = ()  #: Commands to run before each window; if one fails, the window is invalid
     after_window: Commands = ()  #: Commands to run after each window, even if it failed
-    finished: Commands = ()  #: Commands to run at the very end, always, with `TUNER_EXIT_CODE` set
+    finished: Commands = ()  #: Commands to run at the end of every study, with `TUNER_EXIT_CODE` set
 
 
 class Settings(Section):

@@ -128,7 +128,7 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # done first: the last one that is named
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping of axes to mappings of values to settings; for `omp` a list of values is enough
+#: mapping; for `omp` a list of values is enough
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping of axes to mappings of values to settings; for `omp` a list of values is enough
+#: mapping; for `omp` a list of values is enough
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

@@ -115,5 +115,5 @@ def _host(text: str) -> x509.GeneralName:
         return x509.DNSName(text)
     except ValueError as error:
         raise ConfigError(
-            f"--host {text!r} is no name of a host", hint="As staging-1, or 10.0.0.7"
+            f"--host {text!r} is not a host name", hint="Example: staging-1, or 10.0.0.7"
         ) from error

@@ -130,7 +130,7 @@ class CommandProbeSettings(ProbeSettings):
 
     kind: Literal["command"]  #: Kind of probe
     command: Command  #: Command that prints one whole number
-    #: Time limit of each run; a slower run is killed, and its reading is missing
+    #: Time limit of each run; a slower run is killed, and gives no count
     timeout: LongerThanZero = 2.0
 
     def build(self, settings: Settings, around: Surroundings) -> CommandProbe:

@@ -77,7 +77,7 @@ def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
 
 
 class RedisProbeSettings(ProbeSettings):
-    """tuner reads numbers in Redis and adds them."""
+    """tuner reads numbers in Redis and adds them up."""
 
     kind: Literal["redis"]  #: Kind of probe
     url: RedisUrl  #: URL of the server

@@ -62,7 +62,7 @@ class SqlProbeSettings(ProbeSettings):
     query: Annotated[str, Field(min_length=1)]  #: Query that returns one number, which only increases
     #: Query that returns the number of failed items
     failed: Annotated[str, Field(min_length=1)] | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit of each query, after which the reading is missing
+    timeout: LongerThanZero = 2.0  #: Time limit of each query; a slower query gives no count
 
     @field_validator("url")
     @classmethod

@@ -37,7 +37,9 @@ def await_running(launch: SupervisedLaunch, status: int, settle_s: float) -> Non
         raise_if_dead(launch, settle_s)
     except OSError as error:
         launch.raise_if_full()
-        raise MeasurementError(f"supervisord does not answer while {launch.layout} starts: {error}") from error
+        raise MeasurementError(
+            f"supervisord does not answer while {launch.layout} starts: {error}"
+        ) from error
 
 
 def _await_answer(launch: SupervisedLaunch) -> None:

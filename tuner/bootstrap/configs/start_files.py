@@ -129,7 +129,7 @@ def _chosen(source: str, kind: str | None) -> tuple[str, Started, list[str]]:
             known = ", ".join(one.name for one in processes)
             raise ConfigError(
                 f"{file} has no process {name!r}; it has {known}",
-                hint=f"As --from {file}:{processes[0].name}",
+                hint=f"Example: --from {file}:{processes[0].name}",
             )
     else:
         named = [one for one in processes if not one.by_name_only]

@@ -26,7 +26,9 @@ def service_options(service: str | None, settings: list[str] | None, command: st
     for text in settings or []:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise ConfigError(f"--set {text} is no KEY=VALUE", hint="As --set url=http://127.0.0.1:8000/")
+            raise ConfigError(
+                f"invalid --set {text}: expected KEY=VALUE", hint="Example: --set url=http://127.0.0.1:8000/"
+            )
         options["service", key.strip()] = Given(f"--set {key.strip()}", value)
     if command is not None:
         command_words(command)
@@ -49,7 +51,7 @@ def axis_options(axes: list[str] | None) -> Options:
         if not equals or name not in KNOWN_AXES:
             raise ConfigError(
                 f"invalid --axis {text!r}: expected {KNOWN_AXES[0]}=VALUE,VALUE",
-                hint="As --axis omp=1,2,auto. Other axes are written into a config: docs/your-service.md",
+                hint="Example: --axis omp=1,2,auto. Other axes need a config: docs/your-service.md",
             )
         if ("service", "axes", name) in options:
             raise ConfigError(
@@ -67,7 +69,7 @@ def command_words(command: str) -> list[str]:
     """
     from tuner.core.text.command_words import split_command
 
-    hint = "As --command 'gunicorn app:app', or put it at the end: -- gunicorn app:app"
+    hint = "Example: --command 'gunicorn app:app', or put it at the end: -- gunicorn app:app"
     try:
         words = split_command(command)
     except ValueError as error:

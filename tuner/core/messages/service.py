@@ -61,8 +61,8 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "tuner does not feed a script, and does not set its numbers of processes and threads.",
-    "If the guess is right, add the printed option.",
+    "tuner does not feed a script, and does not set the layout of a service inside it.",
+    "If the named service is right, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:
     return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"

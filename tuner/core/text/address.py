@@ -65,7 +65,9 @@ def listening_at(host: str, port: int) -> Address:
 # Where the scheduler of a fleet is, and whether it may be spoken to as it is asked for.
 
 PORT = 8786  #: Dask's own
-_SCHEDULER_EXAMPLE = f"As tls://staging-1:{PORT} with --certs DIR, or tcp://127.0.0.1:{PORT} behind a tunnel."
+_SCHEDULER_EXAMPLE = (
+    f"Example: tls://staging-1:{PORT} with --certs DIR, or tcp://127.0.0.1:{PORT} behind a tunnel."
+)
 _OPEN = (
     "Anyone who reaches it can run code there: encrypt it (tuner fleet certs DIR, then tls:// and --certs"
     " DIR), use 127.0.0.1 and a tunnel, or insist with --force."
