@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ _FREEZERS = (
     ("cgroup.freeze", b"1", b"0", "cgroup.events", "frozen 1"),  # version 2, since Linux 5.2
     ("freezer.state", b"FROZEN", b"THAWED", "freezer.state", "FROZEN"),  # version 1
 )
+_LOOK_EVERY_MS = {"cgroup.events": 20.0, "freezer.state": 1.0}
 _NAME = re.compile(r"tuner-launch-(\d+)-(\d+)-(\d+)-[0-9a-f]+")
 _REMOVE_PATIENCE_S = 2.0  #: the last member may need a moment to go
 _KILL_PATIENCE_S = 0.5  #: for those that were killed to go
@@ -99,17 +101,34 @@ def freeze(folder: str) -> None:
         raise FileNotFoundError(f"{folder} has no freezer")
 
 
-def is_frozen(folder: str) -> bool:
-    """Whether all in it has stopped. An empty one counts as frozen, too.
+def is_frozen(folder: str, within_s: float = 0.0) -> bool:
+    """Return whether all in it has stopped, once it has, or after so many seconds. An empty one counts, too.
 
     Raises:
         OSError: it is gone.
     """
+    deadline = time.monotonic() + within_s
     for name, _, _, said_in, said in _FREEZERS:
-        if os.path.exists(os.path.join(folder, name)):
-            with open(os.path.join(folder, said_in), encoding="ascii") as file:
-                return said in file.read().splitlines()
+        if not os.path.exists(os.path.join(folder, name)):
+            continue
+        file, poll = os.open(os.path.join(folder, said_in), os.O_RDONLY | os.O_CLOEXEC), select.poll()
+        if said_in != name:
+            poll.register(file, select.POLLPRI)  # version 2 gives notice
+        try:
+            while said not in os.pread(file, 4096, 0).decode("ascii").splitlines():
+                if time.monotonic() >= deadline:
+                    return False
+                poll.poll(_LOOK_EVERY_MS[said_in])
+            return True
+        finally:
+            os.close(file)
     return False
+
+
+def thaw_itself(folder: str) -> None:
+    """Continue what `freeze` stopped there; nothing where it is gone."""
+    with contextlib.suppress(OSError):
+        _write_freezer(folder, stops=False)
 
 
 def thaw(folder: str) -> bool:

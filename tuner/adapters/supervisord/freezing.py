@@ -51,9 +51,8 @@ class Freezing:
                 self._signals.stop_all(deadline)
             else:
                 launch_cgroup.freeze(cgroup)
-                while not launch_cgroup.is_frozen(cgroup):
-                    _raise_if_late(deadline, launch_cgroup.members(cgroup))
-                    time.sleep(_LOOK_EVERY_S)
+                if not launch_cgroup.is_frozen(cgroup, max(0.0, deadline - time.monotonic())):
+                    raise _late(launch_cgroup.members(cgroup))
         except BaseException as error:
             self.thaw()
             if isinstance(error, OSError):
@@ -70,7 +69,7 @@ class Freezing:
         if not self._is_frozen:
             return
         if self._cgroup is not None:
-            launch_cgroup.thaw(self._cgroup)
+            launch_cgroup.thaw_itself(self._cgroup)
         self._signals.continue_all()
         self._is_frozen = False
 
@@ -208,5 +207,9 @@ def _move(pids: set[int], cgroup: str) -> None:
 
 def _raise_if_late(deadline: float, pids: set[int]) -> None:
     if time.monotonic() > deadline:
-        some = ", ".join(map(str, sorted(pids)[:5]))
-        raise MeasurementError(f"cannot freeze the service: {len(pids)} processes did not stop ({some})")
+        raise _late(pids)
+
+
+def _late(pids: set[int]) -> MeasurementError:
+    some = ", ".join(map(str, sorted(pids)[:5]))
+    return MeasurementError(f"cannot freeze the service within {_WITHIN_S:g} s: pids {some}")
