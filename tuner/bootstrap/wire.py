@@ -213,7 +213,7 @@ def this_box(
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import box_held
-    from tuner.adapters.proc.cgroup import launch_cgroups
+    from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
     from tuner.adapters.proc.cores import first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
     from tuner.adapters.proc.procfs import ProcSampler
@@ -251,6 +251,7 @@ def this_box(
             held=[held],
             scratch=[scratch, counters],
             cgroups=launch_cgroups().parent,
+            freezers=own_freezer(),
             ready=ready_of(settings),
             while_starting=looked_at_while_starting,
             known=known_service_of,

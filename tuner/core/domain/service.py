@@ -23,6 +23,8 @@ def shape_of(layout: Layout, pooled: Collection[str], loops: Collection[str] = (
     return layout.as_loops if layout.variant in loops and layout.has_threads else layout
 
 
+# how a launch that stays resident is made idle: its processes are frozen, its feeder pauses, or not at all
+Gate = Literal["freeze", "feed", "none"]
 Programs = Literal["each", "one"]
 OsThreads = Literal["at-start", "on-demand"]
 Workers = Literal["programs", "children", "children-if-several", "pools", "threads"]

@@ -1,0 +1,114 @@
+"""What it costs to switch from one resident layout to another: one launch is frozen, another one continues.
+
+    python bench/gate.py [--processes 24] [--threads 2] [--switches 200] [--idle] [--way version-2,signals]
+
+The workers compute, each thread for itself, so that all of them run when they are frozen; with --idle they
+wait. A thread that waits for a core stops once it gets one, so it takes long with more threads than cores.
+A switch freezes one launch and thaws the other. The times are medians, with the 95th percentile; the CPU is
+that of this process, which does what tuner does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+import uuid
+from contextlib import ExitStack
+from pathlib import Path
+
+from tuner.adapters.clock import SystemClock
+from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
+from tuner.adapters.supervisord.launcher import SupervisordLauncher
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+
+WORKER = """
+import signal, sys, threading, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+def work():
+    while True:
+        time.sleep(0.01) if sys.argv[2] == "idle" else sum(range(10000))
+for _ in range(int(sys.argv[1])):
+    threading.Thread(target=work, daemon=True).start()
+signal.sigwait([signal.SIGTERM])
+"""
+WAYS = ("version-2", "version-1", "signals")
+SLICE_S = 0.05
+
+
+def launcher(way: str, *, is_idle: bool) -> SupervisordLauncher:
+    """One that freezes in this way, or raises SystemExit where the host does not permit it."""
+    places: dict[str, Path | None] = {}
+    if way == "version-2":
+        places["cgroups"] = launch_cgroups().parent
+    elif way == "version-1":
+        places["freezers"] = own_freezer()
+    if None in places.values():
+        raise SystemExit(f"this host has no cgroup of {way} that may be written")
+    return SupervisordLauncher(
+        ServiceSpec("gated", (sys.executable, "-c", WORKER, "{threads}", "idle" if is_idle else "computing")),
+        cores=len(os.sched_getaffinity(0)),
+        cpus=None,
+        run_root=None,
+        clock=SystemClock(),
+        marker=uuid.uuid4().hex,
+        keep_logs=None,
+        warn=lambda slug, text: print(f"{slug}: {text}", file=sys.stderr),
+        **places,
+    )
+
+
+def measure(way: str, layout: Layout, n_switches: int, *, is_idle: bool) -> None:
+    """Print a line."""
+    with ExitStack() as stack:
+        launches = []
+        for _ in range(2):
+            one = stack.enter_context(launcher(way, is_idle=is_idle))
+            launches.append(stack.enter_context(one.running(layout, {})))
+            began_s = time.perf_counter()
+            launches[-1].freeze()  # the first time: processes are moved to a cgroup
+            first_ms = (time.perf_counter() - began_s) * 1000
+        works, waits = launches
+        works.thaw()
+        freezing_ms, thawing_ms, cpu_ms = [], [], []
+        for _ in range(n_switches):
+            time.sleep(SLICE_S)
+            cpu_s, began_s = time.process_time(), time.perf_counter()
+            works.freeze()
+            frozen_s = time.perf_counter()
+            waits.thaw()
+            thawed_s = time.perf_counter()
+            cpu_ms.append((time.process_time() - cpu_s) * 1000)
+            freezing_ms.append((frozen_s - began_s) * 1000)
+            thawing_ms.append((thawed_s - frozen_s) * 1000)
+            works, waits = waits, works
+    whole_ms = [freezing + thawing for freezing, thawing in zip(freezing_ms, thawing_ms, strict=True)]
+    print(
+        f"{way}: {layout}, first freeze {first_ms:.1f} ms; a switch {spread(whole_ms)} ms"
+        f" (freeze {spread(freezing_ms)}, thaw {spread(thawing_ms)}), CPU {spread(cpu_ms)} ms"
+    )
+
+
+def spread(values: list[float]) -> str:
+    """Median and 95th percentile."""
+    return f"{statistics.median(values):.2f} [{statistics.quantiles(values, n=20)[-1]:.2f}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--processes", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--switches", type=int, default=200)
+    parser.add_argument("--idle", action="store_true", help="workers wait 10 ms at a time")
+    parser.add_argument("--way", default=",".join(WAYS))
+    asked = parser.parse_args()
+    for way in asked.way.split(","):
+        measure(way, Layout(asked.processes, asked.threads), asked.switches, is_idle=asked.idle)
+    print(f"load {os.getloadavg()[0]:.0f}")
+
+
+if __name__ == "__main__":
+    main()
