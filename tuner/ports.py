@@ -262,6 +262,9 @@ class Box:
     #: memory that a layout may still use; None: nobody can say
     free_bytes: Callable[[], float | None] = lambda: None
     while_starting: WhileStarting = field(default_factory=WhileStarting)
+    #: opens one more place for a launch on this host, with source, files and guardian of its own; None: there
+    #: is only one
+    another: Callable[[], AbstractContextManager[Box]] | None = None
 
 
 class LaunchLog(Protocol):

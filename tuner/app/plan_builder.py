@@ -62,6 +62,7 @@ def plan_record(
     from tuner.bootstrap.parts.provenance import provenance_here
     from tuner.config.load import canonical_json
     from tuner.core.search.spread import spread_subset
+    from tuner.core.windows.slices import MOST_RESIDENT
 
     asked = settings.study
     if profile is not None:
@@ -96,6 +97,7 @@ def plan_record(
         limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
+        n_resident=MOST_RESIDENT if asked.slices == "auto" and asked.strategy == "race" else 1,
         provenance={
             **(
                 _simulated_provenance(profile, cores)

@@ -26,8 +26,8 @@ import platform
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from tuner.adapters.virtual.clock import VirtualClock
     from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.config.settings import Settings
+    from tuner.core.domain.service import ServiceSpec
     from tuner.core.model.profile import Profile
     from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 
@@ -211,8 +212,45 @@ def this_box(
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
     """
-    from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import box_held
+    from tuner.bootstrap.room import warn_blockers
+
+    with box_held(study, waits_s=waits_s) as held, ExitStack() as stack:
+        kept = Path(study) if keeps_file else None
+
+        def first_looks(spec: ServiceSpec) -> None:
+            warn_blockers(settings, record.layouts, spec, kept, warn)
+            for slug, text in settings.service.cautions.items():
+                warn(slug, text)
+
+        warned: set[tuple[str, str]] = set()
+
+        def warn_once(slug: str, text: str) -> None:
+            if (slug, text) not in warned:
+                warned.add((slug, text))
+                warn(slug, text)
+
+        def another() -> AbstractContextManager[Box]:
+            return _place(settings, record, study, held, warn_once, lambda _spec: None)
+
+        first = stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
+        yield replace(first, another=another)
+
+
+@contextmanager
+def _place(
+    settings: Settings,
+    record: StudyRecord,
+    study: str,
+    held: int,
+    warn: Warn,
+    look: Callable[[ServiceSpec], None],
+) -> Iterator[Box]:
+    """One place for a launch on this host, with guardian, files and source of its own.
+
+    *held* is the lock of the host; *look* warns of what the service could not use, before anything starts.
+    """
+    from tuner.adapters.clock import SystemClock
     from tuner.adapters.proc.cgroup import launch_cgroups
     from tuner.adapters.proc.cores import first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
@@ -222,7 +260,7 @@ def this_box(
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.configs.seen_through import known_service_of
     from tuner.bootstrap.parts.commands import check_thread_options
-    from tuner.bootstrap.room import refusing, warn_blockers
+    from tuner.bootstrap.room import refusing
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -234,7 +272,6 @@ def this_box(
         while_starting.check()
 
     with ExitStack() as stack:
-        held = stack.enter_context(box_held(study, waits_s=waits_s))
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(counter_root())
         known = study_name(record, study)
@@ -257,9 +294,7 @@ def this_box(
         )
         launcher.check()
         check_thread_options(settings, spec, record.layouts)
-        warn_blockers(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
-        for slug, text in settings.service.cautions.items():
-            warn(slug, text)
+        look(spec)
         around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
         probe = probe_of(settings.service.probe, settings, around)
         cross_check = cross_check_of(settings, around)

@@ -35,7 +35,7 @@ GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
 STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
-OF_STRATEGY = {"race": ("within", "kind", "min_window"), "all": ("repeats", "windows_per_launch")}
+OF_STRATEGY = {"race": ("within", "kind", "min_window", "slices"), "all": ("repeats", "windows_per_launch")}
 MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
@@ -72,6 +72,9 @@ class StudySettings(Section):
     window: LongerThanZero = WINDOW_S
     #: Length of the shortest window (only with `strategy: race`); None: 1 m, or `window` if it is shorter
     min_window: LongerThanZero | None = None
+    #: Whether several layouts stay started and take turns in slices of seconds (only with `strategy: race`).
+    #: auto: if the service allows it; None: off
+    slices: Literal["auto", "off"] | None = None
     #: Number of launches of each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Number of windows of each launch (only with `strategy: all`); None: 1
@@ -107,7 +110,15 @@ class StudySettings(Section):
             raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(word), known)}")
         return word
 
-    @field_validator("within", "kind", "min_window", "repeats", "windows_per_launch")
+    @field_validator("slices", mode="before")
+    @classmethod
+    def _slices(cls, value: Any) -> Any:
+        value = "off" if value is False else value  # as YAML has it
+        if value not in (None, "auto", "off"):
+            raise ValueError(f"{value} is none of auto, off")
+        return value
+
+    @field_validator("within", "kind", "min_window", "slices", "repeats", "windows_per_launch")
     @classmethod
     def _belongs_to_the_strategy(cls, value: Any, info: ValidationInfo) -> Any:
         strategy = info.data.get("strategy")

@@ -92,6 +92,13 @@ SETTINGS = {
         ORDER,
         words=("throughput", "throughput-per-cpu"),
     ),
+    "slices": Setting(
+        "auto|off",
+        "With auto, up to 4 layouts stay started and take turns in slices of seconds, if the service allows it:"
+        " the host's noise is then the same for all of them (default: off).",
+        ORDER,
+        words=("auto", "off"),
+    ),
     "max_load": Setting("N", "Highest load average of the best layout.", ORDER),
     "max_memory": Setting("SIZE", "Highest memory use of the best layout, for example 8G.", ORDER),
     "max_p95": Setting(
