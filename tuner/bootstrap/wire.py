@@ -26,7 +26,7 @@ import platform
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -352,7 +352,12 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
 
     profile = profile_kept(record, file)
     clock = VirtualClock.resumed(store, profile.stop_s)
-    box = _virtual(record, profile, SIMULATED_HOST, clock)
+
+    def place() -> AbstractContextManager[Box]:
+        return nullcontext(_virtual(record, profile, SIMULATED_HOST, clock))
+
+    with place() as first:
+        box = replace(first, another=place)
     return box, lambda: clock.wall_s() - record.created_wall_s
 
 
@@ -379,5 +384,6 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
         seed="/".join(stream),
         name=name,
         clock=clock,
+        began_wall_s=record.created_wall_s,
     )
     return virtual.box()

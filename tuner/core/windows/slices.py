@@ -16,6 +16,7 @@ from random import Random
 
 MOST_RESIDENT = 4  #: layouts that take turns
 SHORTEST_S, LONGEST_S = 1.0, 30.0  #: of a slice, the part that is skipped left out
+LONGEST_FROZEN_S = 5.0  #: of a slice after which items in flight are frozen: they need not end in it
 ITEMS_PER_SLICE = 20.0  #: of each thread
 ITEMS_SKIPPED = 2.0  #: of each thread, at the head of a slice
 LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.5  #: of the counted part
@@ -34,9 +35,14 @@ class Slice:
         return self.skip_s + self.counted_s
 
 
-def slice_for(residence_s: float) -> Slice | None:
-    """The slice for items that take *residence_s* in the slowest layout; None: slices would be too long."""
+def slice_for(residence_s: float, *, freezes: bool) -> Slice | None:
+    """The slice for items that take *residence_s* in the slowest layout; None: slices would be too long.
+
+    *freezes*: items in flight stand still between slices, so they need not end in one.
+    """
     counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s)
+    if freezes:
+        counted_s = min(counted_s, LONGEST_FROZEN_S)
     if counted_s > LONGEST_S:
         return None
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
