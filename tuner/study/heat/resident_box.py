@@ -149,6 +149,9 @@ class _Counting:
         assert self._stopped is not None
         _leave_out(self._left_out, self._stopped, self._fresh(), _KEPT)
 
+    def begin_window(self) -> None:
+        """It counts items, not time."""
+
     def _fresh(self) -> Reading:
         reading = self._counting.read()
         age_s = self._resident.host_clock.monotonic_s() - reading.at_s
@@ -194,6 +197,9 @@ class _Watch:
         _leave_out(self._left_out, self._stopped, usage)
         gone_s = usage.wall_s - self._stopped.wall_s
         self._left_out["wall_s"] = self._left_out.get("wall_s", 0.0) + gone_s
+
+    def begin_window(self) -> None:
+        self._left_out["wall_s"] = 0.0
 
     def _usage_now(self) -> Usage:
         """Usage at the edge of a slice; states of threads are looked at, so that none lasts until the next one."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from math import inf
+from math import inf, nextafter
 from typing import Literal, Protocol
 
 from tuner.core.windows.slices import Slice
 from tuner.ports import Clock
+
+ROUNDING_S = 1e-6
 
 State = Literal["new", "starting", "waiting", "in-slices", "over"]
 
@@ -27,6 +29,9 @@ class Meter(Protocol):
 
     def go_on(self) -> None:
         """Count again."""
+
+    def begin_window(self) -> None:
+        """A window begins: what others had of the wall clock's time until now is none of its."""
 
 
 class Cancelled(KeyboardInterrupt):
@@ -148,11 +153,20 @@ class Resident:
         """Its time at the host's *at_s*, which is within the present turn or the end of an earlier one."""
         return self._own_s if self._since_s is None else self._own_s + at_s - self._since_s
 
+    def round_up(self, at_s: float) -> None:
+        """Let its time be *at_s* if it is earlier by no more than what sums of floats are wrong by."""
+        if at_s - ROUNDING_S < self.own_s() < at_s:
+            self._own_s += at_s - self.own_s()
+            while self.own_s() < at_s:
+                self._own_s = nextafter(self._own_s, inf)
+
     def await_others(self) -> None:
         """Before its first window: stand idle until the others are ready too."""
         if self.state == "starting":
             self.state = "waiting"
             self.stand()
+        for meter in self.meters:
+            meter.begin_window()
 
     def stand(self) -> None:
         """Hand the turn back, and go on with the next one."""
@@ -204,6 +218,7 @@ class ResidentClock:
             now_s = host.monotonic_s()
             if now_s + rest_s <= resident.until_s:
                 host.sleep_until(now_s + rest_s)
+                resident.round_up(at_s)
                 return
             host.sleep_until(resident.until_s)
             resident.stand()
