@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import LoadAverage
 from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
 from tuner.ports import Box, Counting, CrossCheck, Hooks, Launch, Launcher, Probe, Sampler, Stop, Watch
@@ -170,6 +171,7 @@ class _Watch:
         self._left_out: dict[str, float] = {}
         self._stopped: Usage | None = None
         self._reading: Reading | None = None  #: the last that was sampled with
+        self._load = LoadAverage(resident.own_s())
 
     def has_gil(self) -> bool | None:
         return self._watch.has_gil()
@@ -178,8 +180,14 @@ class _Watch:
         return self._watch.n_interpreters()
 
     def sample(self, reading: Reading) -> Sample:
+        """The host's load average mixes all that take turns, so the launch has one of its own time."""
         self._reading = reading
-        return self._watch.sample(reading)
+        sample = self._watch.sample(reading)
+        if sample.n_active is None:
+            return sample
+        self._load.advance(self._resident.own_s(), sample.n_active)
+        load1, load5, load15 = (round(value, 2) for value in self._load.values)
+        return replace(sample, load1=load1, load5=load5, load15=load15)
 
     def usage(self, *, closing: bool = False) -> Usage:
         usage = self._watch.usage(closing=closing)
