@@ -12,6 +12,7 @@ from tuner.core.domain.fleet import BoxFacts, News, Order
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.settings.pace import Pace
 from tuner.core.windows.launch_sums import Sums
@@ -63,8 +64,21 @@ class Launch(Protocol):
 
         Cheap (no XML-RPC): the study asks every second. What was once seen stays in the answer. *threads*
         False leaves the thread counts out and forgets nothing: the study asks so during warm-up, when
-        threads may still be starting.
+        threads may still be starting. A process that is frozen is alive.
         """
+
+    def freeze(self) -> None:
+        """Stop the processes of the service until `thaw`: workers, masters, and all that they started.
+
+        Returns once none of them runs. It does nothing if they are frozen already. The end of the launch
+        thaws, and so does the end of tuner or supervisord, however they end.
+
+        Raises:
+            MeasurementError: a process does not stop within seconds; all of them have been continued.
+        """
+
+    def thaw(self) -> None:
+        """Continue what `freeze` stopped; nothing if nothing is frozen."""
 
 
 class Launcher(Protocol):
@@ -142,6 +156,25 @@ class Feeder(Protocol):
     def rest(self) -> None:
         """Send no more to the service of this launch, which is about to be stopped: with requests under way
         some servers take as long as they are allowed to. Nothing, for a feeder of a queue."""
+
+    @property
+    def can_pause(self) -> bool:
+        """Whether `pause` is possible; False: items come from elsewhere, or by themselves."""
+
+    def pause(self) -> None:
+        """Supply nothing until `resume`. Connections stay open, and a queue is left empty or nearly so.
+
+        Returns once nothing that was supplied is unanswered, or hardly anything waits. While it pauses, no
+        schedule of arrivals goes on, so `resume` is followed by no burst. The source does not count as dry.
+
+        Raises:
+            MeasurementError: that takes too long, or nobody feeds any more; nothing is supplied until
+                `resume` all the same.
+            ValueError: it cannot pause, or nothing is fed just now.
+        """
+
+    def resume(self) -> None:
+        """Supply again, as before `pause`; nothing if it does not pause. Raises as `pause`."""
 
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:
         """Take note of who works on items now, which *workers* gives. Called every second of a launch: cheap
@@ -265,6 +298,7 @@ class Box:
     #: opens one more place for a launch on this host, with source, files and guardian of its own; None: there
     #: is only one
     another: Callable[[], AbstractContextManager[Box]] | None = None
+    gate: Gate = "freeze"  #: how a launch is made idle while others work
 
 
 class LaunchLog(Protocol):

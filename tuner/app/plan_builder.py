@@ -62,7 +62,6 @@ def plan_record(
     from tuner.bootstrap.parts.provenance import provenance_here
     from tuner.config.load import canonical_json
     from tuner.core.search.spread import spread_subset
-    from tuner.core.windows.slices import MOST_RESIDENT
 
     asked = settings.study
     if profile is not None:
@@ -97,7 +96,7 @@ def plan_record(
         limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
-        n_resident=MOST_RESIDENT if asked.slices == "auto" and asked.strategy == "race" else 1,
+        n_resident=_takes_turns(settings, is_simulated=profile is not None, on_fleet=on is not None)[0],
         provenance={
             **(
                 _simulated_provenance(profile, cores)
@@ -145,12 +144,38 @@ def build_plan(
         most = settings.study.max_connections
         text = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
         say(f"Not measured because they open more than {most} connections: {text}.")
+    n_resident, why = _takes_turns(settings, is_simulated=profile is not None, on_fleet=on is not None)
+    if n_resident > 1:
+        say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
+    elif why:
+        say(f"Layouts run one after the other. {why}")
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
             f"The profile's host has {pluralize(profile.machine.cores, 'core')}, but a simulated host has "
             f"whole cores only: {record.box_cores:g}. Use --cores N for another number."
         )
     return record
+
+
+def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> tuple[int, str]:
+    """The most layouts that take turns, 1 for none, and why, in a sentence; empty: nobody asked for it."""
+    from tuner.core.windows.slices import MOST_RESIDENT
+
+    if settings.study.slices != "auto":
+        return 1, ""
+    if on_fleet:
+        return 1, "On a fleet each host runs one launch at a time."
+    if is_simulated:
+        return MOST_RESIDENT, ""
+    from tuner.bootstrap.parts.gates import gate_of
+    from tuner.bootstrap.parts.place_ports import port_of
+
+    gate, reason = gate_of(settings)
+    if gate == "none":
+        return 1, reason
+    if gate == "feed" and port_of(settings) is None:
+        return 1, "The command names no single port that tuner can replace for each layout."
+    return MOST_RESIDENT, reason
 
 
 def _looks_first(settings: Settings) -> bool:

@@ -34,6 +34,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from tuner.bootstrap import progress_ui
 from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
+from tuner.bootstrap.parts.gates import gate_of
+from tuner.bootstrap.parts.place_ports import at_free_port
 from tuner.bootstrap.parts.probes import cross_check_of, probe_of
 from tuner.bootstrap.parts.ready import ready_of
 from tuner.bootstrap.parts.safety_limits import brake_of
@@ -43,7 +45,7 @@ from tuner.config.surroundings import Surroundings
 from tuner.core.domain.records import SIMULATED_HOST, STREAM, StudyRecord, is_simulated
 from tuner.core.search.growth import initial_layouts
 from tuner.core.settings.clients import parse_found
-from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
+from tuner.ports import Box, Feeder, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite.store import SqliteStore
@@ -230,11 +232,24 @@ def this_box(
                 warned.add((slug, text))
                 warn(slug, text)
 
-        def another() -> AbstractContextManager[Box]:
-            return _place(settings, record, study, held, warn_once, lambda _spec: None)
-
+        gate, _ = gate_of(settings)
         first = stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
-        yield replace(first, another=another)
+
+        @contextmanager
+        def another() -> Iterator[Box]:
+            own = at_free_port(settings) if gate == "feed" else settings
+            with _place(own, record, study, held, warn_once, lambda _spec: None) as place:
+                _use_clients_of(first.feeder, settings, place.feeder, own)
+                yield replace(place, gate=gate)
+
+        yield replace(first, another=another, gate=gate)
+
+
+def _use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Settings) -> None:
+    """Let *feeder* send by as many clients as were found for another place of the host."""
+    first, sender = http_feeder_of(found, settings), http_feeder_of(feeder, own)
+    if first is not None and sender is not None and first.found is not None:
+        sender.use_found(first.found)
 
 
 @contextmanager
@@ -251,7 +266,7 @@ def _place(
     *held* is the lock of the host; *look* warns of what the service could not use, before anything starts.
     """
     from tuner.adapters.clock import SystemClock
-    from tuner.adapters.proc.cgroup import launch_cgroups
+    from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
     from tuner.adapters.proc.cores import first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
     from tuner.adapters.proc.procfs import ProcSampler
@@ -288,6 +303,7 @@ def _place(
             held=[held],
             scratch=[scratch, counters],
             cgroups=launch_cgroups().parent,
+            freezers=own_freezer(),
             ready=ready_of(settings),
             while_starting=looked_at_while_starting,
             known=known_service_of,

@@ -1,7 +1,9 @@
 """A tuner to be killed: runs one launch, says its pids on stdout, and waits inside the ``with`` block.
 
 Arguments: how it ends by itself ("sleep" or "raise"), the layout, the command of the worker. Launches get
-cgroups of their own below the one that DRIVER_CGROUPS names, if it does.
+cgroups of their own below the one that DRIVER_CGROUPS names, if it does, and freezers of version 1 below that
+of DRIVER_FREEZERS. With DRIVER_FREEZES the launch is frozen once each worker has noted that it is there, in
+the folder that it names.
 """
 
 import json
@@ -16,6 +18,10 @@ from tuner.adapters.host_lock import box_held
 from tuner.adapters.supervisord.launcher import SupervisordLauncher
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.service import ServiceSpec
+
+
+def _folder(variable: str) -> Path | None:
+    return Path(os.environ[variable]) if variable in os.environ else None
 
 
 def main(how: str, layout: str, *command: str) -> None:
@@ -35,12 +41,17 @@ def main(how: str, layout: str, *command: str) -> None:
             warn=lambda slug, text: sys.stderr.write(f"{slug} {text}\n"),
             held=[lock],
             scratch=[scratch],
-            cgroups=Path(os.environ["DRIVER_CGROUPS"]) if "DRIVER_CGROUPS" in os.environ else None,
+            cgroups=_folder("DRIVER_CGROUPS"),
+            freezers=_folder("DRIVER_FREEZERS"),
         ) as launcher,
         launcher.running(parse_layout(layout), {}) as launch,
     ):
         guardian = launcher.guardian_pid
         supervisord = next(iter(launch.overhead_pids() - {guardian}))
+        if (folder := _folder("DRIVER_FREEZES")) is not None:
+            while len(list(folder.glob("*.[0-9]*"))) < int(os.environ["DRIVER_NOTES"]):
+                time.sleep(0.02)
+            launch.freeze()
         words = {"workers": sorted(launch.worker_pids()), "guardian": guardian, "supervisord": supervisord}
         sys.stdout.write(json.dumps(words) + "\n")
         sys.stdout.flush()

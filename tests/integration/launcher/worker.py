@@ -78,6 +78,32 @@ def family(pid_folder):
     stubborn()
 
 
+def works(folder, threads="1"):
+    """Each thread starts a child per item, and writes the numbers of the items that are done. Ends at TERM
+    once each item in hand is done."""
+    ended = threading.Event()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # no other thread may get it
+
+    def work(thread):
+        with open(os.path.join(folder, f"items.{os.getpid()}.{thread}"), "w", buffering=1) as file:
+            number = 0
+            while not ended.is_set():
+                subprocess.run(
+                    ["/bin/sh", "-c", "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done"], check=True
+                )
+                file.write(f"{number}\n")
+                number += 1
+            file.write("end\n")
+
+    workers = [threading.Thread(target=work, args=(thread,)) for thread in range(int(threads))]
+    for one in workers:
+        one.start()
+    signal.sigwait({signal.SIGTERM})
+    ended.set()
+    for one in workers:
+        one.join()
+
+
 def note(pid_folder, name):
     _note(pid_folder, name)
     stubborn()

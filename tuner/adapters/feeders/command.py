@@ -62,9 +62,14 @@ class CommandFeeder:
     """
 
     def __init__(
-        self, command: Sequence[str], directory: Path | None = None, scratch: Path | None = None
+        self,
+        command: Sequence[str],
+        directory: Path | None = None,
+        scratch: Path | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
-        """*scratch* is where its log is kept; None: TMPDIR."""
+        """*scratch* is where its log is kept; None: TMPDIR. The command inherits *descriptors*."""
+        self._descriptors = tuple(descriptors)
         self._scratch = scratch
         self._command = tuple(command)
         self._directory = directory or Path.cwd()
@@ -98,7 +103,9 @@ class CommandFeeder:
             carried = {"TUNER_PARENT_PID": str(os.getpid()), _FEEDER_ID: self._marker}
             try:
                 with signals_held():
-                    self._process = subprocess.Popen(shim_command(str(job)), env={**os.environ, **carried})
+                    self._process = subprocess.Popen(
+                        shim_command(str(job)), env={**os.environ, **carried}, pass_fds=self._descriptors
+                    )
                 try:
                     yield
                 except MeasurementError as error:  # it may be the feeder that spoilt the launch
@@ -147,6 +154,18 @@ class CommandFeeder:
     @property
     def pace(self) -> None:
         """It goes on as it begins."""
+
+    @property
+    def can_pause(self) -> bool:
+        """Nobody but the command knows how."""
+        return False
+
+    def pause(self) -> None:
+        """It cannot."""
+        raise ValueError("a feeder of the user's cannot pause")
+
+    def resume(self) -> None:
+        """It never pauses."""
 
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
         """Whoever works finds the items."""

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -26,6 +26,7 @@ from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.load.order import Order, Request, read_problem, write_rate, write_workers
 from tuner.adapters.load.requests_file import read_body, read_requests
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals, totals_file
+from tuner.adapters.processes.pausing import PausedProcess
 from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, as_value_error, nearest
 from tuner.config.paths import ConfigPath, check_file
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 MANY_FAILED_RATIO = 0.01
+_PAUSE_SLACK_S = 5.0  #: beyond the time of one answer, until the generator has stopped sending
 #: ``-I -S``: no PYTHON* variables of the user, no site-packages; the generator needs none
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]);"
@@ -122,6 +124,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 class HttpFeederSettings(FeederSettings):
     """Requests to an HTTP service, in a closed loop or at a rate."""
 
+    can_pause: ClassVar[bool] = True
     reports_latency: ClassVar[bool] = True
     kind: Literal["http"]  #: Kind of feeder
     #: URL of the requests. `{process}` stands for 0, 1, ... if each process has its own address
@@ -317,6 +320,7 @@ class HttpFeeder:
         self._scratch = scratch
         self._warn = warn
         self._generator: CommandFeeder | None = None
+        self._pausing: PausedProcess | None = None  #: while a launch is fed
         self._rate_file: Path | None = None
         self._workers_file: Path | None = None
         self._problem_file: Path | None = None
@@ -349,21 +353,26 @@ class HttpFeeder:
         Raises:
             MeasurementError: the service did not answer; says what came instead.
         """
-        with tempfile.TemporaryDirectory(prefix="load-", dir=self._scratch) as folder:
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="load-", dir=self._scratch))
             order = Path(folder) / "order.json"
             self._rate_per_s, self._capacity_per_s = self._traffic.rate_per_s, None
             self._rate_file = None if self._traffic.pace is None else Path(folder) / "rate"
             self._workers_file, self._workers = Path(folder) / "workers", frozenset()
             self._problem_file, self._found_file = Path(folder) / "problem", Path(folder) / "found"
-            self._order(layout).write(order)
+            pausing = stack.enter_context(closing(PausedProcess("the load generator")))
+            self._order(layout, pausing.descriptor).write(order)
             self._n_fed += 1
             root = str(Path(tuner.__file__).parent.parent)
             command = [sys.executable, "-I", "-S", "-c", _BOOT, root, str(order), str(self._totals)]
-            self._generator = CommandFeeder(command, scratch=self._scratch)
+            self._generator = CommandFeeder(command, scratch=self._scratch, descriptors=[pausing.descriptor])
             try:
                 with self._generator.feeding(layout):
+                    pausing.started()
+                    self._pausing = pausing
                     yield
             finally:
+                self._pausing = None
                 if self._totals.exists():
                     self._report(layout, read_totals(self._totals))
                     self._totals.unlink()
@@ -460,7 +469,25 @@ class HttpFeeder:
         write_rate(self._rate_file, rate_per_s)
         self._rate_per_s, self._capacity_per_s = rate_per_s, capacity_per_s
 
-    def _order(self, layout: Layout) -> Order:
+    @property
+    def can_pause(self) -> bool:
+        """The generator can."""
+        return True
+
+    def pause(self) -> None:
+        """Have the generator send nothing, once it has every answer that it waits for."""
+        self._paused_generator().pause(self._traffic.timeout_s + _PAUSE_SLACK_S)
+
+    def resume(self) -> None:
+        """Have it send again."""
+        self._paused_generator().resume(self._traffic.timeout_s + _PAUSE_SLACK_S)
+
+    def _paused_generator(self) -> PausedProcess:
+        if self._pausing is None:
+            raise ValueError("nothing is fed")
+        return self._pausing
+
+    def _order(self, layout: Layout, gate_descriptor: int) -> Order:
         traffic = self._traffic
         others = () if traffic.addresses is None else traffic.addresses(layout.processes)[1:]
         return Order(
@@ -486,6 +513,7 @@ class HttpFeeder:
             finds_address=traffic.finds_address,
             authority=traffic.url.authority,
             found_file=str(self._found_file),
+            gate_descriptor=gate_descriptor,
             others=tuple((one.host, one.port) for one in others),
         )
 

@@ -67,6 +67,18 @@ class NoFeeder:
     def pace(self) -> None:
         """It goes on as it begins."""
 
+    @property
+    def can_pause(self) -> bool:
+        """Nothing is fed."""
+        return False
+
+    def pause(self) -> None:
+        """It cannot."""
+        raise ValueError("a source that tuner does not feed cannot pause")
+
+    def resume(self) -> None:
+        """It never pauses."""
+
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
         """Whoever works finds the items."""
 

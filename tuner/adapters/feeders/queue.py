@@ -7,15 +7,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
+from tuner.adapters.processes.pausing import PausedProcess
 from tuner.adapters.queues.brokers import client_folder, open_queue, separates_taken_items
 from tuner.adapters.queues.feeding import AWAY_EXIT, TOP_UP_EVERY_S, cuts_of
 from tuner.adapters.queues.message import read_sample
@@ -39,6 +40,7 @@ _BOOT = (
 )
 BROKER_WITHIN_S = 10.0  #: a broker that is restarted, or loads its data, answers a launch
 _ASK_AGAIN_S = 0.2
+EMPTY_WITHIN_S = 60.0  #: what waited when it was paused; the first time it may be the work of 20 s
 FULL_WITHIN_S = 120.0  #: the queue, before the service is started
 _LOOK_EVERY_S = 0.02
 _DRY_FOR_S = 1.0 + TOP_UP_EVERY_S  #: the study looks every second, and must not miss it
@@ -48,6 +50,7 @@ _UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in ha
 class QueueFeederSettings(FeederSettings):
     """Copies of recorded messages, enough to keep the queue from becoming empty."""
 
+    can_pause: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of feeder
     #: Library of the messages. `list`, `stream`: a list or stream of Redis, without a library
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream"]
@@ -137,6 +140,7 @@ class QueueFeeder:
         self._warn = warn
         self._best_per_s = 0.0
         self._process: CommandFeeder | None = None
+        self._pausing: PausedProcess | None = None  #: while a launch is fed
         self._was_away = False  #: the broker, in this launch or the last one
 
     def prepare(self) -> None:
@@ -196,6 +200,8 @@ class QueueFeeder:
         """Whether nothing waited at some moment of the last second, or nobody feeds."""
         if self._process is None or self._process.is_dry():
             return True
+        if self._pausing is not None and self._pausing.is_paused:
+            return False
         state = self._state()
         return state is not None and state.dry_at_s > time.monotonic() - _DRY_FOR_S
 
@@ -228,6 +234,24 @@ class QueueFeeder:
         """Nobody asks for it."""
         raise NotImplementedError
 
+    @property
+    def can_pause(self) -> bool:
+        """The process can."""
+        return True
+
+    def pause(self) -> None:
+        """Let the workers empty the queue. From then on it holds the work of half a second at most."""
+        self._paused_process().pause(EMPTY_WITHIN_S)
+
+    def resume(self) -> None:
+        """Have it filled again; it is when this returns."""
+        self._paused_process().resume(EMPTY_WITHIN_S)
+
+    def _paused_process(self) -> PausedProcess:
+        if self._pausing is None:
+            raise ValueError("nothing is fed")
+        return self._pausing
+
     def _queue(self) -> MessageQueue:
         fed = self._fed
         return open_queue(fed.url, fed.form, fed.queue, self._claim, fed.timeout_s)
@@ -236,21 +260,27 @@ class QueueFeeder:
         return read_state(self._state_path)
 
     def _filled(self, layout: Layout) -> Iterator[None]:
-        with tempfile.TemporaryDirectory(prefix="feed-", dir=self._scratch) as folder:
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="feed-", dir=self._scratch))
+            pausing = stack.enter_context(closing(PausedProcess(f"the feeder of {self._fed.queue}")))
             order = Path(folder) / "order.json"
-            self._order(layout).write(order)
+            self._order(layout, pausing.descriptor).write(order)
             command = _command(order, self._state_path, client_folder(self._fed.url))
-            process = self._process = CommandFeeder(command, scratch=self._scratch)
+            process = self._process = CommandFeeder(
+                command, scratch=self._scratch, descriptors=[pausing.descriptor]
+            )
             try:
                 with process.feeding(layout):
+                    pausing.started()
                     self._wait_until_full(process)
+                    self._pausing = pausing
                     if is_fed := not process.is_dry():
                         yield
                 if not is_fed:  # its end was told already, unless it was an orderly one
                     raise MeasurementError(f"nobody feeds the queue {self._fed.queue}")
             finally:
                 self._was_away = process.exit_code() == AWAY_EXIT
-                self._process = None
+                self._process = self._pausing = None
                 state = self._state()
                 if state is not None:
                     self._best_per_s = max(self._best_per_s, state.best_per_s)
@@ -263,7 +293,7 @@ class QueueFeeder:
                 raise MeasurementError(f"the queue {self._fed.queue} was not full within {FULL_WITHIN_S:g} s")
             time.sleep(_LOOK_EVERY_S)
 
-    def _order(self, layout: Layout) -> FeedOrder:
+    def _order(self, layout: Layout, gate_descriptor: int) -> FeedOrder:
         fed, n_threads = self._fed, layout.total_threads
         unseen = (
             0
@@ -281,6 +311,7 @@ class QueueFeeder:
             dry_below=unseen,
             depth=fed.depth,
             best_per_s=self._best_per_s,
+            gate_descriptor=gate_descriptor,
         )
 
     def _release(self, queue: MessageQueue, layout: Layout, *, is_told: bool) -> None:

@@ -73,6 +73,18 @@ class SpoolFeeder:
     def pace(self) -> None:
         """It goes on as it begins."""
 
+    @property
+    def can_pause(self) -> bool:
+        """The workers put their items back by themselves."""
+        return False
+
+    def pause(self) -> None:
+        """It cannot."""
+        raise ValueError("a spool whose workers put their items back cannot pause")
+
+    def resume(self) -> None:
+        """It never pauses."""
+
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
         """Whoever works finds the items."""
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from tuner.adapters.load.client import Client
 from tuner.adapters.load.first_answer import FirstAnswer, NoAnswerError
+from tuner.adapters.load.gate import Gate
 from tuner.adapters.load.order import Order, Request, read_order, read_rate, read_workers, write_problem
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.load.workers import Peer, Workers
@@ -49,11 +50,12 @@ class SpreadWatch:
         self._looked_ns = 0
         self._began_s: float | None = None
 
-    async def go_on(self, clients: Collection[Client]) -> None:
-        """Look until cancelled."""
+    async def go_on(self, clients: Collection[Client], gate: Gate) -> None:
+        """Look until cancelled, while *gate* is open."""
         if self._order.workers_file is None:
             return
         while True:
+            await gate.passed()
             cost_s, now_s = -time.thread_time(), time.monotonic()
             is_uneven = self._look(self._order.workers_file, clients)
             cost_s += time.thread_time()
@@ -61,6 +63,12 @@ class SpreadWatch:
                 self._began_s = now_s
             hurries = self._began_s is None or (is_uneven and now_s - self._began_s < _HURRIES_S)
             await asyncio.sleep(max(_UNEVEN_EVERY_S if hurries else _EVERY_S, cost_s / _COST_RATIO))
+
+    def rest(self) -> None:
+        """What was seen stands until now, and nothing counts until the next look."""
+        if self._counted is not None:
+            self._totals.spread(time.monotonic_ns() - self._looked_ns, *self._counted)
+            self._counted = None
 
     def _look(self, file: str, clients: Collection[Client]) -> bool:
         """Count, and have clients move where that is asked for; whether it was uneven."""
@@ -109,6 +117,7 @@ class Generator:
         self._clients: set[Client] = set()
         self._idle: list[Client] = []
         self._paused: dict[Client, asyncio.TimerHandle] = {}
+        self._held: list[Client] = []  #: of the closed loop, while the gate is shut
         self._tls: ssl.SSLContext | None = None
         self._name = order.host
         self._rate_per_s = order.rate_per_s  #: None: closed loop
@@ -118,6 +127,12 @@ class Generator:
         self._over = asyncio.Event()
         self._chance = random.Random(order.seed)
         self._spread = SpreadWatch(order, totals)
+        self._gate = Gate(
+            order.gate_descriptor,
+            is_busy=self._is_busy,
+            shuts=lambda: self._spread.rest(),
+            opens=self._send_held,
+        )
 
     async def run(self) -> None:
         """Send until it is told to stop, or all is sent.
@@ -125,12 +140,14 @@ class Generator:
         Raises:
             NoAnswerError: the service did not answer at all.
         """
+        self._gate.listen()
         self._waiting = asyncio.create_task(self._first_answer())
         await asyncio.wait([self._waiting])
         if self._waiting.cancelled() or not self._waiting.result():
             return
+        self._gate.look()
         watching = asyncio.create_task(self._watch())
-        spreading = asyncio.create_task(self._spread.go_on(self._clients))
+        spreading = asyncio.create_task(self._spread.go_on(self._clients, self._gate))
         if self._rate_per_s is None:
             for _ in range(self._order.clients):
                 self._next(self._new_client())
@@ -152,6 +169,7 @@ class Generator:
         for handle in self._paused.values():
             handle.cancel()
         self._paused.clear()
+        self._gate.open()
         asyncio.get_running_loop().call_later(_DRAIN_S, self._over.set)
         self._end_if_done()
 
@@ -181,11 +199,15 @@ class Generator:
     async def _closed_loop(self) -> None:
         """Return when it is over, or a rate is told."""
         while not self._over.is_set() and self._rate_per_s is None:
+            await self._gate.passed()
             await self._over_within(_LOOK_EVERY_S)
             self._new_rate()
 
     def _next(self, client: Client) -> None:
-        """Let *client* send its next request."""
+        """Let *client* send its next request; once the gate is open."""
+        if self._gate.is_shut:
+            self._held.append(client)
+            return
         request = None if self._is_stopping else self._taken()
         if request is None:
             self._end_if_done()
@@ -193,7 +215,29 @@ class Generator:
         now_ns = time.monotonic_ns()
         client.send(request, now_ns, now_ns + int(self._order.timeout_s * 1e9))
 
+    async def _send_held(self) -> None:
+        """Let those go on that were held; new connections begin one after the other, as at first."""
+        while self._held and not self._gate.is_shut:
+            client = self._held.pop(0)
+            is_connected = client.peer is not None
+            if self._rate_per_s is not None:
+                self._idle.append(client)
+            else:
+                self._next(client)
+            if not is_connected:
+                await asyncio.sleep(_START_EVERY_S)
+
+    def _is_busy(self) -> bool:
+        """Whether a request is under way, the first one included."""
+        is_beginning = self._waiting is not None and not self._waiting.done()
+        return is_beginning or any(client.is_busy for client in self._clients)
+
     def _ended(self, client: Client, failure: str | None) -> None:
+        self._follow_up(client, failure)
+        if self._gate.is_shut:
+            self._gate.look()
+
+    def _follow_up(self, client: Client, failure: str | None) -> None:
         if self._rate_per_s is not None:
             self._idle.append(client)
             self._end_if_done()
@@ -221,8 +265,11 @@ class Generator:
         gaps, mean_ns = _gaps(order.arrivals, order.seed), _mean_gap_ns(rate_per_s)
         if not rate_per_s:
             due_ns = inf
-        n_clients_most = order.max_outstanding
+        n_clients_most, shut_ns = order.max_outstanding, self._gate.shut_ns
         while not self._over.is_set():
+            await self._gate.passed()
+            due_ns += self._gate.shut_ns - shut_ns  # nothing becomes due while it is shut
+            shut_ns = self._gate.shut_ns
             now_ns = time.monotonic_ns()
             while due_ns <= now_ns and not self._is_stopping:
                 request = self._taken()
@@ -242,7 +289,7 @@ class Generator:
             await self._over_within(min(wait_s, _LOOK_EVERY_S))
             if (reported := self._new_rate()) is not None:
                 mean_ns = _mean_gap_ns(reported)
-                due_ns = time.monotonic_ns() + next(gaps) * mean_ns
+                due_ns, shut_ns = time.monotonic_ns() + next(gaps) * mean_ns, self._gate.shut_ns
 
     def _any_idle(self) -> Client:
         """One of them at random: always the last one would load the one worker that it is connected to."""
@@ -307,6 +354,8 @@ class Generator:
         """Give up answers that take too long."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
+            if self._gate.is_quiet:
+                await self._gate.passed()
             now_ns = time.monotonic_ns()
             for client in [one for one in self._clients if one.is_busy and one.gives_up_ns <= now_ns]:
                 client.give_up()

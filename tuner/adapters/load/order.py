@@ -72,6 +72,7 @@ class Order:
     authority: str = ""  #: the Host header of the requests, which is written anew for another address
     #: is given the URL that requests go to, if it is another one; see `write_problem`; None: nobody asks
     found_file: str | None = None
+    gate_descriptor: int | None = None  #: of the socket by which it is asked to pause; None: nobody asks
     #: hosts and ports of further processes: clients take all in turn
     others: tuple[tuple[str, int], ...] = ()
 

@@ -111,6 +111,24 @@ def launch_cgroups(
     return LaunchCgroups(own, "of its own")
 
 
+def own_freezer(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Path | None:
+    """Return our own cgroup of the freezer of version 1, below which launches can have some of their own.
+
+    None where there is none, or where it cannot be written.
+    """
+    for line in kernel_lines(proc / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if "freezer" not in controllers.split(","):
+            continue
+        for root in dict.fromkeys((cgroup / controllers, cgroup / "freezer")):
+            folder = root / path.lstrip("/")
+            if ".." in folder.parts or not folder.is_dir():
+                folder = root
+            if (folder / "tasks").is_file() and os.access(folder, os.W_OK):
+                return folder
+    return None
+
+
 def _is_delegated(folder: Path) -> bool:
     for name in ("user.delegate", "trusted.delegate"):  # of systemd 251 and later; of those before, for root
         with suppress(OSError):

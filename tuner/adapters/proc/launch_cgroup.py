@@ -17,6 +17,12 @@ import signal
 import time
 from collections.abc import Callable
 
+SERVICE = "service"  #: below a launch's cgroup: all of the launch but supervisord, once it was to be frozen
+#: file that freezes a cgroup, what stops and what continues all in it, file and line that say it has stopped
+_FREEZERS = (
+    ("cgroup.freeze", b"1", b"0", "cgroup.events", "frozen 1"),  # version 2, since Linux 5.2
+    ("freezer.state", b"FROZEN", b"THAWED", "freezer.state", "FROZEN"),  # version 1
+)
 _NAME = re.compile(r"tuner-launch-(\d+)-(\d+)-(\d+)-[0-9a-f]+")
 _REMOVE_PATIENCE_S = 2.0  #: the last member may need a moment to go
 _KILL_PATIENCE_S = 0.5  #: for those that were killed to go
@@ -66,6 +72,77 @@ def members(folder: str) -> set[int]:
         with contextlib.suppress(OSError), open(os.path.join(each, "cgroup.procs"), encoding="ascii") as file:
             found.update(map(int, file.read().split()))
     return found
+
+
+def own_members(folder: str) -> set[int]:
+    """The processes in it, without those below it.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with open(os.path.join(folder, "cgroup.procs"), encoding="ascii") as file:
+        return set(map(int, file.read().split()))
+
+
+def can_freeze(folder: str) -> bool:
+    """Whether the kernel can stop all that is in it at once, and we may ask for that."""
+    return any(os.access(os.path.join(folder, name), os.W_OK) for name, *_ in _FREEZERS)
+
+
+def freeze(folder: str) -> None:
+    """Ask the kernel to stop all in it and below it; `is_frozen` says once that is done.
+
+    Raises:
+        OSError: it cannot be frozen.
+    """
+    if not _write_freezer(folder, stops=True):
+        raise FileNotFoundError(f"{folder} has no freezer")
+
+
+def is_frozen(folder: str) -> bool:
+    """Whether all in it has stopped. An empty one counts as frozen, too.
+
+    Raises:
+        OSError: it is gone.
+    """
+    for name, _, _, said_in, said in _FREEZERS:
+        if os.path.exists(os.path.join(folder, name)):
+            with open(os.path.join(folder, said_in), encoding="ascii") as file:
+                return said in file.read().splitlines()
+    return False
+
+
+def thaw(folder: str) -> bool:
+    """Continue all in it and below it, and return whether something of it was frozen; it may be gone."""
+    was_frozen = False
+    for each in _with_all_below(folder):
+        with contextlib.suppress(OSError):
+            if _is_asked_to_freeze(each):
+                was_frozen = True
+                _write_freezer(each, stops=False)
+    return was_frozen
+
+
+def _is_asked_to_freeze(folder: str) -> bool:
+    for name, _, continuing, _, _ in _FREEZERS:
+        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), "rb") as file:
+            return file.read().strip() != continuing
+    return False
+
+
+def _write_freezer(folder: str, *, stops: bool) -> bool:
+    """Whether there is a freezer to write to."""
+    for name, stopping, continuing, _, _ in _FREEZERS:
+        try:
+            file = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        try:
+            os.write(file, stopping if stops else continuing)
+        finally:
+            os.close(file)
+        return True
+    return False
 
 
 def cpu_s(folder: str) -> float | None:
@@ -151,6 +228,7 @@ def remove_orphans(parent: str, began: Callable[[int], int]) -> list[str]:
             if of is None or int(of[1]) != _pid_namespace() or began(int(of[2])) == int(of[3]):
                 continue
             folder = os.path.join(parent, name)
+            thaw(folder)  # nothing ends in a frozen cgroup of version 1
             kill(folder)
             if remove(folder):
                 removed.append(folder)

@@ -112,6 +112,11 @@ class ProcessTable:
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return []
 
+    def thread_state(self, pid: int, thread: int) -> str | None:
+        """The state of one thread of a process; None when it is gone."""
+        line = read_shown(f"{self._proc}/{pid}/task/{thread}/stat")
+        return parse_stat(line).state if line else None
+
     def children(self, pid: int, n_threads: int | None = None) -> list[int]:
         """The children of a process, zombies included; quicker when it is known to have 1 thread."""
         found: list[int] = []

@@ -10,8 +10,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
+from math import ceil
 from pathlib import Path
 
+from tuner.adapters.processes.pausing import Asked, PausingProcess
 from tuner.adapters.queues.brokers import open_queue
 from tuner.adapters.queues.message import Cut, Ids, Message, UnclonableError, read_sample
 from tuner.adapters.queues.order import FeedOrder, State, StateWriter, read_order
@@ -25,6 +27,9 @@ AWAY_EXIT = 4  #: the broker cannot be reached any more
 _AT_ONCE = 500  #: messages in one push: the broker is not held up for long
 _AT_ONCE_BYTES = 4 * 2**20
 _FIRST = 5  #: messages that nobody may take before the service is started
+_SMALL_S = 0.5  #: a queue that was paused once holds what is worked off in so long, at the best rate
+_SMALL_EVERY_S = 0.1  #: and is filled so often
+_EMPTY_EVERY_S = 0.01  #: it is looked at while it becomes empty
 _TAKEN_WITHIN_S = 1.5  #: by workers that wait for some: they are told at once, or look every second
 
 
@@ -58,6 +63,8 @@ class Feeding:
         self._say_when = any(cut.says_when for cut in cuts)
         self._place = 0  #: in the sample, of the next one
         self._rate = BestRate(order.best_per_s)
+        self._pausing = None if order.gate_descriptor is None else PausingProcess(order.gate_descriptor)
+        self._is_small = False  #: it was paused: what waits has to be gone soon when it is again
 
     def run(self, state: Path) -> None:
         """Keep the queue full; BrokerError when that is not possible any more."""
@@ -68,12 +75,34 @@ class Feeding:
         dry_at_s = 0.0
         due_s = time.monotonic()
         while True:
-            due_s = max(due_s + TOP_UP_EVERY_S, time.monotonic())
-            time.sleep(max(0.0, due_s - time.monotonic()))
+            due_s = max(due_s + (_SMALL_EVERY_S if self._is_small else TOP_UP_EVERY_S), time.monotonic())
+            asked = self._hear(max(0.0, due_s - time.monotonic()))
+            if asked is not None:
+                self._pause(asked)
+                continue
             n_ready = self._top_up()
             if n_ready <= self._order.dry_below:
                 dry_at_s = time.monotonic()
             reported.write(State(self._rate.per_s, dry_at_s))
+
+    def _hear(self, within_s: float) -> Asked | None:
+        if self._pausing is not None:
+            return self._pausing.hear(within_s)
+        time.sleep(within_s)
+        return None
+
+    def _pause(self, asked: Asked | None) -> None:
+        """Push nothing until we are to resume; answer each word once it is done: the queue is empty, or is
+        filled."""
+        assert self._pausing is not None
+        self._is_small = True
+        while asked is None or asked.pauses:
+            if asked is not None and self._queue.look().left.ready <= self._order.dry_below:
+                self._pausing.answer(asked)
+                asked = None
+            asked = self._pausing.hear(_EMPTY_EVERY_S if asked is not None else 1.0) or asked
+        self._top_up()
+        self._pausing.answer(asked)
 
     def _see_that_nobody_takes(self) -> None:
         """Before the service is started: a few messages stay where they are.
@@ -100,6 +129,9 @@ class Feeding:
         wanted = self._order.depth or wanted_backlog(
             self._rate.per_s, self._order.n_threads, self._message_bytes
         )
+        if self._is_small:
+            least = self._order.dry_below + 2 * self._order.n_threads
+            wanted = min(wanted, least + ceil(self._rate.per_s * _SMALL_S))
         missing = wanted - backlog.left.ready
         clones = self._clones() if missing > 0 else iter(())
         while missing > 0:

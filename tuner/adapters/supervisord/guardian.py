@@ -55,6 +55,7 @@ class Guardian:
         held: Sequence[int] = (),
         scratch: Sequence[Path] = (),
         cgroups: Path | None = None,
+        freezers: Path | None = None,
     ) -> None:
         """Start the process.
 
@@ -62,6 +63,7 @@ class Guardian:
             held: descriptors it keeps open as long as it lives (the box lock).
             scratch: folders it removes when tuner ends without ``close()``.
             cgroups: below it each launch gets a cgroup of its own; None: none.
+            freezers: below it a launch that is to be frozen gets a cgroup of version 1; None: none.
 
         Raises:
             MeasurementError: it ended at once, or does not answer.
@@ -69,7 +71,9 @@ class Guardian:
         self._marker = marker
         self._folder: Path | None = None
         self._cgroups = None if cgroups is None else str(cgroups)
+        self._freezers = None if freezers is None else str(freezers)
         self._cgroup: str | None = None  #: of the launch under way
+        self._freezer: str | None = None  #: the same of version 1
         self.hindered: str | None = (
             None  #: why the last launch has no cgroup of its own, if it was to have one
         )
@@ -91,7 +95,8 @@ class Guardian:
         self.pid = self._process.pid
         folders = [str(folder.absolute()) for folder in scratch]
         try:
-            self._ask({"do": "inherit", "folders": folders, "cgroups": self._cgroups})
+            groups = {"cgroups": self._cgroups, "freezers": self._freezers}
+            self._ask({"do": "inherit", "folders": folders, **groups})
         except BaseException:
             self.close()
             raise
@@ -100,9 +105,25 @@ class Guardian:
         """Whether it still guards."""
         return self._process.poll() is None
 
+    @property
+    def cgroup(self) -> str | None:
+        """The cgroup of the launch under way; None: it has none."""
+        return self._cgroup
+
+    def freezer(self) -> str | None:
+        """The cgroup of version 1 that freezes, for the launch under way; it is made at the first call.
+
+        Returns:
+            Its folder, empty at first; None: there can be none.
+        """
+        if self._freezer is None and self._freezers is not None:
+            with contextlib.suppress(MeasurementError):
+                self._freezer = self._ask({"do": "freezer", "freezers": self._freezers})["freezer"]
+        return self._freezer
+
     def expect(self, folder: Path, stop_signal: int) -> Swept:
         """Announce a launch that will live in *folder* (not there yet); end what is left of earlier ones."""
-        self._folder = folder
+        self._folder, self._freezer = folder, None
         request = {"do": "expect", "folder": str(folder), "stop_signal": stop_signal, "grace_s": GRACE_S}
         return _swept(self._ask(request))
 
@@ -119,9 +140,10 @@ class Guardian:
         with contextlib.suppress(MeasurementError):
             return _swept(self._ask({"do": "end", "grace_s": grace_s}))
         began = started_ticks(os.getpid())
-        swept = sweep(self._marker, None, since=began, cgroup=self._cgroup, grace_s=grace_s)
-        if self._cgroup is not None:
-            launch_cgroup.remove(self._cgroup)
+        cgroups = [one for one in (self._cgroup, self._freezer) if one is not None]
+        swept = sweep(self._marker, None, since=began, cgroups=cgroups, grace_s=grace_s)
+        for cgroup in cgroups:
+            launch_cgroup.remove(cgroup)
         if self._folder is not None:
             remove_tree(str(self._folder))
         return swept

@@ -45,6 +45,7 @@ class GuardianProcess:
         self._heard = b""
         self._folder: str | None = None
         self._cgroup: str | None = None  #: of the launch, once it is there
+        self._freezer: str | None = None  #: the same of version 1, once the launch is to be frozen
         self._scratch: list[str] = []  #: folders that tuner removes itself, unless it cannot
         self._variables = [RUN_ID]  #: where the marker counts
         self._released = False  #: tuner ends in good order
@@ -78,7 +79,7 @@ class GuardianProcess:
         if not self._released:
             self._variables.append(STUDY_ID)
         self._sweep(grace_s=GRACE_S)
-        self._remove_cgroup()
+        self._remove_cgroups()
         self._remove_folder()
         for folder in () if self._released else self._scratch:
             remove_tree(folder)
@@ -100,9 +101,14 @@ class GuardianProcess:
         try:
             if request["do"] == "inherit":
                 self._scratch = request["folders"]
-                if request["cgroups"] is not None:
-                    launch_cgroup.remove_orphans(request["cgroups"], started_ticks)
+                for parent in (request["cgroups"], request["freezers"]):
+                    if parent is not None:
+                        launch_cgroup.remove_orphans(parent, started_ticks)
                 return {}
+            if request["do"] == "freezer":
+                if self._freezer is None:
+                    self._freezer = self._make_cgroup(request["freezers"])
+                return {"freezer": self._freezer}
             if request["do"] == "release":
                 self._released = True
                 return {}
@@ -111,7 +117,7 @@ class GuardianProcess:
             swept = self._sweep(grace_s=request["grace_s"])
             data = {"met": sorted(self._met), "killed": sorted(self._killed), "left": swept.left}
             self._met, self._killed = set(), set()
-            self._remove_cgroup()
+            self._remove_cgroups()
             self._remove_folder()
             if request["do"] == "expect":
                 self._folder, self._stop_signal = request["folder"], request["stop_signal"]
@@ -144,16 +150,19 @@ class GuardianProcess:
         hindered = None
         try:
             if cgroups is not None:
-                self._cgroup = launch_cgroup.make_cgroup(cgroups, os.getpid(), started_ticks(os.getpid()))
+                self._cgroup = self._make_cgroup(cgroups)
                 launch_cgroup.join(self._cgroup, pid)
         except OSError as error:
             hindered = str(error)
-            self._remove_cgroup()
+            self._remove_cgroups()
         finally:
             os.close(going)
         if words := _last_words(failing):
             raise OSError(words)
         return {"pid": pid, "cgroup": self._cgroup, "hindered": hindered}
+
+    def _make_cgroup(self, parent: str) -> str:
+        return launch_cgroup.make_cgroup(parent, os.getpid(), started_ticks(os.getpid()))
 
     def _sweep(self, grace_s: float) -> Swept:
         swept = sweep(
@@ -161,7 +170,7 @@ class GuardianProcess:
             os.getpid(),
             since=self._since,
             variables=self._variables,
-            cgroup=self._cgroup,
+            cgroups=[one for one in (self._cgroup, self._freezer) if one is not None],
             first_signal=self._first_signal,
             grace_s=grace_s,
             reap=self._reap,
@@ -183,11 +192,12 @@ class GuardianProcess:
                 if pid == self._supervisord:
                     self._supervisord = None
 
-    def _remove_cgroup(self) -> None:
+    def _remove_cgroups(self) -> None:
         """Of a launch that is over. One that cannot be emptied stays, for the next guardian."""
-        if self._cgroup is not None:
-            launch_cgroup.remove(self._cgroup)
-            self._cgroup = None
+        for folder in (self._cgroup, self._freezer):
+            if folder is not None:
+                launch_cgroup.remove(folder)
+        self._cgroup = self._freezer = None
 
     def _remove_folder(self) -> None:
         if self._folder is not None:

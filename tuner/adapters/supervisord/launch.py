@@ -17,6 +17,7 @@ from tuner.adapters.proc.computing_threads import pools_of
 from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.processes.log_tail import KEPT_BYTES, beginning_of, last_lines, truncate_log
 from tuner.adapters.supervisord import config as config
+from tuner.adapters.supervisord.freezing import Freezing
 from tuner.adapters.supervisord.guardian import Guardian
 from tuner.adapters.supervisord.rpc import SupervisordRpc
 from tuner.core.domain.layout import Layout
@@ -131,6 +132,7 @@ class SupervisedLaunch:
         self._guardian = guardian
         self._supervisord_pid = pid
         self._supervisord = _open_pidfd(pid)
+        self._freezing = Freezing(guardian, pid)
         self._problems: dict[object, VoidReason] = {}
         self._have_pools: set[int] = set()  #: workers with a library that starts threads
         self._warn = warn
@@ -152,6 +154,19 @@ class SupervisedLaunch:
         """supervisord and the guardian, as far as they live."""
         alive = {self._guardian.pid: self._guardian.alive(), self._supervisord_pid: self.supervised()}
         return frozenset(pid for pid, is_alive in alive.items() if is_alive)
+
+    def freeze(self) -> None:
+        """See ``tuner.ports.Launch``."""
+        self._freezing.freeze()
+
+    def thaw(self) -> None:
+        """See ``tuner.ports.Launch``."""
+        self._freezing.thaw()
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it is frozen just now."""
+        return self._freezing.is_frozen
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What is or was not as asked; *threads* False leaves out what takes a moment to appear."""

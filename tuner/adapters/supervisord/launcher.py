@@ -28,6 +28,9 @@ from tuner.ports import Clock
 SETTLE_S = 0.5  #: a worker counts as RUNNING once it has been executed and has lived that long
 _STOP_SLACK_S = 5.0  #: beyond stop_wait_s, when supervisord itself sends SIGKILL
 _TICK_S = 0.05
+#: from a thaw until a process gets a signal. Right after it, the kernel gives the signal to another thread
+#: than the first one as often as not; Python's first thread then sleeps on, and never handles it
+_AWAKE_S = 0.1
 
 
 class SupervisordLauncher:
@@ -48,6 +51,7 @@ class SupervisordLauncher:
         scratch: folders of the study that the guardian removes when tuner is killed (a spool).
         held: descriptors that the guardian keeps open until all is cleaned up (the box lock).
         cgroups: each launch gets a cgroup of its own below this one; None: none.
+        freezers: a launch without one that is frozen gets a cgroup of version 1 below this one; None: none.
         settle_s: how long a worker must live to count as RUNNING.
         ready: tells how a launch of a layout that runs shows that it is ready to work; None: it is.
         while_starting: called again and again until it is ready; what it raises ends the launch.
@@ -67,6 +71,7 @@ class SupervisordLauncher:
         held: Sequence[int] = (),
         scratch: Sequence[Path] = (),
         cgroups: Path | None = None,
+        freezers: Path | None = None,
         settle_s: float = SETTLE_S,
         ready: Callable[[Layout], Readiness | None] = lambda _layout: None,
         while_starting: Callable[[], None] = lambda: None,
@@ -81,7 +86,7 @@ class SupervisordLauncher:
         self._warn = warn
         self._held = tuple(held)
         self._scratch = tuple(scratch)
-        self._cgroups = cgroups
+        self._cgroups, self._freezers = cgroups, freezers
         self._cgroup_facts = False
         self._settle_s = settle_s
         self._ready = ready
@@ -178,7 +183,7 @@ class SupervisordLauncher:
         return self._guardian
 
     def _new_guardian(self) -> Guardian:
-        return Guardian(self._marker, self._held, self._scratch, self._cgroups)
+        return Guardian(self._marker, self._held, self._scratch, self._cgroups, self._freezers)
 
     def _jobs(self, spec: ServiceSpec) -> WorkerJobs:
         return WorkerJobs(spec, self._cores, self._cpus, self._marker)
@@ -231,6 +236,9 @@ class SupervisordLauncher:
 
         Whatever does not work here is left to the guardian's sweep.
         """
+        if launch.is_frozen:
+            launch.thaw()
+            time.sleep(_AWAKE_S)
         with suppress(OSError):
             launch.rpc.stop_group(config.GROUP)
             deadline = time.monotonic() + spec.stop_wait_s + _STOP_SLACK_S

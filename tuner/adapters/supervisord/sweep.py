@@ -13,7 +13,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuner.adapters.proc import launch_cgroup
@@ -36,6 +36,7 @@ class Found:
     parent: int
     started: int  #: clock ticks since boot: with the pid, unique
     command: str
+    is_stopped: bool = False  #: by SIGSTOP: it would not notice a signal to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +59,10 @@ def find(
     ancestor: int | None,
     since: int = 0,
     variables: Sequence[str] = (RUN_ID,),
-    cgroup: str | None = None,
+    cgroups: Sequence[str] = (),
 ) -> dict[int, Found]:
-    """Every living process that carries *marker*, is in *cgroup* or descends from *ancestor*; never us or our
-    ancestors.
+    """Every living process that carries *marker*, is in one of *cgroups* or descends from *ancestor*; never
+    us or our ancestors.
 
     Args:
         variables: where the marker counts.
@@ -78,7 +79,7 @@ def find(
     todo = list(children.get(ancestor, ())) if ancestor is not None else []
     young = (pid for pid, one in everyone.items() if one.started >= since)
     todo += [pid for pid in young if not wanted.isdisjoint(_environment(pid))]
-    todo += [pid for pid in launch_cgroup.members(cgroup) if pid in everyone] if cgroup is not None else []
+    todo += [pid for cgroup in cgroups for pid in launch_cgroup.members(cgroup) if pid in everyone]
     while todo:
         pid = todo.pop()
         if pid not in ours and pid not in spared:
@@ -93,7 +94,7 @@ def sweep(
     *,
     since: int = 0,
     variables: Sequence[str] = (RUN_ID,),
-    cgroup: str | None = None,
+    cgroups: Sequence[str] = (),
     first_signal: Callable[[Found], int] = lambda _: signal.SIGTERM,
     grace_s: float = 5.0,
     reap: Callable[[], object] = lambda: None,
@@ -101,10 +102,11 @@ def sweep(
     """End every process of the launch: *first_signal*, after *grace_s* SIGKILL, until none is found.
 
     The first signal goes only to those whose parent does not belong to the launch: a master stops its own
-    children, and some lose work when those are signalled, too.
+    children, and some lose work when those are signalled, too. What is frozen or stopped is continued, so
+    that it notices.
 
     Args:
-        cgroup: the launch's own; in the end all in it are killed at once.
+        cgroups: the launch's own; in the end all in them are killed at once.
         reap: called often; collects the caller's dead children.
     """
     met: dict[tuple[int, int], str] = {}
@@ -112,10 +114,12 @@ def sweep(
     signalled: set[tuple[int, int]] = set()
     while True:
         reap()
-        found = find(marker, ancestor, since, variables, cgroup)
+        found = find(marker, ancestor, since, variables, cgroups)
         met.update({(one.pid, one.started): f"{one.pid} {one.command}" for one in found.values()})
         if not found or time.monotonic() >= deadline:
             break
+        if _continue(found, cgroups):
+            time.sleep(_PAUSE_S)  # see launcher._stop
         for one in found.values():
             if one.parent not in found and (one.pid, one.started) not in signalled:
                 signalled.add((one.pid, one.started))
@@ -129,15 +133,24 @@ def sweep(
         for one in found.values():
             killed[one.pid, one.started] = f"{one.pid} {one.command}"
             _send(one, signal.SIGKILL)
-        if cgroup is not None:
+        _continue(found, cgroups)  # what is frozen by a cgroup of version 1 does not end otherwise
+        for cgroup in cgroups:
             launch_cgroup.kill(cgroup)
         reap()
-        found = find(marker, ancestor, since, variables, cgroup)
+        found = find(marker, ancestor, since, variables, cgroups)
         if found and set(killed) >= {(one.pid, one.started) for one in found.values()}:
             time.sleep(_PAUSE_S)  # all are told; a forking one is told again without a pause
     met.update(killed)
     left = tuple(f"{one.pid} {one.command}" for one in found.values())
     return Swept(tuple(met.values()), tuple(killed.values()), left)
+
+
+def _continue(found: Mapping[int, Found], cgroups: Sequence[str]) -> bool:
+    """Whether something was frozen or stopped."""
+    stopped = [one for one in found.values() if one.is_stopped]
+    for one in stopped:
+        _send(one, signal.SIGCONT)
+    return bool(sum(launch_cgroup.thaw(cgroup) for cgroup in cgroups) or stopped)
 
 
 def _pids() -> list[int]:
@@ -154,7 +167,8 @@ def _look(pid: int) -> Found | None:
     fields = tail.split()
     if fields[0] in (b"Z", b"X") and int(fields[17]) <= 1:  # with more threads only its first one has ended
         return None
-    return Found(pid, int(fields[1]), int(fields[19]), head.partition(b"(")[2].decode("utf-8", "replace"))
+    command = head.partition(b"(")[2].decode("utf-8", "replace")
+    return Found(pid, int(fields[1]), int(fields[19]), command, fields[0] == b"T")
 
 
 def _environment(pid: int) -> list[bytes]:

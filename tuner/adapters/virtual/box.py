@@ -256,6 +256,24 @@ class VirtualBox:
     def pace(self) -> None:
         """It goes on as it begins."""
 
+    @property
+    def can_pause(self) -> bool:
+        """Then no item makes progress."""
+        return True
+
+    def pause(self) -> None:
+        """Supply nothing to the layout that runs."""
+        self._fed_layout().stop_by("not fed")
+
+    def resume(self) -> None:
+        """Supply it again."""
+        self._fed_layout().go_on_from("not fed")
+
+    def _fed_layout(self) -> RunningLayout:
+        if self._running is None:
+            raise ValueError("nothing is fed")
+        return self._running
+
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
         """Whoever works finds the items."""
 

@@ -141,6 +141,7 @@ class RunningLayout:
         self.foreign_cpu_s = self.tuner_cpu_s = 0.0
         self.n_active = 0
         self._has_ended = False
+        self._stopped: set[str] = set()  #: by whom it is idle just now: frozen, not fed
 
     @property
     def n_done(self) -> int:
@@ -170,6 +171,24 @@ class RunningLayout:
     def clue(self) -> str:
         """No process shows anything."""
         return ""
+
+    def freeze(self) -> None:
+        """No item makes progress until `thaw`."""
+        self.stop_by("frozen")
+
+    def thaw(self) -> None:
+        """Items make progress again."""
+        self.go_on_from("frozen")
+
+    def stop_by(self, why: str) -> None:
+        """Be idle from now on, because of *why*."""
+        self.advance()
+        self._stopped.add(why)
+
+    def go_on_from(self, why: str) -> None:
+        """Be as busy as before, unless there is another reason."""
+        self.advance()
+        self._stopped.discard(why)
 
     def problems(self, *, threads: bool = True) -> Sequence[VoidReason]:
         """What the troubles have done by now."""
@@ -207,6 +226,9 @@ class RunningLayout:
         if elapsed_s <= 0:
             return
         self._until_s = now_s
+        if self._stopped:
+            self._idle(now_s, elapsed_s)
+            return
         truth = self.truth
         settled = (now_s - self._began_s) / self._settle_s if self._settle_s else 1.0
         busy_s = elapsed_s * min(1.0, settled)
@@ -217,6 +239,16 @@ class RunningLayout:
         self._n_done += truth.items_per_s * speed * busy_s * self._noise(elapsed_s)
         self.n_active = self._seen_active()
         self.busy_s += busy_s
+        self.tuner_cpu_s += elapsed_s * _TUNER_CORES
+        self.foreign_cpu_s += elapsed_s * _QUIET_CORES
+        if self._troubles:
+            self._suffer(now_s, elapsed_s)
+        self.load.advance(now_s, self.n_active)
+
+    def _idle(self, now_s: float, elapsed_s: float) -> None:
+        """What it warms up waits, too."""
+        self._began_s += elapsed_s
+        self.n_active = 0
         self.tuner_cpu_s += elapsed_s * _TUNER_CORES
         self.foreign_cpu_s += elapsed_s * _QUIET_CORES
         if self._troubles:

@@ -86,7 +86,7 @@ class Heats:
 
     def _take_turns(self, residents: Sequence[Resident], warn: Warn) -> None:
         waiting = [resident for resident in residents if resident.state == "waiting"]
-        slice_ = slice_for(max((one.residence_s for one in waiting), default=0.0), freezes=True)
+        slice_ = slice_for(max((one.residence_s for one in waiting), default=0.0), freezes=self.bench.box.gate == "freeze")
         if slice_ is None and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)
             warn(*slices_too_long(slowest.name, slowest.residence_s))

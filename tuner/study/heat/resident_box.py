@@ -11,7 +11,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.load import LoadAverage
 from tuner.core.domain.window import Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
-from tuner.ports import Box, Counting, CrossCheck, Hooks, Launch, Launcher, Probe, Sampler, Stop, Watch
+from tuner.ports import Box, Counting, CrossCheck, Hooks, Launch, Probe, Sampler, Stop, Watch
 from tuner.study.heat.turns import Resident
 
 #: Age of counts at the edge of a slice, seconds: older ones would give the items of one slice to another.
@@ -26,7 +26,7 @@ def resident_box(box: Box, resident: Resident) -> Box:
     return replace(
         box,
         clock=resident.clock,
-        launcher=_Launcher(box.launcher, resident),
+        launcher=_Launcher(box, resident),
         probe=_Probe(box.probe, resident),
         sampler=_Sampler(box.sampler, resident),
         hooks=_Hooks(box.hooks, resident),
@@ -56,18 +56,20 @@ class ResidentStop:
 
 @dataclass(frozen=True, slots=True)
 class _Launcher:
-    launcher: Launcher
+    box: Box
     resident: Resident
 
     @contextmanager
     def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[Launch]:
-        resident = self.resident
-        with self.launcher.running(layout, environment) as live:
-            resident.freeze, resident.thaw = live.freeze, live.thaw
+        resident, feeder = self.resident, self.box.feeder
+        with self.box.launcher.running(layout, environment) as live:
+            feeds = self.box.gate == "feed"
+            resident.make_idle = feeder.pause if feeds else live.freeze
+            resident.make_busy = feeder.resume if feeds else live.thaw
             try:
                 yield live
             finally:
-                resident.freeze = resident.thaw = lambda: None
+                resident.make_idle = resident.make_busy = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,8 @@ class Resident:
         self.clock = ResidentClock(self)
         self.host_clock = clock
         self.meters: list[Meter] = []
-        self.freeze: Callable[[], None] = lambda: None  #: make the launch idle
-        self.thaw: Callable[[], None] = lambda: None
+        self.make_idle: Callable[[], object] = lambda: None
+        self.make_busy: Callable[[], object] = lambda: None
         self.until_s = inf  #: of the host's clock: when its slice ends
         self._own_s = clock.monotonic_s()  #: its time when it last stood still
         self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
@@ -174,10 +174,10 @@ class Resident:
         for meter in self.meters:
             meter.stop()
         self._own_s, self._since_s = self.own_s(), None
-        self.freeze()
+        self.make_idle()
         self._turns.hand_back()
         self._turns.await_turn(self)
-        self.thaw()
+        self.make_busy()
         self.check()
         now_s = self.host_clock.monotonic_s()
         if self._slice is not None:
