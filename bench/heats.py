@@ -2,10 +2,10 @@
 
     python bench/heats.py [STUDY.yaml] [--layouts 2x2,1x4,4x1] [--counted 8] [--repeats 30] [--neighbour SEED]
 
-Each repetition measures the layouts both ways, in random order: as one heat, and each in a launch alone. Windows
-alone are longer by what the heat spends on slices that do not count, so both ways take as long. For each pair of
-layouts the table has the standard deviation of the logarithm of their ratio both ways, what dividing them gives, and
-the mean ratios with their 95 % intervals. With `--neighbour` a program of that seed disturbs the host
+Each repetition measures the layouts both ways, in random order: as one heat, and each in a launch alone.
+Windows alone are longer by what the heat skips, so both ways take equally long. For each pair of layouts
+the table has the standard deviation of the logarithm of their ratio in both ways, the quotient of the two,
+and the mean ratios with their 95 % intervals. With `--neighbour` a program of that seed disturbs the host
 (neighbour.py). Without STUDY.yaml the service is the built-in crash processor.
 """
 
@@ -86,7 +86,9 @@ def neighbour(seed: int | None) -> Any:
         yield
         return
     program = Path(__file__).with_name("neighbour.py")
-    with subprocess.Popen([sys.executable, str(program), "--seed", str(seed)], start_new_session=True) as process:
+    with subprocess.Popen(
+        [sys.executable, str(program), "--seed", str(seed)], start_new_session=True
+    ) as process:
         try:
             yield
         finally:
@@ -94,7 +96,9 @@ def neighbour(seed: int | None) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("config", type=Path, nargs="?")
     parser.add_argument("--layouts", default="2x2,1x4,4x1")
     parser.add_argument("--counted", type=float, default=8.0, help="seconds of each layout in a heat")
@@ -142,7 +146,8 @@ def report(store: MemoryStore, layouts: Sequence[Layout]) -> None:
     rows = []
     for a, b in combinations(layouts, 2):
         found = {
-            way: [of[a] - of[b] for of in blocks.values() if a in of and b in of] for way, blocks in rates.items()
+            way: [of[a] - of[b] for of in blocks.values() if a in of and b in of]
+            for way, blocks in rates.items()
         }
         if min(len(ratios) for ratios in found.values()) < 2:
             continue

@@ -1,4 +1,4 @@
-"""A neighbour on the host that comes and goes: it computes on one or two cores, by a seed, until it is stopped.
+"""A neighbour on the host that comes and goes: it computes on some cores, by a seed, until it is stopped.
 
     python bench/neighbour.py [--seed 1] [--cores 2] [--most 3600]
 
@@ -26,7 +26,9 @@ def burn(until_s: float, share: float) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--most", type=float, default=3600.0, help="seconds")

@@ -1,4 +1,4 @@
-"""tuner grid with layouts that stay resident and take turns, for real: a race over scripts of the user's own."""
+"""tuner grid with layouts that stay resident and take turns, for real: a race over scripts."""
 
 from __future__ import annotations
 
@@ -30,19 +30,16 @@ def config(folder: Path, gate: str = "freeze") -> Path:
     path.write_text(
         f"service:\n  kind: script\n  name: sleeper\n  gate: {gate}\n"
         f"  command: [{sys.executable}, {folder / 'worker.py'}]\n"
-        "study: {layouts: [1x1, 1x5, 2x12], slices: auto, window: 2s, min_window: 2s, warmup: 1s, within: 10%,"
-        " warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1}\n"
+        "study: {layouts: [1x1, 1x5, 2x12], slices: auto, window: 2s, min_window: 2s, warmup: 1s,"
+        " within: 10%, warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )
     return path
 
 
 def workers_of(folder: Path) -> list[psutil.Process]:
     """The workers that run."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if str(folder / "worker.py") in (process.info["cmdline"] or ()):
-            found.append(process)
-    return found
+    worker = str(folder / "worker.py")
+    return [one for one in psutil.process_iter(["cmdline"]) if worker in (one.info["cmdline"] or ())]
 
 
 def heats_of(path: Path) -> list[tuple[int, int | None]]:

@@ -116,7 +116,11 @@ def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
 def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:
     def scatter(n_resident: int) -> float:
         study = heat_study(
-            layouts=(Layout(2, 2), Layout(4, 1)), n_resident=n_resident, strategy="all", n_blocks=12, kind="none"
+            layouts=(Layout(2, 2), Layout(4, 1)),
+            n_resident=n_resident,
+            strategy="all",
+            n_blocks=12,
+            kind="none",
         )
         noisy = Noise(window_sd=0.0, launch_sd=0.0, sample_sd=0.02, host_sd=0.2, host_lasts_s=30.0)
         store = MemoryStore(study)
@@ -137,7 +141,7 @@ class _Pairs(HeatRace):
         super().__init__(replace(goal_of(study), kind="strict"), 1, 2)
         self._n = 0
 
-    def propose(self):  # noqa: ANN201
+    def propose(self):
         self._n += 1
         return [] if self._n > 12 else self._first_heats()
 
@@ -161,7 +165,9 @@ def test_a_heat_that_was_stopped_goes_on_with_what_is_missing() -> None:
     study = heat_study()
     clock = VirtualClock()
     store = MemoryStore(study)
-    measured(study, box_with_places(clock=clock), store=store, stop=PlannedStop(lambda: len(store.windows()) > 3))
+    measured(
+        study, box_with_places(clock=clock), store=store, stop=PlannedStop(lambda: len(store.windows()) > 3)
+    )
     n_before = len(store.windows())
     assert n_before < 12
     measured(study, box_with_places(clock=VirtualClock.resumed(store)), store=store)

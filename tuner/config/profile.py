@@ -82,7 +82,7 @@ _MEANING = {
     "noise.drift_ar1": "correlation of the drift from one launch to the next",
     "noise.second": "noise of one second; default: the random variation of single items",
     "noise.model": "noise of layouts around the model; default: unknown; only for tuner predict",
-    "noise.host": "noise of the host from second to second, equal for all layouts that take turns; default: none",
+    "noise.host": "noise of the host from second to second, shared by layouts that take turns; default: none",
     "noise.host_lasts": "correlation time of `host`; default: 1m",
     "memory.process": "memory of a worker process with its first thread",
     "memory.thread": "memory of each further thread",

@@ -80,8 +80,8 @@ class _HeatRun:
 class Heats:
     """The study's time of launches that took turns: all windows of such a run have one in common.
 
-    A heat that was cut off, or of which launches failed, is run again, with the launches that are missing. Which
-    run a launch is of follows from the moments alone, so whoever reads the file finds what whoever wrote it did.
+    A heat that was cut off, or of which launches failed, is run again with the launches that are missing.
+    The run of a launch follows from the moments alone, so it is the same when the file is read.
     """
 
     def __init__(self) -> None:
@@ -97,8 +97,7 @@ class Heats:
         """The run that *launch* joins, or begins."""
         runs = self._runs[_heat_of(launch)]
         begins = not runs or (
-            runs[-1].first_window_wall_s is not None
-            and launch.started_wall_s > runs[-1].first_window_wall_s
+            runs[-1].first_window_wall_s is not None and launch.started_wall_s > runs[-1].first_window_wall_s
         )
         if begins:
             began_s = timeline.at(launch.started_wall_s, box=launch.box)

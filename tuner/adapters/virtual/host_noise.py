@@ -11,8 +11,8 @@ from random import Random
 class HostNoise:
     """A speed that wanders: its logarithm is an AR(1) process in steps of a second.
 
-    The same stream gives the same speed at the same time, whatever runs, so it is shared by all layouts that are
-    resident at once.
+    The same stream gives the same speed at the same time, whatever runs, so all layouts that are resident at
+    once share it.
     """
 
     sd: float  #: of the logarithm

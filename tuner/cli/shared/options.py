@@ -94,8 +94,9 @@ SETTINGS = {
     ),
     "slices": Setting(
         "auto|off",
-        "With auto, up to 4 layouts stay started and take turns in slices of seconds, if the service allows it:"
-        " the host's noise is then the same for all of them (default: off).",
+        "auto: up to 4 layouts stay started and take turns in slices of seconds, so that noise of the host"
+        " affects all of them equally, if the service allows it; off: one layout after the other (default:"
+        " off).",
         ORDER,
         words=("auto", "off"),
     ),

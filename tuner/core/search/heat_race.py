@@ -1,8 +1,9 @@
 """A race whose launches take turns: layouts are compared within heats, so what the host does cancels.
 
-The first heats have all layouts, with one layout in common. Each later block is one heat: the leader and the rivals
-that are hardest to tell from it. The posterior has an effect of each heat that all its launches share, and that
-says nothing of any other heat. At the end the best layout runs alone for a full window.
+The first heats have all layouts, with one layout in common. Each later block is one heat: the leader and
+the rivals that are hardest to tell from it. The posterior has an effect of each heat, which all its
+launches share and which says nothing of other heats. At the end the best layout runs alone for a full
+window.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class HeatRace(Racing):
         return int(self._bank().n_of[k])
 
     def _alone(self) -> list[Proposal]:
-        """A full window of the best layout alone: its load average, memory and latency are those of production."""
+        """A full window of the best layout alone, for its load average, memory and latency."""
         standing = self._standing()
         if standing is None or not self._reached(standing):
             return []

@@ -64,7 +64,7 @@ def williams_rows(n: int) -> list[list[int]]:
 
 
 def turns(n: int, random: Random) -> Iterator[list[int]]:
-    """Rounds of a Williams design without end: each has all numbers below *n* once, in random order of rows."""
+    """Rounds of Williams designs without end, their rows in random order: each has all numbers below *n*."""
     while True:
         names = list(range(n))
         random.shuffle(names)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from tuner.core.messages.heats import no_memory_for_heat, slices_too_long
-from tuner.core.windows.slices import Slice, slice_for, turns
-from tuner.ports import Box, Clock, Stop, Warn
+from tuner.core.windows.slices import slice_for, turns
+from tuner.ports import Box, Warn
 from tuner.study.heat.resident_box import ResidentStop, resident_box
 from tuner.study.heat.turns import Resident, Turns
-from tuner.study.launch.deadline import Deadline
 from tuner.study.launch.launching import Workbench
 
 KEPT_FREE = 1.5  #: of what the largest resident launch takes: as much memory is free before one more starts
@@ -86,7 +85,9 @@ class Heats:
 
     def _take_turns(self, residents: Sequence[Resident], warn: Warn) -> None:
         waiting = [resident for resident in residents if resident.state == "waiting"]
-        slice_ = slice_for(max((one.residence_s for one in waiting), default=0.0), freezes=self.bench.box.gate == "freeze")
+        slice_ = slice_for(
+            max((one.residence_s for one in waiting), default=0.0), freezes=self.bench.box.gate == "freeze"
+        )
         if slice_ is None and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)
             warn(*slices_too_long(slowest.name, slowest.residence_s))

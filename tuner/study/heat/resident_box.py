@@ -1,4 +1,4 @@
-"""A host as a resident launch sees it: its clock is the launch's own time, its totals grow in counted parts only."""
+"""A host as a resident launch sees it: a clock of its own time, and totals of counted parts only."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def resident_box(box: Box, resident: Resident) -> Box:
         probe=_Probe(box.probe, resident),
         sampler=_Sampler(box.sampler, resident),
         hooks=_Hooks(box.hooks, resident),
-        cross_check=None if check is None else CrossCheck(
-            _Probe(check.probe, resident), check.within_ratio, check.names
-        ),
+        cross_check=None
+        if check is None
+        else CrossCheck(_Probe(check.probe, resident), check.within_ratio, check.names),
     )
 
 
@@ -160,7 +160,8 @@ class _Counting:
         age_s = self._resident.host_clock.monotonic_s() - reading.at_s
         if age_s > MOST_AGE_S:
             raise MeasurementError(
-                f"the probe's counts are {age_s:.2g} s old at the edge of a slice: {reading.problem or 'too old'}"
+                f"the probe's counts are {age_s:.2g} s old at the edge of a slice"
+                f"{f': {reading.problem}' if reading.problem else ''}"
             )
         return reading
 
@@ -212,7 +213,7 @@ class _Watch:
         self._left_out["wall_s"] = 0.0
 
     def _usage_now(self) -> Usage:
-        """Usage at the edge of a slice; states of threads are looked at, so that none lasts until the next one."""
+        """Usage at the edge of a slice, with a look at threads, so that no state lasts until the next one."""
         if self._reading is not None:
             self._watch.sample(self._reading)
         return self._watch.usage()

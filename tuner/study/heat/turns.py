@@ -1,8 +1,8 @@
-"""Threads that take turns: one launch each, of which one runs at a time, and whose time stands still meanwhile.
+"""Threads that take turns, one launch each: one runs, and time stands still for the others.
 
-The launch of each resident layout is made by the same code as a launch alone, in a thread of its own. That code
-waits only by its clock, so its clock is where it can be held: `ResidentClock.sleep_until` returns once so much of
-the launch's *own* time has passed, and hands the turn back to the leader when its slice is over. Only the thread
+The same code makes a resident launch and a launch alone, here in a thread of its own. That code waits only
+by its clock, so its clock is where it can be held: `ResidentClock.sleep_until` returns once so much of the
+launch's *own* time has passed, and hands the turn back to the leader when a slice is over. Only the thread
 that has the turn runs, so nothing else needs a lock.
 """
 
