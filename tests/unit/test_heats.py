@@ -16,6 +16,7 @@ from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock,
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.service import Gate
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.ports import Box, Progress, Stop
@@ -49,13 +50,17 @@ def heat_study(**asked: object) -> StudyRecord:
 
 
 def box_with_places(
-    noise: Noise = QUIET, clock: VirtualClock | None = None, troubles: tuple[Trouble, ...] = (), seed: int = 5
+    noise: Noise = QUIET,
+    clock: VirtualClock | None = None,
+    troubles: tuple[Trouble, ...] = (),
+    gate: Gate = "freeze",
 ) -> Box:
     """A simulated host with room for several launches at once."""
     clock = clock or VirtualClock()
 
     def place() -> Box:
-        return VirtualBox(SERVICE, noise, seed=seed, cores=4, clock=clock, troubles=troubles).box()
+        box = VirtualBox(SERVICE, noise, seed=5, cores=4, clock=clock, troubles=troubles).box()
+        return replace(box, gate=gate)
 
     @contextmanager
     def another() -> Iterator[Box]:
@@ -77,9 +82,10 @@ def measured(
     return store
 
 
-def test_a_race_in_heats_finds_the_best_layout() -> None:
+@pytest.mark.parametrize("gate", ["freeze", "feed"])
+def test_a_race_in_heats_finds_the_best_layout(gate: Gate) -> None:
     study = heat_study()
-    store = measured(study, box_with_places())
+    store = measured(study, box_with_places(gate=gate))
     answer = replay_study(store, strategy_of(study)).claim().answer
     assert answer.reached
     assert answer.layout == Layout(4, 1)

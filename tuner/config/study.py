@@ -33,6 +33,7 @@ from tuner.core.text.durations import parse_duration, render_duration
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
+SHORTEST_IN_SLICES_S = 20.0  #: the same for layouts that take turns, as noise of the host is shared
 STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
 OF_STRATEGY = {"race": ("within", "kind", "min_window", "slices"), "all": ("repeats", "windows_per_launch")}
@@ -70,7 +71,8 @@ class StudySettings(Section):
     max_p95: MaxP95 | None = None  #: Highest p95 latency of the best layout, if the service reports latency
     #: Length of a window. With `strategy: race`, this is the length of the longest window
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window (only with `strategy: race`); None: 1 m, or `window` if it is shorter
+    #: Length of the shortest window (only with `strategy: race`); None: 1 m (20 s with `slices: auto`), or
+    #: `window` if it is shorter
     min_window: LongerThanZero | None = None
     #: Whether several layouts stay started and take turns in slices of seconds (only with `strategy: race`).
     #: auto: if the service allows it; None: off
@@ -154,7 +156,9 @@ class StudySettings(Section):
         """The shortest window that the strategy may choose."""
         if self.strategy == "all":
             return self.window
-        return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
+        if self.min_window is not None:
+            return self.min_window
+        return min(SHORTEST_IN_SLICES_S if self.slices == "auto" else SHORTEST_WINDOW_S, self.window)
 
     def layouts_for(
         self,
