@@ -461,3 +461,42 @@ def test_somebody_else_who_fills_the_queue_ends_the_launch(
         client.lpush(NAME, *(f"theirs {n}" for n in range(1000)))
         with raises(MeasurementError, wording("probes.who-else-feeds")):
             read_until(counting, no_reading)
+
+
+def test_a_paused_queue_is_emptied_by_its_workers_and_filled_again_with_little(
+    redis_server: RedisServer, client: Redis, tmp_path: Path
+) -> None:
+    fixture = Fixture(redis_server, tmp_path)
+    ends, taken = threading.Event(), []
+
+    def work() -> None:
+        with closing(Redis.from_url(redis_server.url)) as worker:
+            while not ends.is_set():
+                if (one := worker.rpop(NAME)) is not None:
+                    taken.append(one)
+                time.sleep(0.001)
+
+    worker = threading.Thread(target=work)
+    with fixture.feeder.feeding(Layout(1, 1)):
+        n_at_first = client.llen(NAME)
+        worker.start()
+        try:
+            for _ in range(3):
+                wait_for(lambda: len(taken) > 20, "the worker works")
+                fixture.feeder.pause()
+                n_taken = len(taken)
+                assert client.llen(NAME) == 0
+                time.sleep(0.5)
+                assert len(taken) <= n_taken + 1  # one may have been on its way
+                assert client.llen(NAME) == 0
+                assert not fixture.feeder.is_dry()
+
+                taken.clear()
+                fixture.feeder.resume()
+                assert 0 < client.llen(NAME) + len(taken) <= n_at_first
+        finally:
+            ends.set()
+            worker.join()
+
+    assert list(client.scan_iter()) == []
+    assert fixture.warnings == []

@@ -23,6 +23,7 @@ class FeederSettings(Section):
     """The settings of one kind of feeder, and all that other parts of tuner have to know of the kind."""
 
     kind: str  #: Kind of feeder
+    can_pause: ClassVar[bool] = False  #: whether it can stop supplying one launch while others work
     reports_latency: ClassVar[bool] = False  #: whether it is known how long the items take
 
     def build(self, service: ScriptSettings, layouts: Sequence[Layout], around: FeederSurroundings) -> Feeder:

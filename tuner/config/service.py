@@ -6,7 +6,15 @@ import os
 import pwd
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from tuner.config.axes import (
     blamed,
@@ -43,7 +51,7 @@ from tuner.config.variants import (
     VariantSettings,
     Words,
 )
-from tuner.core.domain.service import OsThreads, Programs, Workers
+from tuner.core.domain.service import Gate, OsThreads, Programs, Workers
 
 
 def _user(name: str) -> str:
@@ -72,6 +80,10 @@ class RunSettings(Section):
     #: Largest number of OS threads that a process may have in addition to those of its layout; None: the
     #: known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
+    #: How tuner makes a launch idle that stays on the host while other layouts work. freeze: it stops the
+    #: processes of the service; feed: its feeder pauses; none: it never keeps several layouts on the host;
+    #: None: the safe way of a known service, else none
+    gate: Gate | None = None
     #: Number of connections that a process opens, for example to its database: the size of its pool, or
     #: `threads` for one per thread
     connections: Count | Literal["threads"] = "threads"
@@ -103,6 +115,14 @@ class RunSettings(Section):
     def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
         """The texts in which fields are filled in, with their places."""
         return [(("environment", name), word) for name, word in self.environment.items()]
+
+    @model_serializer(mode="wrap")
+    def _kept(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a gate that nobody set: a study that says nothing of one is kept as ever."""
+        kept: dict[str, Any] = usual(self)
+        if kept.get("gate", "") is None:
+            del kept["gate"]
+        return kept
 
     @model_validator(mode="after")
     def _somebody_fills_in_every_field(self) -> Self:
@@ -169,6 +189,13 @@ class CrashProcessorSettings(RunSettings):
     def _variants_are_of_axes(cls, value: Any, info: ValidationInfo) -> Any:
         if value and "axes" in info.data and not info.data["axes"]:
             raise ValueError("the built-in worker has axes: name one, as axes: {python: {...}}")
+        return value
+
+    @field_validator("gate")
+    @classmethod
+    def _has_no_feeder(cls, value: Any) -> Any:
+        if value == "feed":
+            raise ValueError("its spool cannot pause: use freeze or none")
         return value
 
     @model_validator(mode="after")
@@ -271,6 +298,14 @@ class ScriptSettings(RunSettings):
         for key, probe in self.probes.items():
             if problem := probe.problem_with(self.feeder):
                 raise Misplaced(problem, (key,))
+        return self
+
+    @model_validator(mode="after")
+    def _gate_has_a_feeder(self) -> Self:
+        if self.gate == "feed" and not self.feeder.can_pause:
+            raise Misplaced(
+                f"a feeder of kind {self.feeder.kind} cannot pause: use freeze or none", ("gate",)
+            )
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,14 @@ from urllib.parse import parse_qs, urlsplit
 
 from tuner.services.expansion import Unclear
 from tuner.services.record import GIVEN, Command, Counted, Form, Grammar, Section, Service, Setting, Told
-from tuner.services.redis_queue import ALSO_FAILED, DEFAULT_URL, queue_counted, queue_feeder, unfed
+from tuner.services.redis_queue import (
+    ALSO_FAILED,
+    DEFAULT_URL,
+    GATE_REASON,
+    queue_counted,
+    queue_feeder,
+    unfed,
+)
 
 _POOL, _CONCURRENCY = "CELERY_WORKER_POOL", "CELERY_WORKER_CONCURRENCY"
 _READY = {"kind": "log", "pattern": r"\bready\.$"}
@@ -246,6 +253,8 @@ SERVICE = Service(
     always=Told({"CELERY_WORKER_HOSTNAME": "tuner{process}@%h"}),
     measuring_only=("CELERY_WORKER_HOSTNAME",),
     in_production="Each node needs a unique name: CELERY_WORKER_HOSTNAME, or -n.",
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: more pool processes are usually better, up to a point; several nodes may do"
         " better than one; experiment.",

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import Gate
 from tuner.core.errors import ConfigError
 from tuner.services.running import escape_fields
 
@@ -28,6 +29,9 @@ _PATHNAME_OPTION = "minidump_stackwalk_pathname"
 _QUEUE_OPTION = "maximum_queue_size"
 _WHOLE = re.compile("0*[1-9][0-9]{0,8}")
 _SPAWN_OPTION = "spawn_path"
+GATE: Gate = "freeze"
+#: its lock is a flock, which a frozen process keeps; the timeout of an item (kill_timeout) goes on meanwhile
+GATE_REASON = "A frozen worker keeps the lock on its items, and its timeout for an item is 30 s."
 _DUMPS = (".dmp", ".dump")
 _ROUNDS = 4  #: items in the spool for each one that the workers can hold at a time
 

@@ -7,7 +7,14 @@ from pathlib import PurePath
 
 from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Form, Grammar, Service, Told
-from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, redis_url_variable, unfed
+from tuner.services.redis_queue import (
+    GATE_REASON,
+    queue_counted,
+    queue_feeder,
+    queue_settings,
+    redis_url_variable,
+    unfed,
+)
 
 _LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
 _READY = {"kind": "log", "pattern": "Worker process is ready for action"}
@@ -108,6 +115,8 @@ SERVICE = Service(
     reads=_reads,
     logs=lambda command: not command.has("--log-file", "--skip-logging"),
     refused={"--watch": "it watches files and restarts workers; leave it out"},
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its defaults are a process per core and 8 threads in each; its users call both arbitrary.",
         "A process has more OS threads than the layout: some fetch messages, some schedule delayed ones.",

@@ -92,6 +92,7 @@ SERVICE = Service(
         "--stop-after-processing-metrics": "it works without workers, and ends; leave it out",
     },
     in_production="gnocchi-api reads parallel_operations, too, but tuner measures metricd only.",
+    gate_reason="A frozen metricd holds locks that the others wait for, and its feeder cannot pause.",
     advice=(
         "Its own defaults are as many workers as cores, and as many parallel operations in each.",
         "Parallel operations are threads for storage in files, Ceph and S3; with Redis and Swift they do"

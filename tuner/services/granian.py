@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 from tuner.core.defaults import STOP_WAIT
 from tuner.core.domain.service import OsThreads
-from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
+from tuner.services.http_address import (
+    BY_GENERATOR,
+    CLIENTS,
+    GATE_REASON,
+    http_feeder,
+    url_of,
+    url_of_socket,
+    url_setting,
+)
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _PORT = "8000"
@@ -149,6 +157,8 @@ SERVICE = Service(
     refused={
         "--reload": "it watches files and restarts workers; leave it out",
     },
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: no golden rule; workers = cores to begin with, 1 in a container of one core.",
         "By default each worker has hundreds of blocking threads: half of its --backpressure.",

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tuner.core.domain.service import OsThreads
-from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of_address, url_setting
+from tuner.services.http_address import (
+    BY_GENERATOR,
+    CLIENTS,
+    GATE_REASON,
+    http_feeder,
+    url_of_address,
+    url_setting,
+)
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _CMD_ARGS = "GUNICORN_CMD_ARGS"
@@ -145,6 +152,8 @@ SERVICE = Service(
     },
     always=Told({_CMD_ARGS: "--no-control-socket"}, ("--no-control-socket",), _LAYOUT_OPTIONS),
     measuring_only=("--no-control-socket",),
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: (2 x cores) + 1 workers; 2 to 4 threads per core in all.",
         "A worker keeps its connections: tuner spreads them evenly, unless you add --connections kept.",

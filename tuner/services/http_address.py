@@ -16,6 +16,8 @@ BY_GENERATOR = Counted(
     lambda _command, _settings: {"kind": "generator"},
 )
 
+GATE_REASON = "tuner sends all its requests, and can stop sending while connections stay open."
+
 
 def url_setting(
     find: Callable[[Command], str | None],

@@ -6,6 +6,7 @@ from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     ALSO_FAILED,
+    GATE_REASON,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -71,6 +72,8 @@ SERVICE = Service(
     always=Told(flags=("--no-periodic",)),
     measuring_only=("--no-periodic",),
     in_production="Periodic tasks are for one consumer: start all other consumers with -n (--no-periodic).",
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: process for work on the CPU, greenlet for much waiting; thread if you"
         " are not sure.",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
+    GATE_REASON,
     http_feeder,
     url_of,
     url_of_address,
@@ -98,6 +99,8 @@ SERVICE = Service(
     refused={
         "--reload": "it watches files and restarts workers; leave it out",
     },
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "An event loop accepts any number of requests: use --set clients with the number of production.",
         "A WSGI application runs in threads that no option sets: cores + 4 in each worker (32 at most), with"

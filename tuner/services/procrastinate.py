@@ -83,6 +83,7 @@ SERVICE = Service(
         **dict.fromkeys(("--wait", "--one-shot", "-w"), "it ends when there is no job; leave it out"),
         "--delete-jobs": "rows that are deleted cannot be counted; leave it out",
     },
+    gate_reason="A frozen worker holds its job in the database, and tuner does not feed it.",
     advice=(
         "Functions that are not async run in threads: no more than cores + 4 at once, 32 at most, whatever"
         " its concurrency is.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from tuner.core.domain.service import OsThreads, Programs, Workers
+from tuner.core.domain.service import Gate, OsThreads, Programs, Workers
 
 # A user's command, its options found as the program's own parser finds them.
 
@@ -281,6 +281,8 @@ class Service:
     production_words: Callable[[tuple[str, ...]], tuple[str, ...]] = lambda words: words
     #: the same for a program that shares its network with no other, where those of one host have to differ
     alone_words: Callable[[tuple[str, ...]], tuple[str, ...]] | None = None
+    gate: Gate = "none"  #: how a launch that stays resident while others work is made idle
+    gate_reason: str = "Its record names no gate that is safe."  #: why that gate, in a sentence
     advice: tuple[str, ...] = ()  #: what its own documentation says of sizes, and pitfalls of measuring it
 
     def counted_by(self, *forms: str) -> Counted | None:

@@ -12,6 +12,8 @@ DEFAULT_URL = "redis://127.0.0.1:6379/0"
 #: makes up for its attempt before
 ALSO_FAILED = "failed items, too"
 
+GATE_REASON = "A frozen worker could hold a message for too long, so tuner stops filling its queue instead."
+
 
 def queue_settings(
     default_queue: str,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tuner.core.defaults import STOP_WAIT
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
-from tuner.services.redis_queue import queue_counted, queue_feeder, queue_settings, unfed
+from tuner.services.redis_queue import GATE_REASON, queue_counted, queue_feeder, queue_settings, unfed
 
 _READY = {"kind": "log", "pattern": "Worker .*: started with PID"}
 _STOP = {"signal": "TERM", "wait": STOP_WAIT}
@@ -154,6 +154,8 @@ SERVICE = Service(
     reads=_reads,
     logs=_logs,
     refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: as many workers as jobs are to run in parallel; preload the modules of the jobs.",
         "A fork for each job can take longer than a short job: measure both simple and fork.",

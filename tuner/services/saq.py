@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     ALSO_FAILED,
+    GATE_REASON,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -94,6 +95,8 @@ SERVICE = Service(
         "--check": "it looks at the health of another worker and ends; leave it out",
         "--web": "it serves its pages from the worker's event loop; run them apart",
     },
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation names no sizes; the default of concurrency is 10.",
         "A layout 4x20 is 4 programs whose settings have concurrency = 20.",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tuner.core.domain.service import ServiceSpec
+from tuner.core.domain.service import Gate, ServiceSpec
 from tuner.services.running import Running
+
+GATE: Gate = "none"
+GATE_REASON = "Whether its processes can be frozen is not known; if they can, set gate: freeze."
 
 
 def script(name: str, command: tuple[str, ...], running: Running) -> ServiceSpec:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     ALSO_FAILED,
+    GATE_REASON,
     queue_counted,
     queue_feeder,
     queue_settings,
@@ -71,6 +72,8 @@ SERVICE = Service(
     unfed=unfed("taskiq"),
     logs=_logs,
     refused={"--reload": "it starts one worker, and watches files; leave it out", "-r": "it is --reload"},
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "A worker fetches --max-async-tasks messages at once; tuner sets the same number of threads for sync"
         " tasks.",

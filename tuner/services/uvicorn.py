@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of, url_of_socket, url_setting
+from tuner.services.http_address import (
+    BY_GENERATOR,
+    CLIENTS,
+    GATE_REASON,
+    http_feeder,
+    url_of,
+    url_of_socket,
+    url_setting,
+)
 from tuner.services.record import Command, Form, Grammar, Service, Told
 
 _PORT = "8000"
@@ -56,6 +64,8 @@ SERVICE = Service(
     refused={
         "--reload": "it watches files and has one worker only; leave it out",
     },
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "An event loop accepts any number of requests: tuner searches for the number of clients that"
         " loads it.",

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tuner.services.http_address import BY_GENERATOR, CLIENTS, http_feeder, url_of_address, url_setting
+from tuner.services.http_address import (
+    BY_GENERATOR,
+    CLIENTS,
+    GATE_REASON,
+    http_feeder,
+    url_of_address,
+    url_setting,
+)
 from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
 
 _HTTP = ("--http-socket", "--http11-socket", "--http")
@@ -76,6 +83,8 @@ SERVICE = Service(
             "--hook-master-start=unix_signal:15 gracefully_kill_them_all",
         )
     ),
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: there is no magic rule; 2 x cores may not be enough. You need to experiment.",
         "--http-socket closes each connection after its answer; --http11-socket keeps it.",

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from tuner.services.http_address import (
     BY_GENERATOR,
     CLIENTS,
+    GATE_REASON,
     feeder_at,
     url_of_address,
     url_of_socket,
@@ -120,6 +121,8 @@ SERVICE = Service(
     " proxy before them.",
     production_words=_production_words,
     alone_words=_alone_words,
+    gate="feed",
+    gate_reason=GATE_REASON,
     advice=(
         "Its documentation: it runs one process; several of them need a proxy that shares requests out.",
         "It has 4 threads by default (--threads), and one more that reads and writes.",

@@ -75,6 +75,8 @@ def has_master(config: str, layout: Layout) -> bool:
     return workers in ("children", "pools") or (workers == "children-if-several" and layout.processes > 1)
 
 
+#: how a launch that stays resident is made idle: its processes are frozen, its feeder pauses, or not at all
+Gate = Literal["freeze", "feed", "none"]
 Programs = Literal["each", "one"]
 OsThreads = Literal["at-start", "on-demand"]
 Workers = Literal["programs", "children", "children-if-several", "pools", "threads"]

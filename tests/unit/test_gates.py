@@ -1,0 +1,127 @@
+"""How a resident launch of each service is made idle, and what a config may say of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tuner.adapters.proc.cgroup import own_freezer
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.parts.gates import gate_of
+from tuner.config.load import Given, canonical_json, settings_of_study
+from tuner.config.settings import Settings
+from tuner.core.domain.layout import Layout
+from tuner.core.errors import ConfigError
+from tuner.services import crash_processor, script
+from tuner.services.catalogue import OWN, known_services
+
+HTTP = {"granian", "gunicorn", "hypercorn", "uvicorn", "uwsgi", "waitress"}
+QUEUES = {"arq", "celery", "dramatiq", "huey", "rq", "saq", "taskiq"}
+SCRIPT = "kind: script, name: s, command: work"
+
+
+def configured(folder: Path, service: str) -> Settings:
+    file = folder / "study.yaml"
+    file.write_text(f"service: {{{service}}}\n")
+    return settings_of(file, {})
+
+
+def typed(*words: str, **more: str) -> Settings:
+    options = {("service", "command"): Given("--", " ".join(words))}
+    options |= {("service", name): Given(f"--set {name}", value) for name, value in more.items()}
+    return settings_of(None, options)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_every_record_names_its_gate_with_a_reason_in_a_sentence(name: str) -> None:
+    record = known_services()[name]
+
+    assert record.gate == ("feed" if name in HTTP | QUEUES else "none")
+    assert re.fullmatch(r"[A-Zt][^.]+\.", record.gate_reason)
+
+
+def test_http_services_are_gated_by_their_feeder() -> None:
+    gate, reason = gate_of(typed("gunicorn", "app:app"))
+
+    assert gate == "feed"
+    assert reason == known_services()["gunicorn"].gate_reason
+
+
+def test_a_queue_that_tuner_does_not_feed_has_no_gate() -> None:
+    assert gate_of(typed("rq", "worker-pool", "default"))[0] == "none"
+
+
+def test_the_built_in_worker_is_frozen(tmp_path: Path) -> None:
+    assert gate_of(configured(tmp_path, "kind: crash-processor")) == ("freeze", crash_processor.GATE_REASON)
+
+
+def test_a_script_has_a_gate_only_if_its_config_says_so_or_tuner_sends_its_requests(tmp_path: Path) -> None:
+    fed = f"{SCRIPT}, feeder: {{kind: http, url: 'http://127.0.0.1:1/'}}, probe: {{kind: generator}}"
+
+    assert gate_of(configured(tmp_path, SCRIPT)) == ("none", script.GATE_REASON)
+    assert gate_of(configured(tmp_path, f"{SCRIPT}, gate: freeze"))[0] == "freeze"
+    assert gate_of(configured(tmp_path, fed))[0] == "feed"
+    assert gate_of(configured(tmp_path, f"{fed}, gate: none"))[0] == "none"
+
+
+def test_a_user_may_overrule_the_record_of_a_known_service() -> None:
+    assert gate_of(typed("gunicorn", "app:app", gate="none"))[0] == "none"
+
+
+@pytest.mark.parametrize(
+    "service", [f"{SCRIPT}, gate: feed", f"{SCRIPT}, gate: frost", "kind: crash-processor, gate: feed"]
+)
+def test_a_gate_that_cannot_be_is_refused_with_its_place(tmp_path: Path, service: str) -> None:
+    with pytest.raises(ConfigError, match=r"service\.gate"):
+        configured(tmp_path, service)
+
+
+def test_a_study_keeps_the_gate_if_it_was_set_and_nothing_else(tmp_path: Path) -> None:
+    without, frozen = configured(tmp_path, SCRIPT), configured(tmp_path, f"{SCRIPT}, gate: freeze")
+
+    assert "gate" not in json.loads(canonical_json(without))["service"]
+    assert json.loads(canonical_json(frozen))["service"]["gate"] == "freeze"
+    assert settings_of_study(canonical_json(frozen), "s.db") == frozen
+    assert settings_of_study(canonical_json(without), "s.db") == without
+
+
+def test_the_freezer_of_version_1_is_found_where_it_may_be_written(tmp_path: Path) -> None:
+    proc, cgroup = tmp_path / "proc", tmp_path / "cgroup"
+    (proc / "self").mkdir(parents=True)
+    (proc / "self" / "cgroup").write_text("9:cpuset:/\n6:freezer:/docker/7\n0::/\n")
+    assert own_freezer(proc, cgroup) is None
+
+    own = cgroup / "freezer" / "docker" / "7"
+    own.mkdir(parents=True)
+    for folder in (own, cgroup / "freezer"):
+        (folder / "tasks").touch()
+    assert own_freezer(proc, cgroup) == own
+
+    (own / "tasks").unlink()
+    assert own_freezer(proc, cgroup) is None
+
+
+@pytest.mark.parametrize("gate", ["freeze", "feed"])
+def test_on_a_simulated_host_nothing_progresses_behind_a_gate(gate: str) -> None:
+    layout = Layout(2, 2)
+    box = VirtualBox(VirtualService({layout: 10.0}), Noise(sample_sd=0.0))
+    with box.running(layout, {}) as launch, box.counting(layout) as counting:
+        shut, opened = (launch.freeze, launch.thaw) if gate == "freeze" else (box.pause, box.resume)
+        began_s = box.clock.monotonic_s()
+        box.clock.sleep_until(began_s + 20)
+        shut()
+        before, busy_s = counting.read().n_done_total, launch.busy_s
+        box.clock.sleep_until(began_s + 30)
+        assert (counting.read().n_done_total, launch.busy_s, launch.n_active) == (before, busy_s, 0)
+        assert not launch.problems()
+
+        opened()
+        box.clock.sleep_until(began_s + 40)
+        after = counting.read().n_done_total
+
+    assert before > 100
+    assert after - before == pytest.approx(100, rel=0.2)

@@ -1,0 +1,44 @@
+"""How a launch of a study's service is made idle while other layouts of the host work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tuner.core.domain.service import Gate
+
+if TYPE_CHECKING:
+    from tuner.config.service import ScriptSettings
+    from tuner.config.settings import Settings
+
+
+def gate_of(settings: Settings) -> tuple[Gate, str]:
+    """Return the gate of the service of *settings*, and the reason for it in a sentence."""
+    service = settings.service
+    if service.gate is not None:
+        return service.gate, f"The config sets gate: {service.gate}."
+    if service.kind == "crash-processor":
+        from tuner.services.crash_processor import GATE, GATE_REASON
+
+        return GATE, GATE_REASON
+    return _gate_of_script(service)
+
+
+def _gate_of_script(service: ScriptSettings) -> tuple[Gate, str]:
+    if service.record is None:
+        if service.feeder.kind == "http":
+            from tuner.services.http_address import GATE_REASON as BY_REQUESTS
+
+            return "feed", BY_REQUESTS
+        from tuner.services.script import GATE, GATE_REASON
+
+        return GATE, GATE_REASON
+    from tuner.services.catalogue import known_services
+
+    record = known_services()[service.record]
+    if record.gate != "feed":
+        return record.gate, record.gate_reason
+    if service.feeder.kind == "queue":
+        return "none", f"All layouts would read the same queue, {service.feeder.describe()}."
+    if not service.feeder.can_pause:
+        return "none", f"{record.gate_reason} This study has no feeder that can pause."
+    return record.gate, record.gate_reason
