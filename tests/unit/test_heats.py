@@ -104,7 +104,7 @@ def test_all_windows_of_a_heat_span_the_same_time_in_turns() -> None:
     assert len(spans) > 2
     for of_heat in spans.values():
         began_s, ended_s = max(one[0] for one in of_heat), min(one[1] for one in of_heat)
-        assert ended_s - began_s > 2 * max(one[2] for one in of_heat)
+        assert ended_s - began_s > 1.2 * max(one[2] for one in of_heat)
 
 
 def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
