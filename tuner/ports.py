@@ -13,6 +13,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.settings.pace import Pace
 from tuner.core.windows.launch_sums import Sums
@@ -295,6 +296,10 @@ class Box:
     #: memory that a layout may still use; None: nobody can say
     free_bytes: Callable[[], float | None] = lambda: None
     while_starting: WhileStarting = field(default_factory=WhileStarting)
+    #: opens one more place for a launch on this host, with source, files and guardian of its own; None: there
+    #: is only one
+    another: Callable[[], AbstractContextManager[Box]] | None = None
+    gate: Gate = "freeze"  #: how a launch is made idle while others work
 
 
 class LaunchLog(Protocol):

@@ -97,6 +97,7 @@ def plan_record(
         limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
+        n_resident=_takes_turns(settings, is_simulated=profile is not None, on_fleet=on is not None)[0],
         provenance=replace(
             _simulated_provenance(profile, cores)
             if profile is not None
@@ -136,6 +137,11 @@ def build_plan(
         most = settings.study.max_connections
         text = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
         say(f"Not measured because they open more than {most} connections: {text}.")
+    n_resident, why = _takes_turns(settings, is_simulated=profile is not None, on_fleet=on is not None)
+    if n_resident > 1:
+        say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
+    elif why:
+        say(f"Layouts run one after the other. {why}")
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
             f"The profile's host has {pluralize(profile.machine.cores, 'core')}, but a simulated host has "
@@ -148,6 +154,27 @@ def _typed_for_study(options: Options) -> str:
     """What was typed for the study section, as JSON, by its names."""
     typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
     return json.dumps(typed, sort_keys=True)
+
+
+def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> tuple[int, str]:
+    """The most layouts that take turns, 1 for none, and why, in a sentence; empty: nobody asked for it."""
+    from tuner.core.windows.slices import MOST_RESIDENT
+
+    if settings.study.slices != "auto":
+        return 1, ""
+    if on_fleet:
+        return 1, "On a fleet each host runs one launch at a time."
+    if is_simulated:
+        return MOST_RESIDENT, ""
+    from tuner.bootstrap.parts.gates import gate_of
+    from tuner.bootstrap.parts.place_ports import port_of
+
+    gate, reason = gate_of(settings)
+    if gate == "none":
+        return 1, reason
+    if gate == "feed" and port_of(settings) is None:
+        return 1, "The command names no single port that tuner can replace for each layout."
+    return MOST_RESIDENT, reason
 
 
 def _looks_first(settings: Settings) -> bool:

@@ -26,14 +26,16 @@ import platform
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
 from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
+from tuner.bootstrap.parts.gates import gate_of
+from tuner.bootstrap.parts.place_ports import at_free_port
 from tuner.bootstrap.parts.probes import cross_check_of, probe_of
 from tuner.bootstrap.parts.ready import ready_of
 from tuner.bootstrap.parts.safety_limits import brake_of
@@ -43,13 +45,14 @@ from tuner.config.surroundings import Surroundings
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated
 from tuner.core.search.growth import initial_layouts
 from tuner.core.settings.clients import parse_found
-from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
+from tuner.ports import Box, Feeder, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite.store import SqliteStore
     from tuner.adapters.virtual.clock import VirtualClock
     from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.config.settings import Settings
+    from tuner.core.domain.service import ServiceSpec
     from tuner.core.model.profile import Profile
     from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 
@@ -211,8 +214,58 @@ def this_box(
     Raises:
         ConfigError: another tuner measures here, or the service could never run.
     """
-    from tuner.adapters.clock import SystemClock
     from tuner.adapters.host_lock import box_held
+    from tuner.bootstrap.room import warn_blockers
+
+    with box_held(study, waits_s=waits_s) as held, ExitStack() as stack:
+        kept = Path(study) if keeps_file else None
+
+        def first_looks(spec: ServiceSpec) -> None:
+            warn_blockers(settings, record.layouts, spec, kept, warn)
+            for slug, text in settings.service.cautions.items():
+                warn(slug, text)
+
+        warned: set[tuple[str, str]] = set()
+
+        def warn_once(slug: str, text: str) -> None:
+            if (slug, text) not in warned:
+                warned.add((slug, text))
+                warn(slug, text)
+
+        gate, _ = gate_of(settings)
+        first = stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
+
+        @contextmanager
+        def another() -> Iterator[Box]:
+            own = at_free_port(settings) if gate == "feed" else settings
+            with _place(own, record, study, held, warn_once, lambda _spec: None) as place:
+                _use_clients_of(first.feeder, settings, place.feeder, own)
+                yield replace(place, gate=gate)
+
+        yield replace(first, another=another, gate=gate)
+
+
+def _use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Settings) -> None:
+    """Let *feeder* send by as many clients as were found for another place of the host."""
+    first, sender = http_feeder_of(found, settings), http_feeder_of(feeder, own)
+    if first is not None and sender is not None and first.found is not None:
+        sender.use_found(first.found)
+
+
+@contextmanager
+def _place(
+    settings: Settings,
+    record: StudyRecord,
+    study: str,
+    held: int,
+    warn: Warn,
+    look: Callable[[ServiceSpec], None],
+) -> Iterator[Box]:
+    """One place for a launch on this host, with guardian, files and source of its own.
+
+    *held* is the lock of the host; *look* warns of what the service could not use, before anything starts.
+    """
+    from tuner.adapters.clock import SystemClock
     from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
     from tuner.adapters.proc.cores import first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
@@ -222,7 +275,7 @@ def this_box(
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.configs.seen_through import known_service_of
     from tuner.bootstrap.parts.commands import check_thread_options
-    from tuner.bootstrap.room import refusing, warn_blockers
+    from tuner.bootstrap.room import refusing
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -234,7 +287,6 @@ def this_box(
         while_starting.check()
 
     with ExitStack() as stack:
-        held = stack.enter_context(box_held(study, waits_s=waits_s))
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(counter_root())
         known = study_name(record, study)
@@ -258,9 +310,7 @@ def this_box(
         )
         launcher.check()
         check_thread_options(settings, spec, record.layouts)
-        warn_blockers(settings, record.layouts, spec, Path(study) if keeps_file else None, warn)
-        for slug, text in settings.service.cautions.items():
-            warn(slug, text)
+        look(spec)
         around = Surroundings(spec, record, clock, counters, scratch, launcher.log_files, known, warn)
         probe = probe_of(settings.service.probe, settings, around)
         cross_check = cross_check_of(settings, around)
@@ -318,7 +368,12 @@ def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, C
 
     profile = profile_kept(record, file)
     clock = VirtualClock.resumed(store, profile.stop_s)
-    box = _virtual(record, profile, SIMULATED_HOST, clock)
+
+    def place() -> AbstractContextManager[Box]:
+        return nullcontext(_virtual(record, profile, SIMULATED_HOST, clock))
+
+    with place() as first:
+        box = replace(first, another=place)
     return box, lambda: clock.wall_s() - record.created_wall_s
 
 
@@ -345,5 +400,6 @@ def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClo
         seed="/".join(stream),
         name=name,
         clock=clock,
+        began_wall_s=record.created_wall_s,
     )
     return virtual.box()

@@ -96,6 +96,7 @@ def grid(
     within: Annotated[str | None, setting("within", panel=_FIRST)] = None,
     confidence: Annotated[str | None, setting("confidence")] = None,
     kind: Annotated[str | None, setting("kind")] = None,
+    slices: Annotated[str | None, setting("slices")] = None,
     objective: Annotated[str | None, setting("objective")] = None,
     max_load: Annotated[str | None, setting("max_load", panel=_FIRST)] = None,
     max_memory: Annotated[str | None, setting("max_memory", panel=_FIRST)] = None,

@@ -81,6 +81,8 @@ _MEANING = {
     "noise.drift_ar1": "correlation of the drift from one launch to the next",
     "noise.second": "noise of one second; default: the random variation of single items",
     "noise.model": "noise of layouts around the model; default: unknown; only for tuner predict",
+    "noise.host": "noise of the host from second to second, shared by layouts that take turns; default: none",
+    "noise.host_lasts": "correlation time of `host`; default: 1m",
     "memory.process": "memory of a worker process with its first thread",
     "memory.thread": "memory of each further thread",
     "memory.child": "memory of a running child",
@@ -102,6 +104,8 @@ _EXAMPLES = {
     "machine.busy_cores": "1.9",
     "noise.second": "20%",
     "noise.model": "4%",
+    "noise.host": "10%",
+    "noise.host_lasts": "1m",
     "memory.process": "60MB",
     "memory.thread": "1MB",
     "memory.child": "25MB",
@@ -167,6 +171,8 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
             "drift_ar1": _plain(noise.drift_ar1),
             "second": None if noise.second_sd is None else _share(noise.second_sd),
             "model": None if noise.model_sd is None else _share(noise.model_sd),
+            "host": _share(noise.host_sd) if noise.host_sd else None,
+            "host_lasts": _duration(noise.host_lasts_s) if noise.host_sd else None,
         },
         "memory": {
             "process": _bytes(profile.memory.process_bytes),
@@ -324,6 +330,8 @@ def _profile_of(document: Document) -> Profile:
             drift_ar1=noise.drift_ar1,
             second_sd=noise.second,
             model_sd=noise.model,
+            host_sd=noise.host or 0.0,
+            host_lasts_s=noise.host_lasts or 60.0,
         ),
         memory=ProfileMemory(
             process_bytes=file.memory.process, thread_bytes=file.memory.thread, child_bytes=file.memory.child

@@ -137,6 +137,8 @@ class NoiseSection(Section):
     drift_ar1: UpToOne = 0.95
     second: Share | None = None  # of few items an hour it is large
     model: Scatter | None = None
+    host: Scatter | None = None
+    host_lasts: LongerThanZero | None = None
 
 
 class MemorySection(Section):

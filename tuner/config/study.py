@@ -33,9 +33,10 @@ from tuner.core.text.durations import parse_duration, render_duration
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
+SHORTEST_IN_SLICES_S = 20.0  #: the same for layouts that take turns, as noise of the host is shared
 STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
-OF_STRATEGY = {"race": ("within", "kind", "min_window"), "all": ("repeats", "windows_per_launch")}
+OF_STRATEGY = {"race": ("within", "kind", "min_window", "slices"), "all": ("repeats", "windows_per_launch")}
 MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
@@ -72,8 +73,12 @@ class StudySettings(Section):
     max_p95: MaxP95 | None = None
     #: Length of a window. With `strategy: race`, this is the length of the longest window
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window (only with `strategy: race`); None: 1 m, or `window` if it is shorter
+    #: Length of the shortest window (only with `strategy: race`); None: 1 m (20 s with `slices: auto`), or
+    #: `window` if it is shorter
     min_window: LongerThanZero | None = None
+    #: Whether several layouts stay started and take turns in slices of seconds (only with `strategy: race`).
+    #: auto: if the service allows it; None: off
+    slices: Literal["auto", "off"] | None = None
     #: Number of launches of each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Number of windows of each launch (only with `strategy: all`); None: 1
@@ -110,7 +115,15 @@ class StudySettings(Section):
             raise ValueError(f"{value} is none of {', '.join(known)}{nearest(str(word), known)}")
         return word
 
-    @field_validator("within", "kind", "min_window", "repeats", "windows_per_launch")
+    @field_validator("slices", mode="before")
+    @classmethod
+    def _slices(cls, value: Any) -> Any:
+        value = "off" if value is False else value  # as YAML has it
+        if value not in (None, "auto", "off"):
+            raise ValueError(f"{value} is none of auto, off")
+        return value
+
+    @field_validator("within", "kind", "min_window", "slices", "repeats", "windows_per_launch")
     @classmethod
     def _belongs_to_the_strategy(cls, value: Any, info: ValidationInfo) -> Any:
         strategy = info.data.get("strategy")
@@ -146,7 +159,9 @@ class StudySettings(Section):
         """The shortest window that the strategy may choose."""
         if self.strategy == "all":
             return self.window
-        return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
+        if self.min_window is not None:
+            return self.min_window
+        return min(SHORTEST_IN_SLICES_S if self.slices == "auto" else SHORTEST_WINDOW_S, self.window)
 
     def layouts_for(
         self,

@@ -67,6 +67,50 @@ class _Clock:
     latest_s: float = 0.0
 
 
+@dataclass(slots=True)
+class _HeatRun:
+    """Launches that took turns: they began before any of them had a window."""
+
+    began_s: float  #: in the study's time
+    began_wall_s: float
+    first_window_wall_s: float | None = None
+    n_launches: int = 0
+
+
+class Heats:
+    """The study's time of launches that took turns: all windows of such a run have one in common.
+
+    A heat that was cut off, or of which launches failed, is run again with the launches that are missing.
+    The run of a launch follows from the moments alone, so it is the same when the file is read.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[int, int, str], list[_HeatRun]] = defaultdict(list)
+
+    def add_window(self, launch: LaunchRecord, started_wall_s: float) -> None:
+        """Take note of a window of *launch*, the last run's."""
+        run = self._runs[_heat_of(launch)][-1]
+        if run.first_window_wall_s is None or started_wall_s < run.first_window_wall_s:
+            run.first_window_wall_s = started_wall_s
+
+    def begin(self, launch: LaunchRecord, timeline: Timeline) -> _HeatRun:
+        """The run that *launch* joins, or begins."""
+        runs = self._runs[_heat_of(launch)]
+        begins = not runs or (
+            runs[-1].first_window_wall_s is not None and launch.started_wall_s > runs[-1].first_window_wall_s
+        )
+        if begins:
+            began_s = timeline.at(launch.started_wall_s, box=launch.box)
+            runs.append(_HeatRun(began_s, launch.started_wall_s))
+        runs[-1].n_launches += 1
+        return runs[-1]
+
+
+def _heat_of(launch: LaunchRecord) -> tuple[int, int, str]:
+    assert launch.heat is not None
+    return launch.block, launch.heat, launch.box
+
+
 FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache
 _NOTHING: Mapping[str, float] = {}
 
@@ -78,6 +122,7 @@ class Launched:
     launch: LaunchRecord
     began_s: float
     windows: list[tuple[WindowRecord, Observed | None]] = field(default_factory=list)  #: None: void
+    run: _HeatRun | None = None  #: of the heat that it is of
 
     @property
     def is_spoilt(self) -> bool:
@@ -113,15 +158,24 @@ class History:
         self.n_launches_spoilt = 0
         self._study = study
         self._timeline = Timeline()
+        self._heats = Heats()
         self._over_limit: set[Layout] = set()  #: passed a limit while they only warmed the cache
         self._recorded: dict[int, list[Launched]] = defaultdict(list)  # block -> its launches
         windows_of = defaultdict(list)
         for window in windows:
             windows_of[window.launch_id].append(window)
+        begun = []
         for launch_id, launch in launches:
             launched = self.begin(launch)
+            begun.append((launch, launched, windows_of[launch_id]))
             for window in windows_of[launch_id]:
-                launched.windows.append((window, self._observed(launched, window)))
+                if launched.run is None:
+                    launched.windows.append((window, self._observed(launched, window)))
+                else:
+                    self._heats.add_window(launch, window.started_wall_s)
+        for launch, launched, of_launch in begun:
+            if launched.run is not None:  # how many launches took turns is known by now
+                launched.windows.extend((window, self._observed(launched, window)) for window in of_launch)
             if launch.block == WARMING_BLOCK:
                 self.end_warming(launched)
                 if launch.position >= FIRST_LOOK:
@@ -163,6 +217,8 @@ class History:
             Cell(number, position, one.layout, one.window_s, one.n_windows, self._study.max_attempts)
             for position, one in zip(positions, wanted, strict=True)
         ]
+        for cell, one in zip(cells, wanted, strict=True):
+            cell.heat = one.heat
         for cell in cells:
             cell.is_over_limit = cell.layout in self._over_limit
             for launched in made.get(cell.position, []):
@@ -214,10 +270,15 @@ class History:
 
     def begin(self, launch: LaunchRecord) -> Launched:
         """Take note of a launch that begins."""
-        return Launched(launch, self._timeline.at(launch.started_wall_s, box=launch.box))
+        if launch.heat is None:
+            return Launched(launch, self._timeline.at(launch.started_wall_s, box=launch.box))
+        run = self._heats.begin(launch, self._timeline)
+        return Launched(launch, run.began_s, run=run)
 
     def add_window(self, cell: Cell, launched: Launched, window: WindowRecord) -> None:
         """Take note of a window of *cell*."""
+        if launched.run is not None:
+            self._heats.add_window(launched.launch, window.started_wall_s)
         observed = self._observed(launched, window)
         launched.windows.append((window, observed))
         self._add(cell, window, observed)
@@ -280,21 +341,29 @@ class History:
             launch.layout,
             study.window_s if launch.window_s is None else launch.window_s,
             study.windows_per_launch if launch.n_windows is None else launch.n_windows,
+            launch.heat,
         )
 
     def _observed(self, launched: Launched, window: WindowRecord) -> Observed | None:
         """The window as a strategy sees it; None when it does not count."""
-        began_s = self._timeline.at(window.started_wall_s, window.length_s, box=window.box)
+        launch_began_s, turns_s = launched.began_s, None
+        if (run := launched.run) is None:
+            began_s = self._timeline.at(window.started_wall_s, window.length_s, box=window.box)
+        else:  # what all launches took until slices began is shared by them
+            began_s = turns_s = run.began_s
+            waited_s = window.started_wall_s - run.began_wall_s
+            launch_began_s = began_s - max(0.0, waited_s) / run.n_launches
         if window.void or not (value := value_of(window, self._study.objective)):
             return None
         return Observed(
             layout=window.layout,
             value=value,
             launch=window.launch_id,
-            launch_began_s=launched.began_s,
+            launch_began_s=launch_began_s,
             began_s=began_s,
             length_s=window.length_s,
             box=window.box,
             usage=usage_of(window) if self._study.limits else _NOTHING,
             requests=window.requests,
+            turns_s=turns_s,
         )

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
+from itertools import groupby
 from math import inf
+from random import Random
+from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
@@ -23,7 +27,7 @@ from tuner.study.exclusions import FailingAlike
 from tuner.study.gil import keep_gil
 from tuner.study.history import History, Launched, read_ran_before
 from tuner.study.inner_threads import note_inner
-from tuner.study.launch.deadline import Deadline
+from tuner.study.launch.deadline import NO_END, Deadline
 from tuner.study.launch.hooks import around_hooks, finishing
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import StudyOutcome
@@ -32,6 +36,9 @@ from tuner.study.launch.source_away import SourceWatch, lost_source_reason
 from tuner.study.scouting import Scouting, is_due
 from tuner.study.strategy_driver import Course
 from tuner.study.timetable import Timetable, check_budget
+
+if TYPE_CHECKING:
+    from tuner.study.heat.heat import Heats
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
 MOST_DISTURBED = (
@@ -87,7 +94,8 @@ def run_study(
             if not study.is_stopped_by_limit(facts):
                 study.look()
                 study.scout()
-                study.measure()
+                with ExitStack() as places:
+                    study.measure(places)
             if study.braked is not None:
                 facts["brake"] = study.braked  # for the hook after it too
         return ending.at(study.outcome())
@@ -125,6 +133,7 @@ class _Study:
         if any(launch.warmup_s is not None for _, launch in launches):
             self._works = True
         self._alike = FailingAlike(_smallest(self.asked.layouts))
+        self._heats: Heats | None = None  #: once there was one
         self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
@@ -219,18 +228,27 @@ class _Study:
         self._progress.warning(*messages.braked_before_start(over))
         return True
 
-    def measure(self) -> None:
-        """Measure block after block, until the strategy or the user ends it, or the budget does."""
+    def measure(self, places: ExitStack) -> None:
+        """Measure block after block, until the strategy or the user ends it, or the budget does.
+
+        *places* closes what launches that take turns need beside the host's own.
+        """
         self._renew_budget()
         while self._block is not None:
             cells = self._course.open_cells(self._block)
             if self._must_end() or not self._may_begin(self._block):
                 return
             self._warm_cache(cells[0].layout)
-            for n, cell in enumerate(cells, start=1):
-                if self._course.is_open(cell):
-                    after = [one.rest for one in cells[n:] if self._course.is_open(one)]
-                    self._measure_cell(cell, partial(self._deadline, after=after))
+            n = 0
+            for heat, group in groupby(cells, key=lambda cell: cell.heat):
+                together = list(group)
+                if heat is not None:
+                    self._measure_heat(together, places)
+                for cell in () if heat is not None else together:
+                    if self._course.is_open(cell):
+                        after = [one.rest for one in cells[n + 1 :] if self._course.is_open(one)]
+                        self._measure_cell(cell, partial(self._deadline, after=after))
+                    n += 1
             if self._course.open_cells(self._block):
                 self._report_budget_over()
                 return
@@ -287,6 +305,36 @@ class _Study:
         """Try *cell* as long as the budget has room for it, each launch until its deadline."""
         while not cell.is_done and not self._must_end() and self._timetable.has_room(cell.rest):
             self._history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
+        self._report_cell(cell)
+
+    def _measure_heat(self, cells: Sequence[Cell], places: ExitStack) -> None:
+        """Try *cells* together as long as the budget has room for all of them."""
+        while not self._must_end():
+            rest = [cell for cell in cells if self._course.is_open(cell) and not cell.is_done]
+            if not rest or not self._timetable.fits([cell.rest for cell in rest]):
+                break
+            launches = [
+                (str(cell.layout), cell.layout.total_threads, partial(self._launch_resident, cell))
+                for cell in rest
+            ]
+            left_s = self._timetable.left_s
+            most_s = inf if left_s is None else self._box.clock.monotonic_s() + left_s
+            self._heats_in(places).run(launches, self._progress.warning, most_s)
+        for cell in cells:
+            self._report_cell(cell)
+
+    def _launch_resident(self, cell: Cell, bench: Workbench) -> None:
+        self._history.end_launch(cell, self._launch_of(cell, NO_END, bench))
+
+    def _heats_in(self, places: ExitStack) -> Heats:
+        if self._heats is None:
+            from tuner.study.heat.heat import Heats
+
+            self._heats = Heats(self._bench, Random(self.asked.seed), places)
+        return self._heats
+
+    def _report_cell(self, cell: Cell) -> None:
+        """Warn of a cell that gave no window, and of a host where no layout gives any."""
         if cell.is_void and not cell.is_over_limit:
             self._progress.warning(*messages.block_without_window(cell.layout, cell.block))
         if cell.kept:
@@ -295,9 +343,9 @@ class _Study:
             self._n_disturbed += 1
             self._warn_when_disturbed()
 
-    def _launch_of(self, cell: Cell, deadline: Deadline) -> Launched:
+    def _launch_of(self, cell: Cell, deadline: Deadline, bench: Workbench | None = None) -> Launched:
         which = cell.block, cell.position, cell.n_spoilt + 1
-        return self._launched(cell.asked, which, deadline, cell)
+        return self._launched(cell.asked, which, deadline, cell, bench)
 
     def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
         """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
@@ -305,10 +353,15 @@ class _Study:
             return
         self._discard(layout, deadline)
 
-    def _discard(self, layout: Layout, deadline_of: Callable[[], Deadline] | None = None) -> LaunchRecord:
+    def _discard(
+        self,
+        layout: Layout,
+        deadline_of: Callable[[], Deadline] | None = None,
+        bench: Workbench | None = None,
+    ) -> LaunchRecord:
         asked = Proposal(layout, self.asked.window_s, 0)
         deadline = deadline_of() if deadline_of else self._deadline(asked, after=self._rest_in_hand())
-        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), deadline)
+        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), deadline, bench=bench)
         self._history.end_warming(launched)
         return launched.launch
 
@@ -318,11 +371,16 @@ class _Study:
         which: tuple[int, int, int],
         deadline: Deadline,
         cell: Cell | None = None,
+        bench: Workbench | None = None,
     ) -> Launched:
-        """Make a launch, and take the windows that *cell* still needs; None: it only warms up."""
+        """Make a launch, and take the windows that *cell* still needs; None: it only warms up.
+
+        *bench* is that of a launch that takes turns with others; None: it runs alone.
+        """
+        bench = bench or self._bench
         block, position, attempt = which
         self._progress.launch_started(asked.layout, block, position, self._remaining_s())
-        began_s = self._box.clock.monotonic_s()
+        began_s = bench.box.clock.monotonic_s()
         launch = LaunchRecord(
             block=block,
             position=position,
@@ -335,15 +393,16 @@ class _Study:
             settled=None,
             window_s=asked.window_s,
             n_windows=asked.n_windows,
+            heat=asked.heat,
         )
         launched = self._history.begin(launch)
         window_taken = partial(self._window_taken, cell, launched)
-        launched.launch = launch = self._bench.make(launch, cell, window_taken, deadline)
+        launched.launch = launch = bench.make(launch, cell, window_taken, deadline)
         keep_gil(self._store, launch, self._progress.warning)
         self._settling.add(launch)
         if (alarm := alarm_of(launch, self._settling)) is not None:
             self._progress.warning(*alarm)
-        self._timetable.add(launch, self._box.clock.monotonic_s() - began_s, launched.counted_s)
+        self._timetable.add(launch, bench.box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self.braked = parse_brake_error(launch.error, BRAKED) or self.braked
         if launch.warmup_s is not None:  # one that was given up while it started shows nothing
@@ -351,19 +410,19 @@ class _Study:
         self._source.after(launch)
         if launch.error is not None and not self._stop.requested() and not _was_cut_off(launch):
             if self._works is None:
-                self._see_whether_it_works()
+                self._see_whether_it_works(bench)
             elif self._works and self._history.n_windows == 0:
                 self._end_if_all_fail_alike(launch)
         return launched
 
-    def _see_whether_it_works(self) -> None:
+    def _see_whether_it_works(self, bench: Workbench) -> None:
         """Try the smallest layout after the very first launch failed, lest all fail at every attempt.
 
         A launch that the brake stops says nothing about that.
         """
         self._works = False
         smallest = _smallest(self.asked.layouts)
-        tried = self._discard(smallest)
+        tried = self._discard(smallest, bench=bench)
         if tried.warmup_s is not None:
             self._works = True
         elif tried.error is None or _was_cut_off(tried):

@@ -81,8 +81,10 @@ def of_launches(connection: sqlite3.Connection, where: str = "", *values: object
 
 
 def _of_launch_row(row: Row) -> int:
-    """No file had the last two, `has_gil` and `gil_module`, before 13."""
-    return digest(row if row[-2:] != (None, None) else row[:-2])
+    """No file had the last column, `heat`, before 14, nor `has_gil` and `gil_module` before 13."""
+    if row[-1] is not None:
+        return digest(row)
+    return digest(row[:-1] if row[-3:-1] != (None, None) else row[:-3])
 
 
 def check_launch_rows(connection: sqlite3.Connection) -> Iterator[Row]:

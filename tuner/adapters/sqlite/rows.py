@@ -27,9 +27,9 @@ _BEGUN = (
 _ENDED = (
     *("running_after_s", "warmup_s", "settled", "unsettled", "steady_from_s"),
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
-    *("has_gil", "gil_module"),  # since version 13; they stand last: see `sqlite_digests`
+    *("has_gil", "gil_module"),  # since version 13; what is newer stands last: see `digests`
 )  #: what is written into a launch's row once it is over
-LAUNCH = (*_BEGUN, *_ENDED)
+LAUNCH = (*_BEGUN, *_ENDED, "heat")  # since version 14
 
 
 def study_columns(study: StudyRecord) -> Mapping[str, Any]:
@@ -121,13 +121,13 @@ def launch_of(row: tuple[Any, ...]) -> tuple[int, LaunchRecord]:
     (
         launch_id, block, position, attempt, processes, threads, variant, box, started_wall_s, window_s,
         n_windows, running_after_s, warmup_s, settled, unsettled, steady_from_s, trend_ratio_per_h,
-        trend_se_ratio_per_h, error, ended_wall_s, has_gil, gil_module,
+        trend_se_ratio_per_h, error, ended_wall_s, has_gil, gil_module, heat,
     ) = row
     return launch_id, LaunchRecord(
         block, position, attempt, layout_of(processes, threads, variant), box, started_wall_s,
         running_after_s, warmup_s, None if settled is None else bool(settled), error, ended_wall_s, window_s,
         n_windows, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,
-        None if has_gil is None else bool(has_gil), gil_module,
+        None if has_gil is None else bool(has_gil), gil_module, heat,
     )
     # fmt: on
 

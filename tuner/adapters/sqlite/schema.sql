@@ -18,6 +18,8 @@
 --   11 of these sums also the time of children in state R
 --   12 how the connections of tuner's load generator spread over the worker processes; the CPU of threads that work on items
 --      apart from that of other threads of the workers, and that of masters apart from that of children
+--   13 whether the GIL of a worker was on, and whose import switched it on
+--   14 the launches that took turns on one host
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -50,7 +52,8 @@ CREATE TABLE study (
   seed               INTEGER NOT NULL,  -- of the order
   budget_s           REAL,              -- most time to spend, seconds; NULL: no limit
   created_wall_s     REAL NOT NULL,     -- seconds since 1970
-  config             TEXT NOT NULL      -- all settings, JSON
+  config             TEXT NOT NULL,     -- all settings, JSON
+  n_resident         INTEGER NOT NULL DEFAULT 1  -- most layouts that take turns; 1: one runs after the other
 ) STRICT;
 
 -- The layouts asked for, and behind them those by which the grid has grown (provenance grid_grew says how).
@@ -104,7 +107,8 @@ CREATE TABLE launch (
   has_gil         INTEGER,              -- 1 a worker ran with a GIL that is on, 0 none did, NULL not seen
   gil_module      TEXT,                 -- whose import switched the GIL on in a free-threaded Python; NULL: not known
   error           TEXT,                 -- why it failed or was spoilt; NULL: it did not
-  ended_wall_s    REAL                  -- stopped and gone, seconds since 1970; NULL: still running, or cut off
+  ended_wall_s    REAL,                 -- stopped and gone, seconds since 1970; NULL: still running, or cut off
+  heat            INTEGER               -- of its block, whose launches took turns; NULL: it ran alone
 ) STRICT;
 
 -- One stretch of a launch, counted. Sums and means over its samples and usage stand here too, though they follow from

@@ -232,7 +232,10 @@ def connect_to_file(path: Path, mode: str) -> contextlib.AbstractContextManager[
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)
+    # Launches that take turns have a thread each, of which one runs at a time.
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+    )
     # A study file may come from a stranger: its schema calls nothing, and no value takes all memory.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")

@@ -81,6 +81,7 @@ class LineProgress:
         self._block = self._position = 0
         self._what = "tuner"  #: what is told of: a layout and its block
         self._phase: Phase = "between"
+        self._in_window: set[Layout] = set()  #: layouts with a window under way
         self._since_s = self._reported_at_s = now_s()
 
     def launch_started(  # noqa: D102  (ports.Progress says it; so for the others)
@@ -93,7 +94,7 @@ class LineProgress:
         self._block, self._position = block, position
         if self._leading is not None and (standing := self._leading.at(block)) is not None:
             self._line(standing)
-        self._what = f"{layout} {_which(block, position)}"
+        self._turn_to(layout)
         most = "at most " * self._is_race
         rest = "" if remaining_s is None else f" ({most}{render_end(remaining_s)})"
         self._enters("starting", f"starting{rest}")
@@ -109,13 +110,15 @@ class LineProgress:
 
     def sampled(  # noqa: D102
         self,
-        layout: Layout,  # noqa: ARG002
+        layout: Layout,
         elapsed_s: float,
         window_s: float,
         sample: Sample,  # noqa: ARG002
         items_per_s: float,
     ) -> None:
-        if self._phase != "window":
+        self._turn_to(layout)  # where layouts take turns, it need not be the last one that was started
+        if layout not in self._in_window:
+            self._in_window.add(layout)
             self._enters("window", f"window of {render_duration(window_s)}")
         elif self._is_silent():
             gone = f"{render_rest(elapsed_s)} of {render_rest(window_s)}"
@@ -125,6 +128,7 @@ class LineProgress:
         self, window: Window, n_taken: int, n_planned: int | None, remaining_s: float | None
     ) -> None:
         self._phase, self._since_s = "between", self._now_s()
+        self._in_window.discard(window.layout)
         self._line(
             render_window(
                 window,
@@ -162,6 +166,9 @@ class LineProgress:
             self._of_it(
                 f"still starting, {lasts}" if self._phase == "starting" else f"nothing new for {lasts}"
             )
+
+    def _turn_to(self, layout: Layout) -> None:
+        self._what = f"{layout} {_which(self._block, self._position)}"
 
     def _is_silent(self, since_s: float = SILENT_S) -> bool:
         return self._now_s() - self._reported_at_s >= since_s

@@ -15,6 +15,7 @@ from math import exp, sqrt
 from random import Random
 
 from tuner.adapters.virtual.clock import STOP_S, VirtualClock
+from tuner.adapters.virtual.host_noise import HostNoise
 from tuner.adapters.virtual.launch import Fate, Kind, RunningLayout, Trouble, Try
 from tuner.adapters.virtual.service import Noise, Service, VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
@@ -152,6 +153,7 @@ class VirtualBox:
         troubles: Sequence[Trouble] = (),
         risks: Mapping[Kind, float] | None = None,
         varied: bool = False,
+        began_wall_s: float | None = None,
     ) -> None:
         """*troubles* happen as told, *risks* are probabilities per launch or window of everything else.
 
@@ -166,6 +168,8 @@ class VirtualBox:
         self._running: RunningLayout | None = None
         self._drift: list[float] = []
         self._while_starting = WhileStarting()
+        began_wall_s = self.clock.wall_s() if began_wall_s is None else began_wall_s
+        self._host = HostNoise(noise.host_sd, noise.host_lasts_s, self._stream, began_wall_s)
 
     def box(self) -> Box:
         """All of it, as a study takes it."""
@@ -178,7 +182,8 @@ class VirtualBox:
             is_warming = block == WARMING_BLOCK and position == 0
             again = self._n_warming if is_warming else 0
             self._n_warming += is_warming
-            self._try = Try(block, position, int(facts["attempt"]), again=again)
+            heat = int(facts["heat"]) if facts.get("heat") else None
+            self._try = Try(block, position, int(facts["attempt"]), again=again, heat=heat)
         elif event in ("before_window", "after_window"):
             is_inside = event == "before_window"
             self._try = replace(
@@ -201,7 +206,7 @@ class VirtualBox:
         if self._fate.of("dies-at-start", self._try, layout):
             raise MeasurementError(f"{layout} died at start: exit code 1", hint="It was told to.")
         running = RunningLayout(
-            layout, service, clock=clock, cores=self.cores, sample_sd=self.noise.sample_sd
+            layout, service, clock=clock, cores=self.cores, sample_sd=self.noise.sample_sd, host=self._host
         )
         self._running = running
         try:
@@ -294,7 +299,8 @@ class VirtualBox:
 
     def _drift_of_launch(self) -> float:
         """Over launches, not over time: a study that lost time to a cut meets the same drift."""
-        ordinal = max(0, self._try.block * self.service.n_layouts + self._try.position)
+        place = self._try.position if self._try.heat is None else self._try.heat
+        ordinal = max(0, self._try.block * self.service.n_layouts + place)
         keeps = self.noise.drift_ar1
         while len(self._drift) <= ordinal:
             step = Random(f"{self._stream}/drift/{len(self._drift)}").gauss(0, 1)

@@ -36,6 +36,10 @@ class VirtualClock:
         if not launches:
             return cls(store.study().created_wall_s)
         launch_id, last = launches[-1]
+        if last.heat is not None:  # those that took turns end in any order
+            of_heat = [one for _, one in launches if (one.block, one.heat) == (last.block, last.heat)]
+            ends_s = [one.ended_wall_s for one in of_heat if one.ended_wall_s is not None]
+            return cls(max([last.started_wall_s, *ends_s]))
         windows = [window for window in store.windows() if window.launch_id == launch_id]
         if last.ended_wall_s is not None:
             return cls(last.ended_wall_s)

@@ -8,6 +8,7 @@ from math import sqrt
 from random import Random
 
 from tuner.adapters.virtual.clock import VirtualClock
+from tuner.adapters.virtual.host_noise import HostNoise
 from tuner.adapters.virtual.service import Service
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.load import LoadAverage
@@ -48,6 +49,7 @@ class Try:
     attempt: int = 1
     window: int | None = None
     window_attempt: int | None = None
+    heat: int | None = None  #: of its block, in which it takes turns with others; None: it runs alone
     again: int = 0  #: launches before it that were told the same; only those that warm the cache are
 
     def launch_key(self, stream: str, layout: Layout) -> str:
@@ -112,11 +114,19 @@ class RunningLayout:
     """
 
     def __init__(
-        self, layout: Layout, service: Service, *, clock: VirtualClock, cores: int, sample_sd: float
+        self,
+        layout: Layout,
+        service: Service,
+        *,
+        clock: VirtualClock,
+        cores: int,
+        sample_sd: float,
+        host: HostNoise | None = None,
     ) -> None:
         self.layout, self.running_after_s = layout, service.start_s
         self.truth = service.truth(layout, cores)
         self._settle_s, self._clock, self._cores = service.settle_s, clock, cores
+        self._host = host
         self._sample_sd = sample_sd if self.truth.second_sd is None else self.truth.second_sd
         self._began_s = self._stretch_s = self._until_s = clock.monotonic_s()
         self._factor, self._random = 1.0, Random(0)
@@ -222,7 +232,11 @@ class RunningLayout:
         truth = self.truth
         settled = (now_s - self._began_s) / self._settle_s if self._settle_s else 1.0
         busy_s = elapsed_s * min(1.0, settled)
-        self._n_done += truth.items_per_s * self._factor * busy_s * self._noise(elapsed_s)
+        speed = self._factor
+        if self._host is not None:
+            wall_s = self._clock.wall_s()
+            speed *= self._host.mean_speed(wall_s - elapsed_s, wall_s)
+        self._n_done += truth.items_per_s * speed * busy_s * self._noise(elapsed_s)
         self.n_active = self._seen_active()
         self.busy_s += busy_s
         self.tuner_cpu_s += elapsed_s * _TUNER_CORES

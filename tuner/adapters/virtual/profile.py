@@ -66,7 +66,14 @@ class ProfileService:
 
 
 def profile_box(
-    profile: Profile, *, cores: int, n_layouts: int, seed: str, name: str, clock: VirtualClock
+    profile: Profile,
+    *,
+    cores: int,
+    n_layouts: int,
+    seed: str,
+    name: str,
+    clock: VirtualClock,
+    began_wall_s: float | None = None,
 ) -> VirtualBox:
     """A box of so many *cores* on which the service of *profile* runs.
 
@@ -77,6 +84,7 @@ def profile_box(
         seed: names the random streams: the same give the same windows.
         name: of the box, in the study's file.
         clock: whose time passes.
+        began_wall_s: when the study began, where the noise of the host begins; None: now.
     """
     noise = profile.noise
     return VirtualBox(
@@ -86,11 +94,14 @@ def profile_box(
             launch_sd=noise.launch_sd,
             drift_sd=noise.drift_sd,
             drift_ar1=noise.drift_ar1,
+            host_sd=noise.host_sd,
+            host_lasts_s=noise.host_lasts_s,
         ),
         seed=seed,
         cores=cores,
         name=name,
         clock=clock,
+        began_wall_s=began_wall_s,
         risks=profile.failures,
         varied=True,
     )

@@ -92,6 +92,8 @@ class Noise:
     drift_sd: float = 0.0  #: of the box, alike for every layout: a stationary AR(1) over the launches
     drift_ar1: float = 0.95  #: correlation from one launch to the next
     sample_sd: float = 0.1  #: each second
+    host_sd: float = 0.0  #: of the host's speed from second to second, shared by all that is resident
+    host_lasts_s: float = 60.0  #: correlation time of that
 
 
 def virtual_study(service: VirtualService, **asked: Any) -> StudyRecord:

@@ -92,6 +92,14 @@ SETTINGS = {
         ORDER,
         words=("throughput", "throughput-per-cpu"),
     ),
+    "slices": Setting(
+        "auto|off",
+        "auto: up to 4 layouts stay started and take turns in slices of seconds, so that noise of the host"
+        " affects all of them equally, if the service allows it; off: one layout after the other (default:"
+        " off).",
+        ORDER,
+        words=("auto", "off"),
+    ),
     "max_load": Setting("N", "Highest load average that the best layout may cause.", ORDER),
     "max_memory": Setting("SIZE", "Highest memory use that the best layout may have, for example 8G.", ORDER),
     "max_p95": Setting(

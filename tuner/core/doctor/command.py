@@ -27,19 +27,29 @@ _MOST = 65535
 
 def bound_ports(words: Sequence[str]) -> frozenset[int]:
     """Ports in ``--bind HOST:PORT``, ``-b:PORT``, ``--port=PORT`` and the like; empty: none is named so."""
-    return frozenset(port for port in _named(words) if 0 < port <= _MOST)
+    return frozenset(port for _, port in _named(words) if 0 < port <= _MOST)
 
 
-def _named(words: Sequence[str]) -> Iterator[int]:
+def rebind(words: Sequence[str], before: int, after: int) -> tuple[str, ...]:
+    """The same command, which listens at the port *after* where it names *before*."""
+    changed = list(words)
+    for n, port in _named(words):
+        if port == before:
+            changed[n] = words[n][: -len(str(before))] + str(after)
+    return tuple(changed)
+
+
+def _named(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """The places of words that end with a port to listen at, and the ports."""
     before = ""
-    for word in words:
+    for n, word in enumerate(words):
         name, equals, value = word.partition("=")
         if before in _BINDING:
             value = word
         elif not (equals and name in _BINDING):
             value = word.removeprefix("-b") if word.startswith("-b") else ""
         if (match := _AT.fullmatch(value)) is not None:
-            yield int(match[1])
+            yield n, int(match[1])
         before = word
 
 

@@ -47,7 +47,8 @@ class StudyRecord:
     min_window_s: float | None = None  #: the shortest that the strategy may choose; None: window_s
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
-    schema_version: int = 13
+    n_resident: int = 1  #: most layouts that are resident at once and take turns; 1: one runs after the other
+    schema_version: int = 14
 
     @property
     def shortest_window_s(self) -> float:
@@ -82,6 +83,7 @@ class LaunchRecord:
     gil_module: str | None = (
         None  #: whose import switched the GIL on in a free-threaded Python; None: not known
     )
+    heat: int | None = None  #: of its block, in which it took turns with other launches; None: it ran alone
 
 
 @dataclass(slots=True, unsafe_hash=True)

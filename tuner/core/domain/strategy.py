@@ -32,6 +32,7 @@ class Proposal:
     layout: Layout
     window_s: float  #: length of each window, seconds
     n_windows: int = 1  #: windows to take of this launch, one after the other
+    heat: int | None = None  #: launches of a block with the same number take turns; None: it runs alone
 
 
 # Not frozen, though nobody changes one, for the same reason as `WindowRecord`: there may be 100 000.
@@ -49,6 +50,8 @@ class Observed:
     #: load, memory_bytes, p95_s: what limits say; nothing where the study has none
     usage: Mapping[str, float] = field(default_factory=dict)
     requests: Requests | None = None  #: that ended in it; None: not known
+    #: what it has in common with windows that were taken in turns with it, seconds; None: it was taken alone
+    turns_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,16 @@ class ProfileNoise:
     drift_ar1: float = 0.95  #: correlation of the drift from one launch to the next, 0 to 1
     second_sd: float | None = None  #: of one second; None: as items of such different sizes end by chance
     model_sd: float | None = None  #: of layouts around what the model says of them; None: not known
+    host_sd: float = 0.0  #: of the host's speed from second to second, the same for all that is resident
+    host_lasts_s: float = 60.0  #: correlation time of that, seconds
 
     def __post_init__(self) -> None:
         optional = (self.second_sd or 0.0, self.model_sd or 0.0)
-        spreads = (self.window_sd, self.launch_sd, self.drift_sd, *optional)
+        spreads = (self.window_sd, self.launch_sd, self.drift_sd, self.host_sd, *optional)
         if not all(0 <= sd < float("inf") for sd in spreads):
             raise ValueError("standard deviations should be 0 or more")
+        if not 0 < self.host_lasts_s < float("inf"):
+            raise ValueError(f"host_lasts_s should be above 0, got {self.host_lasts_s!r}")
         if not 0 <= self.drift_ar1 <= 1:
             raise ValueError(f"drift_ar1 should be from 0 to 1, got {self.drift_ar1!r}")
 

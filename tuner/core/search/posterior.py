@@ -47,6 +47,8 @@ _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
 # The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
 _DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
+#: of launches that take turns: one effect for each heat, of which no other heat knows anything
+HEAT_DRIFTS = ((1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
 _STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
 _SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
 
@@ -266,19 +268,23 @@ def _log_sum(logs: Array) -> float:
     return best + float(np.log(np.exp(logs - best).sum()))
 
 
-def flat_posterior(n_layouts: int, *, lengths_vary: bool) -> Posterior:
-    """Nothing is known of any layout."""
-    share, ratio, tau_s, weight = noises(lengths_vary)
+def flat_posterior(
+    n_layouts: int, *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
+) -> Posterior:
+    """Nothing is known of any layout; *drifts* are the ratios and correlation times that are thought of."""
+    share, ratio, tau_s, weight = noises(lengths_vary, drifts)
     prior = np.broadcast_to(DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)
 
 
-def smooth_posterior(layouts: Sequence[Layout], *, lengths_vary: bool) -> Posterior:
+def smooth_posterior(
+    layouts: Sequence[Layout], *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
+) -> Posterior:
     """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
     kernels = []
     for reach, own in product(_REACHES, _OWN):
         kernels.append(_HEIGHT**2 * similarity(layouts, reach) + own**2 * np.eye(len(layouts)) + LEVEL)
-    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in noises(lengths_vary))
+    share, ratio, tau_s, weight = (np.repeat(column, len(kernels)) for column in noises(lengths_vary, drifts))
     prior = np.tile(np.array(kernels), (len(share) // len(kernels), 1, 1))
     return Posterior(
         prior, share, ratio, tau_s, weight, skips_first=False, prior_df=USUAL_DF, prior_sigma=USUAL_SIGMA
@@ -295,8 +301,10 @@ def similarity(layouts: Sequence[Layout], reach: float) -> Array:
     return found
 
 
-def noises(lengths_vary: bool) -> tuple[Array, Array, Array, Array]:
+def noises(
+    lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
+) -> tuple[Array, Array, Array, Array]:
     """Share, ratio, tau_s and logarithm of the weight of each noise that is thought of."""
-    grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in _DRIFTS]
+    grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in drifts]
     share, ratio, tau_s = (np.array(column) for column in zip(*grid, strict=True))
     return share, ratio, tau_s, np.where(ratio == 0, np.log(_STEADY_ODDS), 0.0)

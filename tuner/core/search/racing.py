@@ -96,6 +96,8 @@ class Racing:
             value = sum(log(window.value) * window.length_s for window in of_launch) / length_s
             first, last = of_launch[0], of_launch[-1]
             middle_s = (first.began_s + last.began_s + last.length_s) / 2
+            if first.turns_s is not None:
+                middle_s = first.turns_s
             self._observe(self._index[first.layout], value, middle_s, length_s, box)
             self._launch_s.append(max(0.0, first.began_s - first.launch_began_s))
         if self._limits:

@@ -332,6 +332,7 @@ def _brake_behind(error: BaseException) -> Braked | None:
 
 def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
     layout = launch.layout
+    in_turns = {} if launch.heat is None else {"heat": str(launch.heat)}
     return {
         "service": study.service,
         "box": launch.box,
@@ -342,4 +343,5 @@ def _facts(study: StudyRecord, launch: LaunchRecord) -> dict[str, str]:
         "block": str(launch.block),
         "position": str(launch.position),
         "attempt": str(launch.attempt),
+        **in_turns,
     }

@@ -34,6 +34,7 @@ class Cell:
     is_over_limit: bool = False  #: a launch passed a limit of the user's, and the layout is left out for it
     tries: Counter[int] = field(default_factory=Counter)  #: window index -> windows taken, void ones included
     kept: dict[int, Observed] = field(default_factory=dict)  #: the windows that count, by index
+    heat: int | None = None  #: cells of the block with the same number take turns; None: it is run alone
 
     @property
     def next_index(self) -> int | None:
@@ -73,13 +74,13 @@ class Cell:
     @property
     def asked(self) -> Proposal:
         """What it was asked for as."""
-        return Proposal(self.layout, self.window_s, self.n_wanted)
+        return Proposal(self.layout, self.window_s, self.n_wanted, self.heat)
 
     @property
     def rest(self) -> Proposal:
         """What it still needs, if all goes well."""
         n_missing = 0 if self.is_done else self.n_wanted - len(self.kept)
-        return Proposal(self.layout, self.window_s, n_missing)
+        return Proposal(self.layout, self.window_s, n_missing, self.heat)
 
 
 @dataclass(slots=True)

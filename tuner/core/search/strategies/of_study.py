@@ -37,6 +37,10 @@ def strategy_of(study: StudyRecord) -> Strategy:
         ConfigError: this tuner has no strategy of that name.
     """
     if study.strategy == "race":
+        if study.n_resident > 1:
+            from tuner.core.search.heat_race import HeatRace
+
+            return HeatRace(goal_of(study), study.seed, study.n_resident)
         from tuner.core.search.race import Race
 
         return Race(goal_of(study), study.seed)

@@ -1,0 +1,231 @@
+"""Heats: launches that are resident at once and take turns, on a simulated host."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import log
+from statistics import stdev
+
+import pytest
+
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.service import Gate
+from tuner.core.search.heat_race import HeatRace
+from tuner.core.search.strategies.of_study import goal_of, strategy_of
+from tuner.ports import Box, Progress, Stop
+from tuner.study.run import run_study
+from tuner.study.strategy_driver import replay_study
+
+RATES = {
+    Layout(1, 1): 10.0,
+    Layout(2, 2): 24.0,
+    Layout(4, 1): 30.0,
+    Layout(1, 4): 22.0,
+    Layout(2, 1): 18.0,
+    Layout(8, 1): 23.0,
+}
+SERVICE = VirtualService(RATES, settle_s=3.0)
+QUIET = Noise(window_sd=0.003, launch_sd=0.003, sample_sd=0.02)
+
+
+def heat_study(**asked: object) -> StudyRecord:
+    usual = {
+        "strategy": "race",
+        "kind": "strict",
+        "n_resident": 3,
+        "window_s": 60.0,
+        "min_window_s": 20.0,
+        "warmup_s": 5.0,
+        "within_ratio": 0.05,
+        "warms_cache": False,
+    }
+    return virtual_study(SERVICE, **{**usual, **asked})
+
+
+def box_with_places(
+    noise: Noise = QUIET,
+    clock: VirtualClock | None = None,
+    troubles: tuple[Trouble, ...] = (),
+    gate: Gate = "freeze",
+) -> Box:
+    """A simulated host with room for several launches at once."""
+    clock = clock or VirtualClock()
+
+    def place() -> Box:
+        box = VirtualBox(SERVICE, noise, seed=5, cores=4, clock=clock, troubles=troubles).box()
+        return replace(box, gate=gate)
+
+    @contextmanager
+    def another() -> Iterator[Box]:
+        yield place()
+
+    return replace(place(), another=another)
+
+
+def measured(
+    study: StudyRecord,
+    box: Box,
+    *,
+    progress: Progress | None = None,
+    stop: Stop | None = None,
+    store: MemoryStore | None = None,
+) -> MemoryStore:
+    store = store or MemoryStore(study)
+    run_study(box, store, progress or MemoryProgress(), stop or PlannedStop(), strategy_of(study))
+    return store
+
+
+@pytest.mark.parametrize("gate", ["freeze", "feed"])
+def test_a_race_in_heats_finds_the_best_layout(gate: Gate) -> None:
+    study = heat_study()
+    store = measured(study, box_with_places(gate=gate))
+    answer = replay_study(store, strategy_of(study)).claim().answer
+    assert answer.reached
+    assert answer.layout == Layout(4, 1)
+
+
+def test_all_windows_of_a_heat_span_the_same_time_in_turns() -> None:
+    store = measured(heat_study(), box_with_places())
+    launches = dict(store.launches())
+    spans = defaultdict(list)
+    for window in store.windows():
+        launch = launches[window.launch_id]
+        if launch.heat is not None:
+            ended_s = launch.ended_wall_s
+            assert ended_s is not None
+            spans[launch.block, launch.heat].append((window.started_wall_s, ended_s, window.length_s))
+    assert len(spans) > 2
+    for of_heat in spans.values():
+        began_s, ended_s = max(one[0] for one in of_heat), min(one[1] for one in of_heat)
+        assert ended_s - began_s > 1.2 * max(one[2] for one in of_heat)
+
+
+def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
+    store = measured(heat_study(), box_with_places())
+    launches = dict(store.launches())
+    in_turns = [one for one in store.windows() if launches[one.launch_id].heat is not None]
+    assert in_turns
+    for window in in_turns:
+        assert not window.void
+        assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.06)
+        assert window.service_cpu_s / window.length_s == pytest.approx(RATES[window.layout] * 0.1, rel=0.06)
+        assert window.foreign_cpu_s < 0.05 * window.length_s
+
+
+def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:
+    def scatter(n_resident: int) -> float:
+        study = heat_study(
+            layouts=(Layout(2, 2), Layout(4, 1)),
+            n_resident=n_resident,
+            strategy="all",
+            n_blocks=12,
+            kind="none",
+        )
+        noisy = Noise(window_sd=0.0, launch_sd=0.0, sample_sd=0.02, host_sd=0.2, host_lasts_s=30.0)
+        store = MemoryStore(study)
+        strategy = _Pairs(study) if n_resident > 1 else strategy_of(study)
+        run_study(box_with_places(noisy), store, MemoryProgress(), PlannedStop(), strategy)
+        rates = defaultdict(dict)
+        for window in store.windows():
+            rates[window.block][window.layout] = log(window.n_done / window.length_s)
+        return stdev(of[Layout(2, 2)] - of[Layout(4, 1)] for of in rates.values())
+
+    assert scatter(2) < scatter(1) / 3
+
+
+class _Pairs(HeatRace):
+    """Twelve heats of the same two layouts."""
+
+    def __init__(self, study: StudyRecord) -> None:
+        super().__init__(replace(goal_of(study), kind="strict"), 1, 2)
+        self._n = 0
+
+    def propose(self):
+        self._n += 1
+        return [] if self._n > 12 else self._first_heats()
+
+
+def test_the_last_launch_of_a_race_in_heats_runs_alone_for_a_full_window() -> None:
+    study = heat_study()
+    store = measured(study, box_with_places())
+    (*_, (last_id, last)) = store.launches()
+    (window,) = (one for one in store.windows() if one.launch_id == last_id)
+    assert (last.heat, last.layout) == (None, Layout(4, 1))
+    assert window.length_s == pytest.approx(60.0)
+
+
+def test_the_strategy_decides_the_same_when_the_file_is_read() -> None:
+    study = heat_study()
+    store = measured(study, box_with_places())
+    assert replay_study(store, strategy_of(study)).otherwise == ()
+
+
+def test_a_heat_that_was_stopped_goes_on_with_what_is_missing() -> None:
+    study = heat_study()
+    clock = VirtualClock()
+    store = MemoryStore(study)
+    measured(
+        study, box_with_places(clock=clock), store=store, stop=PlannedStop(lambda: len(store.windows()) > 3)
+    )
+    n_before = len(store.windows())
+    assert n_before < 12
+    measured(study, box_with_places(clock=VirtualClock.resumed(store)), store=store)
+    recalled = replay_study(store, strategy_of(study))
+    assert recalled.claim().answer.layout == Layout(4, 1)
+    assert recalled.otherwise == ()
+
+
+def test_a_worker_that_dies_in_its_slice_costs_its_own_launch_only() -> None:
+    died = Trouble("dies", layout=Layout(2, 2), block=0, attempt=1)
+    store = measured(heat_study(), box_with_places(troubles=(died,)))
+    first = [launch for _, launch in store.launches() if launch.block == 0]
+    assert {launch.layout for launch in first if launch.error is not None} == {Layout(2, 2)}
+    assert any(launch.layout == Layout(2, 2) and launch.attempt == 2 for launch in first)
+
+
+def test_the_second_ctrl_c_ends_all_launches_of_a_heat() -> None:
+    class Interrupted(MemoryProgress):
+        n = 0
+
+        def sampled(self, *seen: object) -> None:
+            self.n += 1
+            if self.n == 40:
+                raise KeyboardInterrupt
+
+    box = box_with_places()
+    study = heat_study()
+    store = MemoryStore(study)
+    with pytest.raises(KeyboardInterrupt):
+        measured(study, box, progress=Interrupted(), store=store)
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("tuner-heat")]
+    assert all(launch.ended_wall_s is None for _, launch in store.launches() if launch.block == 0)
+
+
+def test_an_error_of_one_launch_is_raised_and_the_others_are_gone() -> None:
+    class Broken(MemoryProgress):
+        n = 0
+
+        def sampled(self, *seen: object) -> None:
+            self.n += 1
+            if self.n == 30:
+                raise LookupError("the view broke")
+
+    with pytest.raises(LookupError, match="the view broke"):
+        measured(heat_study(), box_with_places(), progress=Broken())
+    assert not [one.name for one in threading.enumerate() if one.name.startswith("tuner-heat")]
+
+
+def test_fewer_layouts_are_resident_if_memory_runs_short() -> None:
+    free = iter([8e9, 6e9, 3e9, 2e9, *([2e9] * 1000)])
+    box = replace(box_with_places(), free_bytes=lambda: next(free))
+    progress = MemoryProgress()
+    store = measured(heat_study(), box, progress=progress)
+    assert "heat-smaller" in {slug for slug, _ in progress.warnings}
+    assert replay_study(store, strategy_of(heat_study())).claim().answer.layout == Layout(4, 1)

@@ -1,0 +1,61 @@
+"""The port of a further launch of an HTTP server on the same host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tuner.bootstrap.configs.configs import settings_of
+from tuner.bootstrap.parts.place_ports import at_free_port, port_of
+from tuner.core.doctor.command import bound_ports, rebind
+
+
+def settings(folder: Path, command: str, feeder: str = "{kind: http, url: 'http://127.0.0.1:8123/a'}"):  # noqa: ANN201
+    path = folder / "s.yaml"
+    path.write_text(
+        f"service: {{kind: script, name: web, command: {command}, feeder: {feeder},"
+        " probe: {kind: generator}, ready: {kind: http, url: 'http://127.0.0.1:8123/ready'}}\n"
+    )
+    return settings_of(path, {})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gunicorn", "--bind", "127.0.0.1:8000", "app:app"),
+        ("gunicorn", "-b127.0.0.1:8000", "app:app"),
+        ("uvicorn", "app:app", "--port=8000"),
+        ("granian", "--port", "8000", "app:app"),
+    ],
+)
+def test_a_command_listens_at_another_port(words: tuple[str, ...]) -> None:
+    assert bound_ports(rebind(words, 8000, 43210)) == {43210}
+
+
+def test_other_numbers_of_a_command_stay() -> None:
+    words = ("gunicorn", "--max-requests", "8000", "--bind", ":8000", "app:app")
+    assert rebind(words, 8000, 9001) == ("gunicorn", "--max-requests", "8000", "--bind", ":9001", "app:app")
+
+
+def test_command_feeder_and_ready_check_move_together(tmp_path: Path) -> None:
+    before = settings(tmp_path, "[gunicorn, --bind, '127.0.0.1:8123', app:app]")
+    assert port_of(before) == 8123
+
+    after = at_free_port(before)
+
+    port = port_of(after)
+    assert port is not None
+    assert port != 8123
+    assert after.service.kind == "script"
+    assert after.service.feeder.url == f"http://127.0.0.1:{port}/a"
+    assert after.service.ready is not None
+    assert after.service.ready.url == f"http://127.0.0.1:{port}/ready"
+    assert port_of(before) == 8123
+
+
+def test_a_port_that_the_command_does_not_name_is_not_known(tmp_path: Path) -> None:
+    before = settings(tmp_path, "[python3, server.py]")
+    assert port_of(before) is None
+    with pytest.raises(ValueError, match="no port"):
+        at_free_port(before)

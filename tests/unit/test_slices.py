@@ -1,0 +1,54 @@
+"""The order and the lengths of slices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice, pairwise
+from random import Random
+
+import pytest
+
+from tuner.core.windows.slices import LONGEST_FROZEN_S, slice_for, turns, williams_rows
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_each_layout_follows_each_other_one_equally_often(n: int) -> None:
+    rows = williams_rows(n)
+    after = Counter(pair for row in rows for pair in pairwise(row))
+    assert all(sorted(row) == list(range(n)) for row in rows)
+    assert len(after) == n * (n - 1)
+    assert len(set(after.values())) <= 1
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_each_round_gives_every_layout_one_slice(n: int) -> None:
+    rounds = list(islice(turns(n, Random(7)), 24))
+    assert all(sorted(row) == list(range(n)) for row in rounds)
+    firsts = Counter(row[0] for row in rounds)
+    assert set(firsts.values()) == {24 // n}
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    assert list(islice(turns(4, Random(3)), 20)) == list(islice(turns(4, Random(3)), 20))
+    assert list(islice(turns(4, Random(3)), 20)) != list(islice(turns(4, Random(4)), 20))
+
+
+def test_a_slice_holds_twenty_items_of_each_thread() -> None:
+    found = slice_for(0.2, freezes=False)
+    assert found is not None
+    assert found.counted_s == pytest.approx(4.0)
+    assert found.skip_s == pytest.approx(0.4)
+
+
+def test_a_slice_of_short_items_is_a_second_long() -> None:
+    found = slice_for(0.001, freezes=False)
+    assert found is not None
+    assert (found.counted_s, found.skip_s) == (1.0, 0.2)
+
+
+def test_items_of_seconds_need_no_whole_slice_if_they_are_frozen() -> None:
+    assert slice_for(17.0, freezes=False) is None
+    found = slice_for(17.0, freezes=True)
+    assert found is not None
+    assert found.counted_s == LONGEST_FROZEN_S
+    assert found.skip_s < found.counted_s

@@ -1,0 +1,74 @@
+"""The order and the lengths of slices, in which resident layouts take turns.
+
+Order: rows of a Williams design, in which each layout follows each other one equally often, so that what a
+slice leaves to the next one cancels. Source: Williams, Experimental designs balanced for the estimation of
+residual effects of treatments (1949).
+
+Length: a slice holds many items of each thread, and its first part, in which the layout gets into its stride
+again, is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+MOST_RESIDENT = 4  #: layouts that take turns
+SHORTEST_S, LONGEST_S = 1.0, 30.0  #: of a slice, the part that is skipped left out
+LONGEST_FROZEN_S = 5.0  #: of a slice after which items in flight are frozen: they need not end in it
+ITEMS_PER_SLICE = 20.0  #: of each thread
+ITEMS_SKIPPED = 2.0  #: of each thread, at the head of a slice
+LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.5  #: of the counted part
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The lengths of a slice, seconds."""
+
+    skip_s: float  #: at its head, not counted
+    counted_s: float
+
+    @property
+    def length_s(self) -> float:
+        """The whole slice."""
+        return self.skip_s + self.counted_s
+
+
+def slice_for(residence_s: float, *, freezes: bool) -> Slice | None:
+    """The slice for items that take *residence_s* in the slowest layout; None: slices would be too long.
+
+    *freezes*: items in flight stand still between slices, so they need not end in one.
+    """
+    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s)
+    if freezes:
+        counted_s = min(counted_s, LONGEST_FROZEN_S)
+    if counted_s > LONGEST_S:
+        return None
+    skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
+    return Slice(skip_s, counted_s)
+
+
+def williams_rows(n: int) -> list[list[int]]:
+    """Rows of 0 to n - 1 in which each number follows each other one equally often: n rows, 2 n for odd n."""
+    first = [0]
+    low, high = 1, n - 1
+    while len(first) < n:
+        first.append(low)
+        low += 1
+        if len(first) < n:
+            first.append(high)
+            high -= 1
+    rows = [[(number + shift) % n for number in first] for shift in range(n)]
+    return rows if n % 2 == 0 else rows + [row[::-1] for row in rows]
+
+
+def turns(n: int, random: Random) -> Iterator[list[int]]:
+    """Rounds of Williams designs without end, their rows in random order: each has all numbers below *n*."""
+    while True:
+        names = list(range(n))
+        random.shuffle(names)
+        rows = williams_rows(n)
+        random.shuffle(rows)
+        for row in rows:
+            yield [names[number] for number in row]

@@ -1,0 +1,121 @@
+"""A heat: launches that are resident on one host at once, and take turns in slices of seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from tuner.core.messages.heats import no_memory_for_heat, slices_too_long
+from tuner.core.windows.slices import slice_for, turns
+from tuner.ports import Box, Warn
+from tuner.study.heat.resident_box import ResidentStop, resident_box
+from tuner.study.heat.turns import Resident, Turns
+from tuner.study.launch.launching import Workbench
+
+KEPT_FREE = 1.5  #: of what the largest resident launch takes: as much memory is free before one more starts
+
+#: makes a launch by this workbench, whose clock is the launch's own time
+Make = Callable[[Workbench], None]
+
+
+@dataclass(slots=True)
+class Heats:
+    """Leads the heats of a study, and keeps the places of their launches."""
+
+    bench: Workbench  #: of launches that run alone
+    random: Random
+    stack: ExitStack  #: closes the places
+    places: list[Box] = field(default_factory=list)
+
+    def run(self, launches: Sequence[tuple[str, int, Make]], warn: Warn, most_s: float) -> int:
+        """Make *launches* together; gives how many of them were made, as far as there is memory.
+
+        Args:
+            launches: name, threads in all, and what makes it.
+            warn: gets a slug and a text.
+            most_s: monotonic seconds of the host at which all have to be gone.
+
+        Raises:
+            Exception: what making one of them raised; the others are given up.
+            KeyboardInterrupt: likewise.
+        """
+        self._open_places(len(launches))
+        turns_ = Turns()
+        clock = self.bench.box.clock
+        residents = []
+        for (name, n_threads, make), place in zip(launches, self.places, strict=False):
+            resident = Resident(name, n_threads, turns_, clock, partial_make(self.bench, place, make, most_s))
+            residents.append(resident)
+        try:
+            n_made = self._start(residents, warn)
+            self._take_turns(residents[:n_made], warn)
+        except BaseException:
+            for resident in residents:
+                resident.cancel()
+            raise
+        for resident in residents[:n_made]:
+            resident.join()
+        return n_made
+
+    def _open_places(self, n: int) -> None:
+        box = self.bench.box
+        if not self.places:
+            self.places.append(box)
+        while len(self.places) < n:
+            assert box.another is not None
+            self.places.append(self.stack.enter_context(box.another()))
+
+    def _start(self, residents: Sequence[Resident], warn: Warn) -> int:
+        """Start one after the other, the others idle; ends before one for which there may be no memory."""
+        free_bytes = self.bench.box.free_bytes
+        before, largest = free_bytes(), 0.0
+        for n, resident in enumerate(residents):
+            if n > 1 and before is not None and before < KEPT_FREE * largest:
+                warn(*no_memory_for_heat(n, before, largest))
+                return n
+            resident.start()
+            _raise_error(resident)
+            after = free_bytes()
+            if before is not None and after is not None:
+                largest = max(largest, before - after)
+            before = after
+        return len(residents)
+
+    def _take_turns(self, residents: Sequence[Resident], warn: Warn) -> None:
+        waiting = [resident for resident in residents if resident.state == "waiting"]
+        slice_ = slice_for(
+            max((one.residence_s for one in waiting), default=0.0), freezes=self.bench.box.gate == "freeze"
+        )
+        if slice_ is None and len(waiting) > 1:
+            slowest = max(waiting, key=lambda one: one.residence_s)
+            warn(*slices_too_long(slowest.name, slowest.residence_s))
+        if slice_ is None:
+            for resident in waiting:
+                resident.take_slice(None)
+                _raise_error(resident)
+            return
+        for row in turns(len(waiting), self.random) if waiting else ():
+            for resident in (waiting[n] for n in row):
+                if resident.state != "over":
+                    is_last = sum(one.state != "over" for one in waiting) == 1
+                    resident.take_slice(None if is_last else slice_)
+                    _raise_error(resident)
+            if all(resident.state == "over" for resident in waiting):
+                return
+
+
+def partial_make(bench: Workbench, place: Box, make: Make, most_s: float) -> Callable[[Resident], None]:
+    """Make a launch at *place* as a resident one."""
+
+    def work(resident: Resident) -> None:
+        stop = ResidentStop(bench.stop, resident, most_s)
+        make(replace(bench, box=resident_box(place, resident), stop=stop))
+
+    return work
+
+
+def _raise_error(resident: Resident) -> None:
+    if resident.error is not None:
+        raise resident.error

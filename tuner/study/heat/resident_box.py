@@ -1,0 +1,237 @@
+"""A host as a resident launch sees it: a clock of its own time, and totals of counted parts only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.load import LoadAverage
+from tuner.core.domain.window import Reading, Sample, Usage
+from tuner.core.errors import MeasurementError
+from tuner.ports import Box, Counting, CrossCheck, Hooks, Launch, Probe, Sampler, Stop, Watch
+from tuner.study.heat.turns import Resident
+
+#: Age of counts at the edge of a slice, seconds: older ones would give the items of one slice to another.
+MOST_AGE_S = 0.05
+#: totals of a reading that say what was lost: a window is invalid if they grow, whenever they do
+_KEPT = ("n_lost_total", "n_unreadable_total")
+
+
+def resident_box(box: Box, resident: Resident) -> Box:
+    """*box* for the launch that *resident* makes."""
+    check = box.cross_check
+    return replace(
+        box,
+        clock=resident.clock,
+        launcher=_Launcher(box, resident),
+        probe=_Probe(box.probe, resident),
+        sampler=_Sampler(box.sampler, resident),
+        hooks=_Hooks(box.hooks, resident),
+        cross_check=None
+        if check is None
+        else CrossCheck(_Probe(check.probe, resident), check.within_ratio, check.names),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentStop:
+    """Whether a resident launch is to end; a heat that is given up ends it at once."""
+
+    stop: Stop
+    resident: Resident
+    most_s: float  #: monotonic seconds of the host at which all launches of the heat have to be gone
+
+    def requested(self) -> bool:
+        """See `tuner.ports.Stop`.
+
+        Raises:
+            Cancelled: the heat is given up.
+        """
+        self.resident.check()
+        return self.stop.requested() or self.resident.host_clock.monotonic_s() >= self.most_s
+
+
+@dataclass(frozen=True, slots=True)
+class _Launcher:
+    box: Box
+    resident: Resident
+
+    @contextmanager
+    def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[Launch]:
+        resident, feeder = self.resident, self.box.feeder
+        with self.box.launcher.running(layout, environment) as live:
+            feeds = self.box.gate == "feed"
+            resident.make_idle = feeder.pause if feeds else live.freeze
+            resident.make_busy = feeder.resume if feeds else live.thaw
+            try:
+                yield live
+            finally:
+                resident.make_idle = resident.make_busy = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class _Hooks:
+    hooks: Hooks
+    resident: Resident
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        if event == "before_window":
+            self.resident.await_others()
+        self.hooks.run(event, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    probe: Probe
+    resident: Resident
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[Counting]:
+        with self.probe.counting(layout) as counting:
+            metered = _Counting(counting, self.resident)
+            self.resident.meters.append(metered)
+            try:
+                yield metered
+            finally:
+                self.resident.meters.remove(metered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampler:
+    sampler: Sampler
+    resident: Resident
+
+    def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
+        return self._watching(launch, extra_pids)
+
+    @contextmanager
+    def _watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[Watch]:
+        with self.sampler.watching(launch, extra_pids) as watch:
+            metered = _Watch(watch, self.resident)
+            self.resident.meters.append(metered)
+            try:
+                yield metered
+            finally:
+                self.resident.meters.remove(metered)
+
+
+class _Counting:
+    """A probe whose totals leave out what was finished outside counted parts."""
+
+    def __init__(self, counting: Counting, resident: Resident) -> None:
+        self._counting, self._resident = counting, resident
+        self._left_out: dict[str, float] = {}
+        self._stopped: Reading | None = None
+        self._first: Reading | None = None  #: of the warm-up
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self._counting.environment
+
+    def pids(self) -> frozenset[int]:
+        return self._counting.pids()
+
+    def read(self) -> Reading:
+        reading = self._counting.read()
+        if self._first is None:
+            self._first = reading
+        own_s = self._resident.own_from(reading.at_s)
+        return replace(reading, at_s=own_s, **_less(reading, self._left_out))
+
+    def stop(self) -> None:
+        before, self._stopped = self._stopped, self._fresh()
+        if before is None and self._first is not None:
+            n_done = self._stopped.n_done_total - self._first.n_done_total
+            lasted_s = self._stopped.at_s - self._first.at_s
+            self._resident.residence_s = self._resident.n_threads * lasted_s / max(n_done, 1)
+
+    def go_on(self) -> None:
+        assert self._stopped is not None
+        _leave_out(self._left_out, self._stopped, self._fresh(), _KEPT)
+
+    def begin_window(self) -> None:
+        """It counts items, not time."""
+
+    def _fresh(self) -> Reading:
+        reading = self._counting.read()
+        age_s = self._resident.host_clock.monotonic_s() - reading.at_s
+        if age_s > MOST_AGE_S:
+            raise MeasurementError(
+                f"the probe's counts are {age_s:.2g} s old at the edge of a slice"
+                f"{f': {reading.problem}' if reading.problem else ''}"
+            )
+        return reading
+
+
+class _Watch:
+    """A sampler whose totals leave out what was used outside counted parts."""
+
+    def __init__(self, watch: Watch, resident: Resident) -> None:
+        self._watch, self._resident = watch, resident
+        self._left_out: dict[str, float] = {}
+        self._stopped: Usage | None = None
+        self._reading: Reading | None = None  #: the last that was sampled with
+        self._load = LoadAverage(resident.own_s())
+
+    def has_gil(self) -> bool | None:
+        return self._watch.has_gil()
+
+    def n_interpreters(self) -> int:
+        return self._watch.n_interpreters()
+
+    def sample(self, reading: Reading) -> Sample:
+        """The host's load average mixes all that take turns, so the launch has one of its own time."""
+        self._reading = reading
+        sample = self._watch.sample(reading)
+        if sample.n_active is None:
+            return sample
+        self._load.advance(self._resident.own_s(), sample.n_active)
+        load1, load5, load15 = (round(value, 2) for value in self._load.values)
+        return replace(sample, load1=load1, load5=load5, load15=load15)
+
+    def usage(self, *, closing: bool = False) -> Usage:
+        usage = self._watch.usage(closing=closing)
+        own_s = self._resident.own_from(usage.at_s)
+        # the time that others had is no step of the wall clock
+        wall_s = usage.wall_s - self._left_out.get("wall_s", 0.0)
+        return replace(usage, at_s=own_s, wall_s=wall_s, **_less(usage, self._left_out))
+
+    def stop(self) -> None:
+        self._stopped = self._usage_now()
+
+    def go_on(self) -> None:
+        assert self._stopped is not None
+        usage = self._usage_now()
+        _leave_out(self._left_out, self._stopped, usage)
+        gone_s = usage.wall_s - self._stopped.wall_s
+        self._left_out["wall_s"] = self._left_out.get("wall_s", 0.0) + gone_s
+
+    def begin_window(self) -> None:
+        self._left_out["wall_s"] = 0.0
+
+    def _usage_now(self) -> Usage:
+        """Usage at the edge of a slice, with a look at threads, so that no state lasts until the next one."""
+        if self._reading is not None:
+            self._watch.sample(self._reading)
+        return self._watch.usage()
+
+
+def _totals(one: Any, kept: tuple[str, ...] = ()) -> dict[str, float]:
+    """The totals of *one*, a reading or usage, that are known."""
+    names = [field.name for field in fields(one) if field.name.endswith("_total") and field.name not in kept]
+    values = {name: getattr(one, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _less(one: Any, left_out: Mapping[str, float]) -> dict[str, Any]:
+    return {name: value - left_out[name] for name, value in _totals(one).items() if name in left_out}
+
+
+def _leave_out(left_out: dict[str, float], before: Any, after: Any, kept: tuple[str, ...] = ()) -> None:
+    began = _totals(before, kept)
+    for name, value in _totals(after, kept).items():
+        if name in began:
+            left_out[name] = left_out.get(name, 0) + value - began[name]

@@ -1,0 +1,224 @@
+"""Threads that take turns, one launch each: one runs, and time stands still for the others.
+
+The same code makes a resident launch and a launch alone, here in a thread of its own. That code waits only
+by its clock, so its clock is where it can be held: `ResidentClock.sleep_until` returns once so much of the
+launch's *own* time has passed, and hands the turn back to the leader when a slice is over. Only the thread
+that has the turn runs, so nothing else needs a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from math import inf, nextafter
+from typing import Literal, Protocol
+
+from tuner.core.windows.slices import Slice
+from tuner.ports import Clock
+
+ROUNDING_S = 1e-6
+
+State = Literal["new", "starting", "waiting", "in-slices", "over"]
+
+
+class Meter(Protocol):
+    """Something with totals that are to grow only in counted parts of slices."""
+
+    def stop(self) -> None:
+        """Leave out what the totals grow by from now on."""
+
+    def go_on(self) -> None:
+        """Count again."""
+
+    def begin_window(self) -> None:
+        """A window begins: what others had of the wall clock's time until now is none of its."""
+
+
+class Cancelled(KeyboardInterrupt):
+    """The heat is given up at once; raised in the threads of its launches."""
+
+
+class Turns:
+    """Hands the turn to one thread after the other, and gets it back."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._holder: Resident | None = None  #: None: the leader
+        self.is_cancelled = False
+
+    def give(self, resident: Resident) -> None:
+        """Let *resident* run until it hands the turn back.
+
+        Raises:
+            KeyboardInterrupt: as it came, in the leader's thread; the resident may still run.
+        """
+        with self._changed:
+            self._holder = resident
+            self._changed.notify_all()
+            while self._holder is not None:
+                self._changed.wait()
+
+    def hand_back(self) -> None:
+        """The holder has done its turn."""
+        with self._changed:
+            self._holder = None
+            self._changed.notify_all()
+
+    def await_turn(self, resident: Resident) -> None:
+        """Return once *resident* has the turn."""
+        with self._changed:
+            while self._holder is not resident:
+                self._changed.wait()
+
+    def await_leader(self) -> None:
+        """Return once the leader has the turn again."""
+        with self._changed:
+            while self._holder is not None:
+                self._changed.wait()
+
+
+class Resident:
+    """One launch that takes turns, its thread and its own time."""
+
+    def __init__(
+        self, name: str, n_threads: int, turns: Turns, clock: Clock, work: Callable[[Resident], None]
+    ) -> None:
+        """*work* makes the launch of *n_threads*; it gets this."""
+        self.name, self.n_threads = name, n_threads
+        self.residence_s = 0.0  #: time that an item takes, once it has warmed up: threads by items a second
+        self.state: State = "new"
+        self.error: BaseException | None = None
+        self.clock = ResidentClock(self)
+        self.host_clock = clock
+        self.meters: list[Meter] = []
+        self.make_idle: Callable[[], object] = lambda: None
+        self.make_busy: Callable[[], object] = lambda: None
+        self.until_s = inf  #: of the host's clock: when its slice ends
+        self._own_s = clock.monotonic_s()  #: its time when it last stood still
+        self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
+        self._slice: Slice | None = None  #: of the turn that begins; None: it runs alone
+        self._turns, self._work = turns, work
+        self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{name}", daemon=True)
+
+    # ------------------------------------------------------------------ the leader's side
+
+    def start(self) -> None:
+        """Run alone until the first window is to begin, or the launch is over."""
+        self.state = "starting"
+        self._thread.start()
+        self._turns.give(self)
+
+    def take_slice(self, slice_: Slice | None) -> None:
+        """Run for one slice; None: run alone, to the end."""
+        self.state = "in-slices"
+        self._slice = slice_
+        self._turns.give(self)
+
+    def cancel(self) -> None:
+        """Have the launch given up at once, and wait until it is gone."""
+        if self.state == "new":
+            return
+        self._turns.is_cancelled = True
+        self._turns.await_leader()
+        while self.state != "over":
+            self._slice = None
+            self._turns.give(self)
+        self._thread.join()
+
+    def join(self) -> None:
+        """Wait for its thread, which has nothing left to do."""
+        if self.state != "new":
+            self._thread.join()
+
+    # ------------------------------------------------------------------ its own side
+
+    def _run(self) -> None:
+        self._turns.await_turn(self)
+        try:
+            self._since_s = self.host_clock.monotonic_s()
+            self._work(self)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.state = "over"
+            self._turns.hand_back()
+
+    def own_s(self) -> float:
+        """Its time: that in which it was counted, or ran alone."""
+        if self._since_s is None:
+            return self._own_s
+        return self._own_s + self.host_clock.monotonic_s() - self._since_s
+
+    def own_from(self, at_s: float) -> float:
+        """Its time at the host's *at_s*, which is within the present turn or the end of an earlier one."""
+        return self._own_s if self._since_s is None else self._own_s + at_s - self._since_s
+
+    def round_up(self, at_s: float) -> None:
+        """Let its time be *at_s* if it is earlier by no more than what sums of floats are wrong by."""
+        if at_s - ROUNDING_S < self.own_s() < at_s:
+            self._own_s += at_s - self.own_s()
+            while self.own_s() < at_s:
+                self._own_s = nextafter(self._own_s, inf)
+
+    def await_others(self) -> None:
+        """Before its first window: stand idle until the others are ready too."""
+        if self.state == "starting":
+            self.state = "waiting"
+            self.stand()
+        for meter in self.meters:
+            meter.begin_window()
+
+    def stand(self) -> None:
+        """Hand the turn back, and go on with the next one."""
+        self.check()
+        for meter in self.meters:
+            meter.stop()
+        self._own_s, self._since_s = self.own_s(), None
+        self.make_idle()
+        self._turns.hand_back()
+        self._turns.await_turn(self)
+        self.make_busy()
+        self.check()
+        now_s = self.host_clock.monotonic_s()
+        if self._slice is not None:
+            self.host_clock.sleep_until(now_s + self._slice.skip_s)
+            self.until_s = now_s + self._slice.length_s
+        else:
+            self.until_s = inf
+        for meter in self.meters:
+            meter.go_on()
+        self._since_s = self.host_clock.monotonic_s()
+
+    def check(self) -> None:
+        """Raise Cancelled if the heat is given up."""
+        if self._turns.is_cancelled:
+            raise Cancelled
+
+
+class ResidentClock:
+    """The clock of a resident launch: its monotonic time is the launch's own, its wall time the host's."""
+
+    def __init__(self, resident: Resident) -> None:
+        self._resident = resident
+
+    def monotonic_s(self) -> float:
+        """The launch's own time."""
+        return self._resident.own_s()
+
+    def wall_s(self) -> float:
+        """The host's."""
+        return self._resident.host_clock.wall_s()
+
+    def sleep_until(self, at_s: float) -> None:
+        """Return when so much of its own time has passed, with the turns of others meanwhile."""
+        resident = self._resident
+        host = resident.host_clock
+        while (rest_s := at_s - resident.own_s()) > 0:
+            resident.check()
+            now_s = host.monotonic_s()
+            if now_s + rest_s <= resident.until_s:
+                host.sleep_until(now_s + rest_s)
+                resident.round_up(at_s)
+                return
+            host.sleep_until(resident.until_s)
+            resident.stand()
