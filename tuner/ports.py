@@ -79,7 +79,7 @@ class Launch(Protocol):
         """
 
     def thaw(self) -> None:
-        """Continue what `freeze` stopped; nothing if nothing is frozen."""
+        """Continue the processes that `freeze` stopped; nothing if none is frozen."""
 
 
 class Launcher(Protocol):
@@ -160,13 +160,13 @@ class Feeder(Protocol):
 
     @property
     def can_pause(self) -> bool:
-        """Whether `pause` is possible; False: items come from elsewhere, or by themselves."""
+        """Whether `pause` is possible; False: items come from elsewhere."""
 
     def pause(self) -> None:
         """Supply nothing until `resume`. Connections stay open, and a queue is left empty or nearly so.
 
         Returns once nothing that was supplied is unanswered, or hardly anything waits. While it pauses, no
-        schedule of arrivals goes on, so `resume` is followed by no burst. The source does not count as dry.
+        schedule of arrivals continues, so `resume` is followed by no burst. The source does not count as dry.
 
         Raises:
             MeasurementError: that takes too long, or nobody feeds any more; nothing is supplied until

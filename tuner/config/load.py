@@ -175,6 +175,8 @@ def _names(asked: Any) -> list[str]:
 def canonical_json(settings: Settings) -> str:
     """The settings as a study keeps them: sorted, compact, secrets left out."""
     whole = settings.model_dump(mode="json")
+    if whole["service"]["gate"] is None:  # a study that names none is kept as by a tuner that had no gates
+        del whole["service"]["gate"]
     kept = redact(whole)
     for key in ("probe", "cross_check"):
         asked, probe = whole["service"].get(key) or {}, getattr(settings.service, key)

@@ -9,10 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -116,14 +114,6 @@ class RunSettings(Section):
     def filled_in(self) -> list[tuple[tuple[str | int, ...], str]]:
         """The texts in which fields are filled in, with their places."""
         return [(("environment", name), word) for name, word in self.environment.items()]
-
-    @model_serializer(mode="wrap")
-    def _kept(self, usual: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a gate that nobody set: a study that says nothing of one is kept as ever."""
-        kept: dict[str, Any] = usual(self)
-        if kept.get("gate", "") is None:
-            del kept["gate"]
-        return kept
 
     @model_validator(mode="after")
     def _somebody_fills_in_every_field(self) -> Self:

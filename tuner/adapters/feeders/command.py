@@ -157,7 +157,7 @@ class CommandFeeder:
 
     @property
     def can_pause(self) -> bool:
-        """Nobody but the command knows how."""
+        """Only the command could stop its supply."""
         return False
 
     def pause(self) -> None:

@@ -75,7 +75,7 @@ class SpoolFeeder:
 
     @property
     def can_pause(self) -> bool:
-        """The workers put their items back by themselves."""
+        """The workers put their items back, and tuner supplies none."""
         return False
 
     def pause(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether the generator may send just now, as the feeder says."""
+"""The gate of the load generator: shut while the feeder wants it to pause."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class SpreadWatch:
             await asyncio.sleep(max(_UNEVEN_EVERY_S if hurries else _EVERY_S, cost_s / _COST_RATIO))
 
     def rest(self) -> None:
-        """What was seen stands until now, and nothing counts until the next look."""
+        """Count the last look until now, and nothing more until the next one."""
         if self._counted is not None:
             self._totals.spread(time.monotonic_ns() - self._looked_ns, *self._counted)
             self._counted = None
@@ -216,7 +216,7 @@ class Generator:
         client.send(request, now_ns, now_ns + int(self._order.timeout_s * 1e9))
 
     async def _send_held(self) -> None:
-        """Let those go on that were held; new connections begin one after the other, as at first."""
+        """Send the requests that were held; new connections begin one after the other, as at first."""
         while self._held and not self._gate.is_shut:
             client = self._held.pop(0)
             is_connected = client.peer is not None

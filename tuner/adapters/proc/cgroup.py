@@ -112,7 +112,7 @@ def launch_cgroups(
 
 
 def own_freezer(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> Path | None:
-    """Return our own cgroup of the freezer of version 1, below which launches can have some of their own.
+    """Return our own cgroup of the freezer of version 1, below which each launch can have another one.
 
     None where there is none, or where it cannot be written.
     """

@@ -92,7 +92,7 @@ def can_freeze(folder: str) -> bool:
 
 
 def freeze(folder: str) -> None:
-    """Ask the kernel to stop all in it and below it; `is_frozen` says once that is done.
+    """Ask the kernel to stop all in it and below it; `is_frozen` returns whether that is done.
 
     Raises:
         OSError: it cannot be frozen.
@@ -126,7 +126,7 @@ def is_frozen(folder: str, within_s: float = 0.0) -> bool:
 
 
 def thaw_itself(folder: str) -> None:
-    """Continue what `freeze` stopped there; nothing where it is gone."""
+    """Continue all in it that `freeze` stopped; nothing where it is gone."""
     with contextlib.suppress(OSError):
         _write_freezer(folder, stops=False)
 

@@ -1,7 +1,7 @@
 """How a feeder lets the process that it started pause: a word and its answer over a pair of sockets.
 
 Standard library only, for the processes. Each word has a number, and its answer has the same: an answer that
-comes after its asker has given up is told from that of the next word.
+comes after the feeder has given up is not taken for that of the next word.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PAUSE, _RESUME = "pause", "resume"
 
 
 class Asked(NamedTuple):
-    """What the feeder wants."""
+    """A word of the feeder."""
 
     number: int
     pauses: bool  #: False: it resumes
@@ -27,9 +27,9 @@ class Asked(NamedTuple):
 class PausedProcess:
     """The feeder's end. Use it in a ``with`` block; *descriptor* is for the process to inherit."""
 
-    def __init__(self, what: str) -> None:
-        """*what* the process is, for people: "the load generator"."""
-        self._what = what
+    def __init__(self, process: str) -> None:
+        """*process* is its name for people: "the load generator"."""
+        self._name = process
         self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._n_asked = 0
         self._is_paused = False
@@ -54,7 +54,7 @@ class PausedProcess:
         self._theirs.close()
 
     def pause(self, within_s: float) -> None:
-        """Return once the process says that it pauses.
+        """Return once the process pauses.
 
         Raises:
             MeasurementError: it does not within so many seconds, or is gone.
@@ -63,7 +63,7 @@ class PausedProcess:
         self._ask(_PAUSE, within_s)
 
     def resume(self, within_s: float) -> None:
-        """Return once the process goes on; nothing if it does not pause. Raises as `pause`."""
+        """Return once the process continues; nothing if it does not pause. Raises as `pause`."""
         if self._is_paused:
             self._ask(_RESUME, within_s)
             self._is_paused = False
@@ -81,9 +81,9 @@ class PausedProcess:
                 if int(answer) == self._n_asked:
                     return
         except TimeoutError:
-            raise MeasurementError(f"{self._what} does not {word} within {within_s:g} s") from None
+            raise MeasurementError(f"{self._name} does not {word} within {within_s:g} s") from None
         except OSError as error:
-            raise MeasurementError(f"{self._what} cannot {word}: it has ended") from error
+            raise MeasurementError(f"{self._name} cannot {word}: it has ended") from error
 
 
 class PausingProcess:
@@ -94,7 +94,7 @@ class PausingProcess:
         self._is_open = True
 
     def fileno(self) -> int:
-        """What becomes readable once something is asked."""
+        """The descriptor, which is readable once a word has come."""
         return self._socket.fileno()
 
     @property
@@ -103,7 +103,7 @@ class PausingProcess:
         return self._is_open
 
     def hear(self, within_s: float = 0.0) -> Asked | None:
-        """What is asked within so many seconds; None: nothing."""
+        """Return the word that comes within so many seconds; None: none does."""
         poll = select.poll()
         if self._is_open:
             poll.register(self._socket, select.POLLIN)

@@ -1,12 +1,12 @@
 """Stops the processes of one launch's service and continues them: all but supervisord and the guardian.
 
 With a cgroup of version 2, the service is moved into a child of the launch's cgroup when it is frozen for
-the first time, because supervisord must stay awake: it collects children that die meanwhile. What the
-processes start later is in the child, too. Without one, a cgroup of version 1 does the same; the guardian
-makes it, because it has to thaw it. Without either, processes are stopped by SIGSTOP, parents first: a
-parent that has stopped starts no more children.
+the first time, because supervisord must stay awake: it collects children that die meanwhile. The children
+that these processes start later are in it, too. Without one, a cgroup of version 1 does the same; the
+guardian makes it, because it has to thaw it. Without either, processes are stopped by SIGSTOP, parents
+first: a parent that has stopped starts no more children.
 
-The guardian continues everything before it ends a launch, so nothing stays frozen whoever is killed.
+The guardian continues everything before it ends a launch, so nothing stays frozen if one of them is killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STOPPED, _GONE = "Tt", "ZX"
 
 
 class Freezing:
-    """What freezes and thaws one launch."""
+    """The freezer of one launch."""
 
     def __init__(self, guardian: Guardian, supervisord_pid: int) -> None:
         self._guardian, self._supervisord_pid = guardian, supervisord_pid
@@ -109,7 +109,7 @@ class Freezing:
         return cgroup
 
     def _gather(self, launch: str, cgroup: str, deadline: float) -> None:
-        """Move what is in the cgroup *launch* itself, but for supervisord, to *cgroup* below it."""
+        """Move the processes in the cgroup *launch* itself, but for supervisord, to *cgroup* below it."""
         while others := launch_cgroup.own_members(launch) - {self._supervisord_pid}:
             _raise_if_late(deadline, others)
             _move(others, cgroup)
@@ -146,7 +146,7 @@ class _Signals:
             os.close(descriptor)
 
     def _stop_running(self) -> set[int]:
-        """Stop those that run, and return who they are; they have not stopped yet when this returns."""
+        """Stop those that run, and return their pids; they may still run when this returns."""
         running = set()
         for one, parent in self._family():
             if one.state not in _STOPPED:

@@ -102,8 +102,8 @@ def sweep(
     """End every process of the launch: *first_signal*, after *grace_s* SIGKILL, until none is found.
 
     The first signal goes only to those whose parent does not belong to the launch: a master stops its own
-    children, and some lose work when those are signalled, too. What is frozen or stopped is continued, so
-    that it notices.
+    children, and some lose work when those are signalled, too. Frozen and stopped processes are
+    continued, so that they notice.
 
     Args:
         cgroups: the launch's own; in the end all in them are killed at once.

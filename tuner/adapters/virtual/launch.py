@@ -246,7 +246,7 @@ class RunningLayout:
         self.load.advance(now_s, self.n_active)
 
     def _idle(self, now_s: float, elapsed_s: float) -> None:
-        """What it warms up waits, too."""
+        """Let time pass without items; the warm-up waits, too."""
         self._began_s += elapsed_s
         self.n_active = 0
         self.tuner_cpu_s += elapsed_s * _TUNER_CORES
