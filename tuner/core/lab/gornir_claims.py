@@ -183,7 +183,7 @@ def _sooner_than_threads(table: Table) -> LabClaim:
     claim = "Goroutines finish sooner than any number of nornir's threads"
     if not pairs:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
-    published, lines, fastest, fewest = [], [], [], []
+    published, lines, fastest, fewest = list[str](), [], [], []
     for wait, enough, go in pairs:
         rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
         best = min(rows, key=lambda row: row.of("total_s"))

@@ -226,7 +226,7 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabCl
 
 def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     """What the most workers cost, beside those that are enough."""
-    published, lines, pairs = [], [], []
+    published, lines, pairs = [], list[str](), []
     for wait, rows in by_wait.items():
         knee, most = fewest_enough(_totals(rows)), max(rows)
         if knee == most:
