@@ -261,9 +261,9 @@ def _place(
     warn: Warn,
     look: Callable[[ServiceSpec], None],
 ) -> Iterator[Box]:
-    """One place for a launch on this host, with guardian, files and source of its own.
+    """One place for a launch on this host, with a separate guardian, separate files and a separate source.
 
-    *held* is the lock of the host; *look* warns of what the service could not use, before anything starts.
+    *held* is the lock of the host; *look* warns of obstacles for the service, before anything starts.
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer

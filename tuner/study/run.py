@@ -231,7 +231,7 @@ class _Study:
     def measure(self, places: ExitStack) -> None:
         """Measure block after block, until the strategy or the user ends it, or the budget does.
 
-        *places* closes what launches that take turns need beside the host's own.
+        *places* closes the further places of launches that take turns.
         """
         self._renew_budget()
         while self._block is not None:

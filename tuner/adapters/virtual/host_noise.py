@@ -1,4 +1,4 @@
-"""What a simulated host does to all layouts alike, from second to second."""
+"""The noise of a simulated host from second to second, the same for all layouts."""
 
 from __future__ import annotations
 

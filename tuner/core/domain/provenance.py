@@ -1,4 +1,4 @@
-"""What a study file records of where, with what and why the study ran, as typed values."""
+"""The place, the programs and the purpose of a study, as its file records them, in typed values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WorkerFacts:
 
     @classmethod
     def of_variants(cls, found: Mapping[str, Mapping[str, str]]) -> Self:
-        """Return what was *found* of each variant."""
+        """Return the facts *found* of each variant."""
         facts: dict[str, str] = {}
         for name in dict.fromkeys(name for own in found.values() for name in own):
             values = [own.get(name) for own in found.values()]
@@ -107,7 +107,7 @@ def _flag(key: str, text: str = "yes") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where, with what and why a study ran, or what a host of a fleet is; None: not known.
+    """Place, programs and purpose of a study, or facts of a host of a fleet; None: not known.
 
     A fact has the same name in the file, but for those that are true or false.
     """
@@ -191,7 +191,7 @@ class Provenance:
         return dict(sorted({**texts, **self.workers.texts, **self.others}.items()))
 
     def updated(self, newer: Provenance) -> Self:
-        """Return these facts with those that *newer* knows in their places."""
+        """Return these facts, replaced by those of *newer* where it has them."""
         return self.from_mapping({**self.to_mapping(), **newer.to_mapping()})
 
     @property

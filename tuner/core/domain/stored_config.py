@@ -44,7 +44,7 @@ class StoredConfig:
 
     @property
     def study(self) -> Mapping[str, Any]:
-        """What was asked of the study itself; empty: nothing that is known."""
+        """The study section; empty: nothing that is known."""
         found = self.sections.get("study")
         return found if isinstance(found, dict) else {}
 
@@ -59,7 +59,7 @@ class StoredConfig:
         return HIDDEN in self.text
 
     def copy_sections(self) -> dict[str, Any]:
-        """Return the sections for a caller who changes them."""
+        """Return the sections for a caller that changes them."""
         return deepcopy(dict(self.sections))
 
     def with_clients(self, n_clients: int) -> Self:
@@ -71,7 +71,7 @@ class StoredConfig:
 
 @dataclass(frozen=True, slots=True)
 class StoredService:
-    """The service of a study, with what tuner's record of it has added to the user's settings."""
+    """The service of a study: the user's settings and the additions of tuner's record."""
 
     section: Mapping[str, Any] = field(default_factory=dict)  #: as it is stored; empty: no service ran
 
@@ -82,7 +82,7 @@ class StoredService:
 
     @property
     def cautions(self) -> Mapping[str, str]:
-        """What is known of it beforehand, sentences by their slugs."""
+        """Known pitfalls, sentences by their slugs."""
         found: Mapping[str, str] = self.section.get("cautions", {})
         return found
 
@@ -99,7 +99,7 @@ class StoredService:
 
     @property
     def feeder(self) -> Mapping[str, Any]:
-        """What gives it work: ``kind`` and the settings of that kind; empty: nothing that tuner knows."""
+        """The source of its items: ``kind`` and the settings of that kind; empty: nothing that tuner knows."""
         found = self.section.get("feeder")
         return found if isinstance(found, dict) else {}
 

@@ -85,7 +85,7 @@ def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], M
 
 
 def _compared(facts: Provenance, workers: WorkerFacts) -> Mapping[str, str]:
-    """Without what is another in every study, or tells nothing of what was measured."""
+    """Without values that differ in every study, or do not concern the measurement."""
     return replace(
         facts,
         cores=None,

@@ -1,9 +1,8 @@
-"""A race whose launches take turns: layouts are compared within heats, so what the host does cancels.
+"""A race whose launches take turns: layouts are compared within heats, so noise of the host cancels.
 
-The first heats have all layouts, with one layout in common. Each later block is one heat: the leader and
-the rivals that are hardest to tell from it. The posterior has an effect of each heat, which all its
-launches share and which says nothing of other heats. At the end the best layout runs alone for a full
-window.
+The first heats have all layouts, with one layout in common. Each later block is one heat: the leader and the
+rivals that are hardest to separate from it. The posterior has an effect of each heat, which all its launches
+share and no other heat has. At the end the best layout runs alone for a full window.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class HeatRace(Racing):
         self._take_in(in_turns, failed)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
-        """Nobody can tell yet."""
+        """Not known."""
         return None
 
     def _first_heats(self) -> list[Proposal]:
@@ -92,7 +91,7 @@ class HeatRace(Racing):
         return [] if leader in self._confirmed else [Proposal(leader, self._goal.max_window_s)]
 
     def _new_bank(self) -> Posterior:
-        """The bank of one box, which has seen nothing."""
+        """The bank, which has seen nothing."""
         from tuner.core.search.posterior import flat_posterior, smooth_posterior
 
         vary = self._goal.min_window_s < self._goal.max_window_s

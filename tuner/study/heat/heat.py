@@ -33,13 +33,13 @@ class Heats:
         """Make *launches* together; gives how many of them were made, as far as there is memory.
 
         Args:
-            launches: name, threads in all, and what makes it.
+            launches: name, threads in all, and function that makes it.
             warn: gets a slug and a text.
             most_s: monotonic seconds of the host at which all have to be gone.
 
         Raises:
-            Exception: what making one of them raised; the others are given up.
-            KeyboardInterrupt: likewise.
+            Exception: one of them raised it; the others are given up.
+            KeyboardInterrupt: the same.
         """
         self._open_places(len(launches))
         turns_ = Turns()

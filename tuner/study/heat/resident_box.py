@@ -1,4 +1,4 @@
-"""A host as a resident launch sees it: a clock of its own time, and totals of counted parts only."""
+"""The host for a resident launch: a clock of the launch's time, and totals of counted parts only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEPT = ("n_lost_total", "n_unreadable_total")
 
 
 def resident_box(box: Box, resident: Resident) -> Box:
-    """*box* for the launch that *resident* makes."""
+    """The host for the launch that *resident* makes."""
     check = box.cross_check
     return replace(
         box,
@@ -119,7 +119,7 @@ class _Sampler:
 
 
 class _Counting:
-    """A probe whose totals leave out what was finished outside counted parts."""
+    """A probe whose totals leave out items finished outside counted parts."""
 
     def __init__(self, counting: Counting, resident: Resident) -> None:
         self._counting, self._resident = counting, resident
@@ -167,7 +167,7 @@ class _Counting:
 
 
 class _Watch:
-    """A sampler whose totals leave out what was used outside counted parts."""
+    """A sampler whose totals leave out the use outside counted parts."""
 
     def __init__(self, watch: Watch, resident: Resident) -> None:
         self._watch, self._resident = watch, resident
@@ -183,7 +183,7 @@ class _Watch:
         return self._watch.n_interpreters()
 
     def sample(self, reading: Reading) -> Sample:
-        """The host's load average mixes all that take turns, so the launch has one of its own time."""
+        """The host's load average mixes all that take turns: return that of the launch's time."""
         self._reading = reading
         sample = self._watch.sample(reading)
         if sample.n_active is None:

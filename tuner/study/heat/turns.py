@@ -1,6 +1,6 @@
 """Threads that take turns, one launch each: one runs, and time stands still for the others.
 
-The same code makes a resident launch and a launch alone, here in a thread of its own. That code waits only
+The same code makes a resident launch and a launch alone, here in a separate thread. That code waits only
 by its clock, so its clock is where it can be held: `ResidentClock.sleep_until` returns once so much of the
 launch's *own* time has passed, and hands the turn back to the leader when a slice is over. Only the thread
 that has the turn runs, so nothing else needs a lock.
@@ -25,13 +25,13 @@ class Meter(Protocol):
     """Something with totals that are to grow only in counted parts of slices."""
 
     def stop(self) -> None:
-        """Leave out what the totals grow by from now on."""
+        """Leave out the growth of totals from now on."""
 
     def go_on(self) -> None:
         """Count again."""
 
     def begin_window(self) -> None:
-        """A window begins: what others had of the wall clock's time until now is none of its."""
+        """A window begins: leave out the time of others before it no longer."""
 
 
 class Cancelled(KeyboardInterrupt):
@@ -154,7 +154,7 @@ class Resident:
         return self._own_s if self._since_s is None else self._own_s + at_s - self._since_s
 
     def round_up(self, at_s: float) -> None:
-        """Let its time be *at_s* if it is earlier by no more than what sums of floats are wrong by."""
+        """Let its time be *at_s* if it is earlier by a rounding error only."""
         if at_s - ROUNDING_S < self.own_s() < at_s:
             self._own_s += at_s - self.own_s()
             while self.own_s() < at_s:
@@ -210,7 +210,7 @@ class ResidentClock:
         return self._resident.host_clock.wall_s()
 
     def sleep_until(self, at_s: float) -> None:
-        """Return when so much of its own time has passed, with the turns of others meanwhile."""
+        """Return when the launch's time is *at_s*, with the turns of others meanwhile."""
         resident = self._resident
         host = resident.host_clock
         while (rest_s := at_s - resident.own_s()) > 0:
