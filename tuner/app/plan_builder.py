@@ -42,15 +42,15 @@ def plan_record(
     options: Options | None = None,
     config: Path | None = None,
 ) -> StudyRecord:
-    """The study that *settings* ask for, on this host and now.
+    """Return the study that *settings* ask for, on this host and now.
 
     Args:
-        settings: what is asked for.
+        settings: of the study.
         quick: a few layouts for all.
-        profile: what a simulated study plays: the service is the profile's, and the box a simulated one of as
-            many cores as asked for. None: a service runs.
-        on: the box of a fleet that speaks for all (its provenance holds that of the workers), and how many
-            there are: a grid without a number of repeats keeps all of them busy. None: this host.
+        profile: of a simulated study: the service is the profile's, and the host a simulated one of
+            as many cores as asked for. None: a service runs.
+        on: the host of a fleet that stands for all (its provenance has the facts of the workers), and how
+            many there are: a grid without a number of repeats keeps all of them busy. None: this host.
         options: those that the settings come from, in addition to a config; None: not known any more.
         config: the config that the study keeps the name of; None: it keeps none.
 

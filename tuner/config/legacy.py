@@ -1,4 +1,4 @@
-"""What the settings of an older study mean now: some were absent, or had another default or meaning."""
+"""The settings of older studies in the terms of today: some were absent, or had another default."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SET_BY_CONFIG_ALONE = frozenset(
 
 
 def fill_defaults(config: StoredConfig) -> StoredConfig:
-    """Return *config* with what it does not name as it is by default.
+    """Return *config* with the default of each setting that it lacks.
 
     Nothing is checked: a file that is not here any more, or a secret that was left out, does no harm.
     """

@@ -1,4 +1,4 @@
-"""The place, the programs and the purpose of a study, as its file records them, in typed values."""
+"""The facts that a study file records of the host, the software and the beginning of a study."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ USUAL_COMMAND = "tuner grid"  #: made a study whose file does not name another c
 _OF_WORKERS = "worker_"  #: begins the names of facts of workers
 _OF_LAYOUT = "inner_threads:"  #: before a layout
 
-# What is known of the workers of each variant.
+# The workers of each variant.
 
 _OF_VARIANT = "@"
 GIL = "worker_gil"  #: "on", "off": of the interpreter alone, asked before the study
@@ -33,7 +33,7 @@ class WorkerFacts:
 
     @classmethod
     def of_variants(cls, found: Mapping[str, Mapping[str, str]]) -> Self:
-        """Return the facts *found* of each variant."""
+        """Return the facts that were *found* of each variant."""
         facts: dict[str, str] = {}
         for name in dict.fromkeys(name for own in found.values() for name in own):
             values = [own.get(name) for own in found.values()]
@@ -97,7 +97,7 @@ class WorkerFacts:
         )
 
 
-# What is known of a study, or of a host.
+# A study, or a host.
 
 
 def _flag(key: str, text: str = "yes") -> Any:
@@ -107,7 +107,7 @@ def _flag(key: str, text: str = "yes") -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Place, programs and purpose of a study, or facts of a host of a fleet; None: not known.
+    """Facts of the host, the software and the beginning of a study, or of a host of a fleet; None: not known.
 
     A fact has the same name in the file, but for those that are true or false.
     """
@@ -191,7 +191,7 @@ class Provenance:
         return dict(sorted({**texts, **self.workers.texts, **self.others}.items()))
 
     def updated(self, newer: Provenance) -> Self:
-        """Return these facts, replaced by those of *newer* where it has them."""
+        """Return these facts, replaced by those of *newer* that are not None."""
         return self.from_mapping({**self.to_mapping(), **newer.to_mapping()})
 
     @property

@@ -17,7 +17,7 @@ from tuner.core.text.redaction import HIDDEN
 class StoredConfig:
     """The settings of a study: of its service, or the profile that it simulates, and of the study itself.
 
-    Nothing is parsed before it is asked for. What cannot be parsed is a ValueError then.
+    The text is parsed when a part of it is first read; text that is no JSON raises a ValueError then.
     """
 
     text: str  #: canonical JSON, without secrets; "": the study keeps no settings
@@ -44,7 +44,7 @@ class StoredConfig:
 
     @property
     def study(self) -> Mapping[str, Any]:
-        """The study section; empty: nothing that is known."""
+        """The settings of the study itself; empty: it keeps none."""
         found = self.sections.get("study")
         return found if isinstance(found, dict) else {}
 
@@ -59,7 +59,7 @@ class StoredConfig:
         return HIDDEN in self.text
 
     def copy_sections(self) -> dict[str, Any]:
-        """Return the sections for a caller that changes them."""
+        """Return a copy of the sections, which may be changed."""
         return deepcopy(dict(self.sections))
 
     def with_clients(self, n_clients: int) -> Self:
@@ -71,7 +71,7 @@ class StoredConfig:
 
 @dataclass(frozen=True, slots=True)
 class StoredService:
-    """The service of a study: the user's settings and the additions of tuner's record."""
+    """The service of a study: the user's settings, and those that tuner's record of it has added."""
 
     section: Mapping[str, Any] = field(default_factory=dict)  #: as it is stored; empty: no service ran
 
@@ -82,7 +82,7 @@ class StoredService:
 
     @property
     def cautions(self) -> Mapping[str, str]:
-        """Known pitfalls, sentences by their slugs."""
+        """Warnings about the service, sentences by their slugs."""
         found: Mapping[str, str] = self.section.get("cautions", {})
         return found
 
@@ -99,7 +99,7 @@ class StoredService:
 
     @property
     def feeder(self) -> Mapping[str, Any]:
-        """The source of its items: ``kind`` and the settings of that kind; empty: nothing that tuner knows."""
+        """The feeder: its ``kind`` and the settings of that kind; empty: the settings name none."""
         found = self.section.get("feeder")
         return found if isinstance(found, dict) else {}
 
@@ -110,7 +110,7 @@ class StoredService:
         return number if isinstance(number, int) else None
 
     def os_threads(self, variant: str) -> str | None:
-        """When the threads of a layout are started; None: they are none of the system, or nobody knows."""
+        """When the threads of a layout are started; None: they are none of the system, or it is unknown."""
         found = self._variant(variant).get("os_threads") or self.section.get("os_threads")
         return None if found is None else str(found)
 

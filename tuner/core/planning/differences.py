@@ -85,7 +85,7 @@ def _made(before: StudyRecord, after: StudyRecord) -> tuple[Mapping[str, str], M
 
 
 def _compared(facts: Provenance, workers: WorkerFacts) -> Mapping[str, str]:
-    """Without values that differ in every study, or do not concern the measurement."""
+    """Return the facts to compare, without those that always differ or do not affect the measurement."""
     return replace(
         facts,
         cores=None,
