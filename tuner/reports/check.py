@@ -64,6 +64,11 @@ def check_notes(checked: Checked) -> list[str]:
             f"All of them together give {_share(check.level_shift)} than in the study: the host or its load"
             " has changed. Only differences between layouts are compared."
         )
+        if check.state == "stale":
+            found.append(
+                "Such a change may affect layouts differently, and may pass: check again at another hour of the"
+                " day before you act."
+            )
     if check.is_noisier:
         found.append("Launches vary more now than in the study; tuner uses the present noise.")
     compared = {asked.winner, *checked.failed, *(one.other for one in check.against)}
