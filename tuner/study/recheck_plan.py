@@ -110,7 +110,7 @@ def read_past(store: Store, asked: Asked) -> Past | None:
 
 
 def past_of(asked: Asked, launches: Sequence[Launched]) -> Past | None:
-    """What the *launches* of a study say of the layouts asked for; None: nothing that has a noise."""
+    """Estimate the differences to the winner from the *launches* of a study; None: no noise is known."""
     layouts = sorted({one.layout for one in launches})
     if asked.winner not in layouts:
         return None

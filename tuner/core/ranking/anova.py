@@ -53,7 +53,7 @@ def standings(
     All layouts tell of the noise, and the limit is for all pairs; ranks are among those that *may_win*.
     *block_of* is the block of each launch, by its id; *within* is the margin. *of_fleet*: all is of boxes
     like these; else a box that took the place of another one has blocks of its own, and that is all.
-    *by_own_noise*: on one box, each layout is judged by its own noise, and blocks may drift slowly.
+    *by_own_noise*: each layout is judged by its own noise, and blocks may drift slowly; not on a fleet.
     """
     if not of_layout:
         return Standings({}, {}, {}, {}, {}, Noise(None, None, None))

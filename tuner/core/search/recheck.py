@@ -9,7 +9,7 @@ its noise alone: launches may differ by more than in the study, and by too littl
 
 Where the host as a whole gives more or less than in the study, a layout may feel that more than another one,
 for as long as it lasts. Such a difference is no sign that the answer of the study is stale: another layout is
-better only if it is so beyond what the change of the host may explain.
+better only if the difference exceeds the effect that the change of the host may have.
 
 Each look is at a level of its own, alpha / (k (k + 1)) at the k-th, which sum to alpha: whoever looks after
 every block is wrong no more often than whoever looks once.
@@ -283,7 +283,7 @@ def _differs(change: float, variance: float, alpha: float, n_others: int, df: fl
 
 
 def _shifts(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> list[float]:
-    """What each layout gives now beyond what it gave in the study."""
+    """Subtract the level of each layout in the study from its present level."""
     if past is None:
         return []
     return [
@@ -299,7 +299,7 @@ def _level_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | No
 
 
 def _common_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> float:
-    """By how much all layouts shifted, at least: what one alone does is no change of the host."""
+    """Return the smallest shift of all layouts; 0: they shifted in different directions."""
     shifts = _shifts(fitted, layouts, past)
     if len(shifts) < 2 or min(shifts) * max(shifts) <= 0:
         return 0.0
@@ -311,7 +311,7 @@ def _rest(
 ) -> int | None:
     """Blocks until "right" or "stale", were the differences what they seem, without what the study knew.
 
-    *limits*: what all are to be below, or one above.
+    *limits*: all must be below the first, or one above the second.
     """
     if not against:
         return None

@@ -173,7 +173,7 @@ class Comparison:
     def _shares(self, one: int, other: int) -> tuple[float, float]:
         """How much of the variance of one launch of either layout is in that of their difference.
 
-        What other layouts add where blocks lack some is shared out as their own launches are.
+        If blocks lack layouts, the variance that other layouts add is divided in the same ratio.
         """
         each = 1 / self.n_launches[one], 1 / self.n_launches[other]
         more = (self.fit.difference_variance(one, other) or 0.0) / sum(each)
@@ -262,6 +262,6 @@ def compare(
     own = estimate_own_noise(observations, fitted) if by_own_noise and limit is not None else None
     if own is None or limit is None:
         return Comparison(fitted, limit, n_launches, confidence)
-    doubt = 2 * student_t_tail(limit, fitted.residual_df)
-    reaches = tuple(own.reach(layout, doubt) for layout in range(n_layouts))
+    risk = 2 * student_t_tail(limit, fitted.residual_df)
+    reaches = tuple(own.reach(layout, risk) for layout in range(n_layouts))
     return Comparison(fitted, limit, n_launches, confidence, own, reaches)

@@ -62,7 +62,7 @@ def estimate_throughputs(
 
     Its variance is a sum of two mean squares, of blocks and of residuals, with degrees of freedom after
     Satterthwaite (1946). Residuals are pooled over layouts, or by each layout's *own* noise; blocks are
-    independent, or as slow as the cases of *drift* say. All cases together are a mixture of Student's t.
+    independent, or slow as in the cases of *drift*. All cases together are a mixture of Student's t.
     """
     if own is None and len(drift) == 1:
         spreads = [

@@ -1,10 +1,10 @@
-"""How noisy each layout is by itself, where launches are few: own variances, shrunk to what all share.
+"""The noise of each layout where launches are few: variances per layout, shrunk to a common one.
 
-A pooled variance calls a quiet layout noisy and, worse, a noisy layout quiet. Three launches tell a layout's
-own variance badly, so variances are taken for draws from one distribution (scaled inverse chi-square, Smyth
-2004) whose width is not known: either all are the same, or they scatter with few degrees of freedom. Each of
-these cases is weighed by its likelihood, and a mean's error follows the mixture of Student's t that results.
-Where nothing shows that layouts differ, the pooled variance with all its degrees of freedom decides.
+A pooled variance makes a noisy layout look quiet, and then a chance difference is called a real one. Three
+launches estimate the variance of their layout badly. So the variances are treated as draws from one scaled
+inverse chi-square distribution (Smyth 2004) of unknown width: either all are equal, or they scatter with few
+degrees of freedom. Each case is weighed by its likelihood, and the error of a mean follows the mixture of
+Student's t that results. If nothing shows that layouts differ, the pooled variance decides.
 
 A block's effect is the mean of its launches weighed by their layouts' precision, so that one noisy layout
 does not make the others look noisy.
@@ -33,7 +33,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class NoisePart:
-    """One case: what the layouts' variances are, were it true."""
+    """One case, with the variances of all layouts."""
 
     weight: float
     variances: tuple[float, ...]  #: of one launch, per layout
@@ -46,10 +46,10 @@ class OwnNoise:
 
     parts: tuple[NoisePart, ...]
 
-    def reach(self, layout: int, doubt: float) -> float:
-        """How far one launch of *layout* is from its mean, exceeded with probability *doubt*, either way."""
+    def reach(self, layout: int, risk: float) -> float:
+        """How far one launch of *layout* is from its mean, exceeded with probability *risk*, either way."""
         scales = [(one.weight, sqrt(one.variances[layout]), one.df[layout]) for one in self.parts]
-        return mixture_reach(scales, doubt / 2)
+        return mixture_reach(scales, risk / 2)
 
     def variance(self, layout: int) -> float:
         """Of one launch of *layout*, the mean over all cases."""
@@ -80,7 +80,7 @@ def mixture_tail(gap: float, scales: Iterable[tuple[float, float, float]]) -> fl
 
 
 def mixture_reach(scales: Sequence[tuple[float, float, float]], tail: float) -> float:
-    """What a mixture of Student's t exceeds with probability *tail*, below 0.5."""
+    """Find the value that a mixture of Student's t exceeds with probability *tail*, below 0.5."""
     if len(scales) == 1:
         [(_, scale, df)] = scales
         return -student_t_quantile(tail, df) * scale if scale else 0.0
@@ -102,7 +102,7 @@ def mixture_reach(scales: Sequence[tuple[float, float, float]], tail: float) -> 
 
 
 def estimate_own_noise(observations: Sequence[Observation], fitted: AdditiveFit) -> OwnNoise | None:
-    """Estimate it from what a fit of layouts + blocks leaves over; None: the data cannot tell layouts apart.
+    """Estimate it from the residuals of a fit of layouts + blocks; None: the data cannot separate layouts.
 
     Source: the weighted sums of squares are those of Grubbs (1948) for equal weights.
     """

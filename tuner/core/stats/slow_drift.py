@@ -1,9 +1,9 @@
-"""How far the mean of blocks is from the host's mean in the long run, where drift may be slow.
+"""The error of the mean of all blocks if the host drifts slowly.
 
-Blocks that follow each other are alike if the host drifts slowly, so n of them tell less than n independent
-ones. By how much is not known: either blocks are independent, or a slow part is added whose correlation
-falls exponentially with distance. Each case is weighed by how well it explains the order in which blocks
-were fast and slow. Cosines take the blocks apart: slow drift is in those of few turns.
+Neighbouring blocks are alike if the host drifts slowly, so n of them hold less information than n independent
+ones. How much less is unknown: either blocks are independent, or a slow part is added whose correlation falls
+exponentially with distance. Each case is weighed by its likelihood, from cosines of the blocks: slow drift is
+in those of few turns.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from math import cos, exp, fsum, log, pi
 
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 
-LEAST_BLOCKS = 3  #: two have no order that tells slow drift from fast
+LEAST_BLOCKS = 3  #: two have no order that separates slow drift from fast
 _PRIOR = 0.12  #: of slow drift, all cases together
 _REACHES = (0.6, 0.15)  #: over which share of the blocks the correlation falls to 1 / e
 _SIZES = (0.25, 1.0, 4.0, 16.0)  #: variance of the slow part, in variances of the part without memory
-_MOST_COSINES = 40  #: that are told apart; those of more turns hold no slow drift
+_MOST_COSINES = 40  #: that are weighed one by one; those of more turns hold no slow drift
 _LEAST_WEIGHT = 5e-3  #: cases less likely than that are left out
 
 
 @dataclass(frozen=True, slots=True)
 class DriftPart:
-    """One case: what the variance of the mean of all blocks is, were it true."""
+    """One case, with the variance of the mean of all blocks."""
 
     weight: float
-    times: float  #: of what it is if blocks are independent: that of blocks / their number
+    times: float  #: the variance, in units of that of independent blocks
     of_blocks: float  #: part of the mean square between blocks that stays, with the slow part taken out
 
 
@@ -36,7 +36,7 @@ INDEPENDENT = (DriftPart(1.0, 1.0, 1.0),)
 
 
 def slow_drift(values: Sequence[float]) -> tuple[DriftPart, ...]:
-    """The cases for blocks with *values*, in the order of time; weights sum to 1."""
+    """Weigh the cases for blocks with *values*, in the order of time; weights sum to 1."""
     n = len(values)
     mean = fsum(values) / n if n else 0.0
     total = fsum((value - mean) ** 2 for value in values)
@@ -70,7 +70,7 @@ def slow_drift(values: Sequence[float]) -> tuple[DriftPart, ...]:
 
 
 def drift_between_blocks(observations: Sequence[Observation], fitted: AdditiveFit) -> tuple[DriftPart, ...]:
-    """The cases for the blocks of *observations*, which are numbered in the order of time."""
+    """Weigh the cases for the blocks of *observations*, which are numbered in the order of time."""
     if len(fitted.n_blocks_of) > 1:
         return INDEPENDENT
     left: dict[int, list[float]] = defaultdict(list)

@@ -78,7 +78,7 @@ class GridFit:
         return GridEstimate(effects, fitted.residual_variance, float(fitted.residual_df))
 
     def answer(self, failed: Collection[Layout]) -> Answer:
-        """The best mean over the blocks so far; ties are what is not significantly different from it."""
+        """Name the best mean over the blocks so far; ties are not significantly different from it."""
         if not len(self._launches):
             return Answer(None, False, "none")
         compared, layouts = self._compared()
@@ -187,7 +187,7 @@ class _Table:
 class FullGrid:
     """Randomised blocks of all layouts, in the order of `domain.run_order.blocks`; the best mean is named.
 
-    It names the best mean and promises nothing of it; ties are what is not significantly different from it.
+    It names the best mean and promises nothing of it; ties are not significantly different from it.
 
     A launch that gave no valid window leaves its place in the block empty: whoever takes the windows has
     tried again by then. A layout that failed is in no further block.

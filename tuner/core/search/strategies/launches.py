@@ -53,7 +53,7 @@ class Launches:
         return [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches], layouts
 
     def estimates(self, confidence: float, *, by_own_noise: bool = False) -> Mapping[Layout, Estimate]:
-        """Each launched layout's value with its interval; what the box did in a block is taken out.
+        """Estimate the value of each launched layout, with the drift between blocks removed.
 
         *by_own_noise*: each by its own noise, where blocks may drift slowly, as a full grid is ranked.
         """
