@@ -1,6 +1,6 @@
 """How often answers are right in worlds that break what a study assumes. Worlds are files: add your own.
 
-    python bench/robustness.py WORLD.json [...] [--kind strict|calibrated|grid] [--studies 300] [--json]
+    python bench/robustness.py WORLD.json [...] [--kind strict|calibrated|grid|check|check-strict] [--json]
 
 A world is a search suite as docs/method/replay.md describes it; `bench/worlds/` has some. Per world:
 
@@ -13,7 +13,16 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
 With `--kind grid` each study is a full grid of `--blocks` blocks, ranked as `tuner rank` does. "false" are
 studies that call a layout slower than the best measured one although it is truly at least as good; "covers"
 is the share of the layouts' own intervals that hold the true throughput, "ratios" the share of studies in
-which all intervals of ratios to the first layout hold. Intervals are Wilson's, 95 %.
+which all intervals of ratios to the first layout hold. Each stands twice: the truth "in these hours" is the
+mean over the time that the study took, which is what a ranking claims; the truth "at any hour" is that of the
+suite, which a study shorter than the host's changes cannot know. "width" is the mean of (high - low) / mean,
+"of ratios" that of the intervals of ratios. Intervals are Wilson's, 95 %.
+
+With `--kind check` (calibrated) or `check-strict` each study is such a full grid and, at a random moment of
+the two weeks after it, a check of its winner against the runner-up and a random layout in use (`tuner
+check`). "stale" are checks that call the winner stale although it is truly within the margin of the layout
+that they call better, "right" those that call it right although one of the two is truly better by more than
+the margin, at any hour and in the check's hours.
 """
 
 from __future__ import annotations
@@ -23,10 +32,11 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import exp, log
 from pathlib import Path
 from random import Random
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ranking import ratios_right, study, window
 
@@ -36,13 +46,20 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Observed, Proposal
 from tuner.core.planning.replay import run
 from tuner.core.ranking.ranking import rank
+from tuner.core.search.recheck import Asked, Launched
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.strategies.full_grid import FullGrid
-from tuner.core.search.suite import SimulatedBox, Suite
+from tuner.core.search.strategies.recheck import Recheck
+from tuner.core.search.suite import Host, SimulatedBox, Suite
 from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import Estimate
+from tuner.study.recheck_plan import past_of
 
 UNANSWERED_ALLOWED = 0.05  #: share of studies that may end without an answer
-Kind = Literal["strict", "calibrated", "grid"]
+HOUR_STEP_S = 60.0  #: between the moments that the mean over a study's hours is taken of
+TWO_WEEKS_S = 14 * 86_400.0
+MOST_CHECKED = 25  #: blocks, after which a check counts as undecided
+Kind = Literal["strict", "calibrated", "grid", "check", "check-strict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +83,22 @@ class Study:
     n_intervals: int = 0
     n_covering: int = 0
     ratios_hold: bool | None = None
+    false_in_hours: bool = False
+    n_covering_in_hours: int = 0
+    ratios_hold_in_hours: bool | None = None
+    width: float = 0.0  #: sum over the intervals, as a share of the mean
+    n_ratios: int = 0
+    ratio_width: float = 0.0  #: sum over the intervals of ratios
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStudy:
+    """The result of one check; wrong verdicts: that it is stale, that it is right."""
+
+    state: str
+    wrong: tuple[bool, bool]
+    wrong_in_hours: tuple[bool, bool]
+    n_windows: int
 
 
 @dataclass
@@ -79,18 +112,22 @@ class WatchedBox(SimulatedBox):
         return super().take(proposal)
 
 
-def one_study(job: Job, number: int) -> Study:
+def one_study(job: Job, number: int) -> Study | CheckedStudy:
     """Run study *number*: its surface and its random streams follow from the number and the seed."""
     surface, repeat = number % job.world.n_surfaces, number // job.world.n_surfaces
     stream = f"{job.seed}/{surface}/{repeat}"
     box = WatchedBox(job.world, surface, stream)
     truth = dict(zip(job.world.layouts, job.world.surfaces[surface], strict=True))
     seed = Random(f"{stream}/strategy").getrandbits(32)
-    return _grid(job, box, truth, seed) if job.kind == "grid" else _race(job, box, truth, seed)
+    if job.kind == "grid":
+        return _grid(job, box, truth, seed)
+    if job.kind in ("check", "check-strict"):
+        return _check(job, box, truth, seed)
+    return _race(job, box, truth, seed)
 
 
 def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -> Study:
-    assert job.kind != "grid"
+    assert job.kind in ("strict", "calibrated")
     goal = job.world.goal(job.kind)
     false_looks = []
 
@@ -111,24 +148,90 @@ def _grid(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -
         strategy.learn(taken)
         # items as fine as can be: the noise of counting is none of the world's
         windows += [window(one.launch, block, one.layout, 0, round(1000 * one.value)) for one in taken]
-    means = {layout: 1000 * value for layout, value in truth.items()}
-    first = job.world.layouts[0]
-    ranking = rank(study(list(job.world.layouts), job.n_blocks, 1), windows, current=first)
+    ranking = rank(study(list(job.world.layouts), job.n_blocks, 1), windows, current=job.world.layouts[0])
     best = ranking.rows[0].layout
     slower = [row.layout for row in ranking.rows if row.rank is not None and row.rank > 1]
-    estimates = [(row.layout, row.throughput_per_10min) for row in ranking.rows]
-    intervals = [
-        (layout, one.low, one.high)
-        for layout, one in estimates
-        if one.low is not None and one.high is not None
-    ]
+    intervals = _ends([(row.layout, row.throughput_per_10min) for row in ranking.rows])
+    ratios = _ends(
+        [(row.layout, row.ratio_to_current) for row in ranking.rows if row.layout != ranking.current]
+    )
+    of_sense = []
+    for true in (truth, _truth_in_hours(job, box, truth)):
+        means = {layout: 1000 * value for layout, value in true.items()}
+        of_sense.append(
+            (
+                any(true[layout] >= true[best] * (1 - 1e-9) for layout in slower),
+                sum(low <= means[layout] <= high for layout, low, high in intervals),
+                ratios_right(ranking, means),
+            )
+        )
     return Study(
-        any(truth[layout] >= truth[best] for layout in slower),
+        of_sense[0][0],
         n_windows=len(windows),
         n_intervals=len(intervals),
-        n_covering=sum(low <= means[layout] <= high for layout, low, high in intervals),
-        ratios_hold=ratios_right(ranking, means),
+        n_covering=of_sense[0][1],
+        ratios_hold=of_sense[0][2],
+        false_in_hours=of_sense[1][0],
+        n_covering_in_hours=of_sense[1][1],
+        ratios_hold_in_hours=of_sense[1][2],
+        width=sum((high - low) / (1000 * truth[layout]) for layout, low, high in intervals),
+        n_ratios=len(ratios),
+        ratio_width=sum(high - low for _, low, high in ratios),
     )
+
+
+def _check(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -> CheckedStudy:
+    """A full grid, and a check of its winner later on."""
+    goal = job.world.goal("strict" if job.kind == "check-strict" else "calibrated")
+    grid = FullGrid(goal, seed, job.n_blocks)
+    launches = []
+    for block in range(job.n_blocks):
+        taken = [one for proposal in grid.propose() for one in box.take(proposal)]
+        grid.learn(taken)
+        launches += [Launched(block, one.layout, log(one.value)) for one in taken]
+    estimates = grid.estimates()
+    ranked = sorted(truth, key=lambda layout: -(estimates[layout].mean or 0.0))
+    winner, random = ranked[0], Random(f"{box.stream}/check")
+    others = tuple(dict.fromkeys((random.choice(ranked[1:]), ranked[1])))
+    asked = Asked(winner, others, goal.within, goal.confidence, goal.kind)
+    box.now_s += random.random() * TWO_WEEKS_S
+    began_s, n_before = box.now_s, box.n_windows
+    recheck = Recheck(asked, past_of(asked, launches), seed, goal.max_window_s)
+    for _ in range(MOST_CHECKED):
+        proposals = recheck.propose()
+        if not proposals:
+            break
+        recheck.learn([one for proposal in proposals for one in box.take(proposal)])
+    check, wrong = recheck.check(), []
+    for true in (truth, _truth_in_hours(job, box, truth, began_s)):
+        least = true[winner] / (1 - goal.within) * (1 + 1e-9)  # from there on another is better
+        stale_wrongly = check.better is not None and true[check.better] <= least
+        wrong.append((stale_wrongly, check.state == "right" and any(true[other] > least for other in others)))
+    return CheckedStudy(check.state, wrong[0], wrong[1], box.n_windows - n_before)
+
+
+def _ends(estimates: Sequence[tuple[Layout, Estimate | None]]) -> list[tuple[Layout, float, float]]:
+    """The intervals of those that have one."""
+    return [
+        (layout, one.low, one.high)
+        for layout, one in estimates
+        if one is not None and one.low is not None and one.high is not None
+    ]
+
+
+def _truth_in_hours(
+    job: Job, box: SimulatedBox, truth: Mapping[Layout, float], began_s: float = 0.0
+) -> dict[Layout, float]:
+    """What each layout gives on average over the time that *box* has simulated since *began_s*."""
+    rows = job.world.drift_factors
+    factors = rows[box.surface if len(rows) > 1 else 0] if rows else (1.0,) * len(truth)
+    host = Host(job.world.noise, box.stream)
+    n_steps = max(1, round((box.now_s - began_s) / HOUR_STEP_S))
+    mean = fmean(host.at(began_s + (step + 0.5) * HOUR_STEP_S) for step in range(n_steps))
+    return {
+        layout: value * exp(factor * mean)
+        for (layout, value), factor in zip(truth.items(), factors, strict=True)
+    }
 
 
 def summary(name: str, kind: Kind, done: Sequence[Study]) -> dict[str, Any]:
@@ -141,11 +244,32 @@ def summary(name: str, kind: Kind, done: Sequence[Study]) -> dict[str, Any]:
         known = [one.ratios_hold for one in done if one.ratios_hold is not None]
         found["covers"] = sum(one.n_covering for one in done) / n_intervals if n_intervals else None
         found["ratios"] = _share(sum(known), len(known))
+        found["false_in_hours"] = _share(sum(one.false_in_hours for one in done), n)
+        found["covers_in_hours"] = (
+            sum(one.n_covering_in_hours for one in done) / n_intervals if n_intervals else None
+        )
+        known = [one.ratios_hold_in_hours for one in done if one.ratios_hold_in_hours is not None]
+        found["ratios_in_hours"] = _share(sum(known), len(known))
+        found["width"] = sum(one.width for one in done) / n_intervals if n_intervals else None
+        n_ratios = sum(one.n_ratios for one in done)
+        found["ratio_width"] = sum(one.ratio_width for one in done) / n_ratios if n_ratios else None
     else:
         n_unanswered = sum(not one.answered for one in done)
         allowed = min(n_unanswered, int(UNANSWERED_ALLOWED * n))
         found["right"] = _share(sum(one.right for one in done) + allowed, n)
         found["unanswered"] = n_unanswered / n
+    found["mean_windows"] = fmean(one.n_windows for one in done)
+    return found
+
+
+def check_summary(name: str, kind: Kind, done: Sequence[CheckedStudy]) -> dict[str, Any]:
+    """The same of checks."""
+    n = len(done)
+    found: dict[str, Any] = {"world": name, "kind": kind, "studies": n}
+    for place, verdict in enumerate(("stale", "right")):
+        found[f"wrongly_{verdict}"] = _share(sum(one.wrong[place] for one in done), n)
+        found[f"wrongly_{verdict}_in_hours"] = _share(sum(one.wrong_in_hours[place] for one in done), n)
+        found[verdict] = sum(one.state == verdict for one in done) / n
     found["mean_windows"] = fmean(one.n_windows for one in done)
     return found
 
@@ -158,10 +282,22 @@ def _share(n_hits: int, n: int) -> dict[str, float] | None:
 
 
 def _line(found: Mapping[str, Any]) -> str:
+    if "wrongly_stale" in found:
+        cells = [f"{found['world']:<28} {found['kind']:<12}"]
+        for verdict in ("stale", "right"):
+            cells.append(f"says {verdict} {100 * found[verdict]:4.1f} %, wrongly")
+            cells.append(_shown(found[f"wrongly_{verdict}"]))
+            cells.append(f"in its hours {_shown(found[f'wrongly_{verdict}_in_hours'])}")
+        return "  ".join([*cells, f"windows {found['mean_windows']:.1f}"])
     cells = [f"{found['world']:<28} {found['kind']:<10} false {_shown(found['false'])}"]
     if found["kind"] == "grid":
-        covers = "-" if found["covers"] is None else f"{100 * found['covers']:.1f} %"
-        cells.append(f"covers {covers:>7}  ratios {_shown(found['ratios'])}")
+        covers, in_hours, width, ratio_width = (
+            "-" if found[key] is None else f"{100 * found[key]:.1f} %"
+            for key in ("covers", "covers_in_hours", "width", "ratio_width")
+        )
+        cells.append(f"covers {covers}  ratios {_shown(found['ratios'])}")
+        cells.append(f"in these hours: false {_shown(found['false_in_hours'])}  covers {in_hours}")
+        cells.append(f"ratios {_shown(found['ratios_in_hours'])}  width {width}, of ratios {ratio_width}")
     else:
         cells.append(f"right {_shown(found['right'])}  no answer {100 * found['unanswered']:4.1f} %")
     return "  ".join([*cells, f"windows {found['mean_windows']:.1f}"])
@@ -179,7 +315,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("worlds", nargs="+", type=Path, metavar="WORLD.json")
-    parser.add_argument("--kind", choices=("strict", "calibrated", "grid"), default="strict")
+    parser.add_argument("--kind", choices=get_args(Kind), default="strict")
     parser.add_argument("--studies", type=int, default=300)
     parser.add_argument("--blocks", type=int, default=3, help="of a full grid")
     parser.add_argument("--seed", type=int, default=1)
@@ -190,7 +326,13 @@ def main() -> None:
     for path in options.worlds:
         job = Job(read_suite(path), options.kind, options.seed, options.blocks)
         done = list(each_in_processes(one_study, job, range(options.studies), options.processes))
-        results.append(summary(job.world.name, options.kind, done))
+        checks = [one for one in done if isinstance(one, CheckedStudy)]
+        races = [one for one in done if isinstance(one, Study)]
+        results.append(
+            check_summary(job.world.name, options.kind, checks)
+            if checks
+            else summary(job.world.name, options.kind, races)
+        )
         if not options.json:
             print(_line(results[-1]), flush=True)
     if options.json:

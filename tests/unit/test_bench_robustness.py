@@ -48,5 +48,32 @@ def test_a_full_grid_counts_windows_and_intervals(bench: Any) -> None:
     job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "identical-tide.json"), "grid", 1, 3)
     study = bench.one_study(job, 0)
 
-    assert (study.n_windows, study.n_intervals) == (24, 8)
-    assert 0 <= study.n_covering <= 8
+    assert (study.n_windows, study.n_intervals, study.n_ratios) == (24, 8, 7)
+    assert 0 <= study.n_covering <= study.n_covering_in_hours <= 8
+    assert 0.05 < study.width / 8 < 1
+
+
+def test_the_truth_in_the_hours_of_a_study_has_the_tide_of_these_hours(bench: Any) -> None:
+    world = read_suite(ROOT / "bench" / "worlds" / "identical-unequal-tide.json")
+    job, truth = bench.Job(world, "grid", 1, 3), dict(zip(world.layouts, world.surfaces[0], strict=True))
+    box = bench.WatchedBox(world, 0, "1/0/0")
+    box.now_s = 3600.0
+    an_hour = bench._truth_in_hours(job, box, truth)
+    box.now_s = 24 * 3600.0
+    a_day = bench._truth_in_hours(job, box, truth)
+
+    assert 0 < max(abs(an_hour[x] / truth[x] - 1) for x in truth) < 0.25
+    assert max(abs(a_day[x] / truth[x] - 1) for x in truth) < 1e-3
+
+
+def test_a_check_of_a_full_grid_counts_its_own_windows_and_wrong_verdicts(bench: Any) -> None:
+    job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "quiet-unequal-tide.json"), "check", 1, 3)
+    done = [bench.one_study(job, number) for number in range(3)]
+    found = bench.check_summary(
+        "w", "check", [*done, bench.CheckedStudy("stale", (True, False), (False, False), 8)]
+    )
+
+    assert all(one.n_windows >= 4 and one.state in ("right", "stale", "open") for one in done)
+    assert all(one.wrong == (False, False) for one in done if one.state == "open")
+    assert found["wrongly_stale"]["share"] >= 0.25
+    assert found["wrongly_right_in_hours"]["share"] == 0

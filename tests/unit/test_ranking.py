@@ -13,6 +13,8 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, 
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.ranking import RankedLayout, Ranking, rank
+from tuner.core.stats.groups import compare
+from tuner.core.stats.two_way_anova import Observation
 
 from ..raising import raises
 from ..wording import wording
@@ -92,8 +94,12 @@ def test_what_is_not_known_apart_shares_a_rank() -> None:
 
 def test_the_limit_is_tukeys_for_all_pairs() -> None:
     table = {"4x1": (1000, 1140, 905), "2x2": (1010, 1100, 950), "1x4": (500, 551, 450)}
-    ranking = rank(study("1x4,2x2,4x1"), taken({name: [[n] for n in row] for name, row in table.items()}),
-                   current=parse_layout("1x4"))  # fmt: skip
+    numbers = {name: number for number, name in enumerate(table)}
+    seen = [
+        Observation(numbers[name], block, log(n))
+        for name, values in table.items()
+        for block, n in enumerate(values)
+    ]
     # By hand: residuals of the whole table, 4 degrees of freedom, and scipy's studentized range of 3.
     logs = {name: [log(n) for n in values] for name, values in table.items()}
     level = {name: sum(values) / 3 for name, values in logs.items()}
@@ -105,7 +111,7 @@ def test_the_limit_is_tukeys_for_all_pairs() -> None:
         for block in range(3)
     )
     half = stats.studentized_range.ppf(0.95, 3, 4) * sqrt(residual_ss / 4 / 3)
-    ratio = row(ranking, "4x1").ratio_to_current
+    ratio = compare(seen, 3, 0.95).ratio(numbers["4x1"], numbers["1x4"])
 
     assert ratio is not None
     assert (ratio.low, ratio.high) == pytest.approx(

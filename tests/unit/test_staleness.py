@@ -45,11 +45,12 @@ def looked(
     of_old: float,
     n_blocks: int = 8,
     launch_sd: float = 0.02,
+    shift: float = 0.0,
 ) -> Check:
     launches: list[Launched] = []
     check = None
     for block in range(n_blocks):
-        drift = random.gauss(0.3, 0.06)
+        drift = random.gauss(shift, 0.06)
         for layout, gap in ((BEST, 0.0), (NEXT, of_next), (OLD, of_old)):
             launches.append(Launched(block, layout, 5.0 + drift + gap + random.gauss(0, launch_sd)))
         check = check_answer(asked, then, launches)
@@ -61,7 +62,7 @@ def looked(
 
 def test_what_is_as_it_was_is_right_after_two_or_three_blocks() -> None:
     random = Random(1)
-    checks = [looked(random, ASKED, past(-0.04, -0.06), -0.04, -0.06) for _ in range(50)]
+    checks = [looked(random, ASKED, past(-0.04, -0.06), -0.04, -0.06, shift=0.3) for _ in range(50)]
 
     assert {check.state for check in checks} == {"right"}
     assert sum(check.n_blocks for check in checks) / 50 < 3
@@ -94,11 +95,38 @@ def test_strict_judges_as_without_the_study_however_much_launches_differ(times: 
     for seed in range(10):
         with_it, without = (
             looked(Random(seed), STRICT, then, beyond * MARGIN, beyond * MARGIN, launch_sd=0.02 * times)
-            for then in (past(-0.03, -0.05), None)
+            for then in (replace(past(-0.03, -0.05), levels={}), None)
         )
 
         assert not with_it.is_noisier  # the study's noise was never used
         assert judged(with_it) == judged(without)
+
+
+@pytest.mark.parametrize("asked", [ASKED, STRICT], ids=["calibrated", "strict"])
+@pytest.mark.parametrize(("shift", "state"), [(0.15, "open"), (-0.25, "open"), (0.0, "stale")])
+def test_a_difference_that_a_change_of_the_host_may_explain_makes_no_answer_stale(
+    asked: Asked, shift: float, state: str
+) -> None:
+    random = Random(6)
+    checks = [
+        looked(random, asked, past(-0.01, -0.06), 0.06, -0.06, launch_sd=0.005, shift=shift)
+        for _ in range(20)
+    ]
+
+    assert sum(check.state == state for check in checks) >= (12 if state == "stale" else 18)
+    assert all(check.explained <= 0.05 for check in checks)
+
+
+def test_what_one_layout_alone_does_is_no_change_of_the_host() -> None:
+    launches = [
+        Launched(block, layout, 5.0 + gap + 0.001 * (block % 2) * (layout == OLD))
+        for block in range(4)
+        for layout, gap in ((BEST, 0.0), (NEXT, 0.12), (OLD, -0.06))
+    ]
+    check = check_answer(ASKED, past(-0.01, -0.06), launches)
+
+    assert check.explained == pytest.approx(0.0, abs=1e-3)
+    assert (check.state, check.better) == ("stale", NEXT)
 
 
 def judged(check: Check) -> list[object]:
@@ -130,7 +158,7 @@ def test_one_block_says_nothing_and_how_much_longer_it_takes_is_reported() -> No
     assert not check.is_beyond_foreseeing
     assert check.rest_blocks is not None
     assert check.rest_blocks >= 1
-    assert check_answer(ASKED, None, []) == Check("open", 0, (), None, None, False, None)
+    assert check_answer(ASKED, None, []) == Check("open", 0, (), None, None, 0.0, False, None)
 
 
 @pytest.mark.parametrize("asked", [ASKED, STRICT], ids=["calibrated", "strict"])

@@ -93,7 +93,6 @@ def test_the_sums_of_whole_blocks_say_what_the_fit_says() -> None:
     assert sums.effects == pytest.approx(of_fit)
     assert sums.variance == pytest.approx(fitted[0].residual_variance)
     assert sums.df == fitted[0].residual_df
-    assert sums.difference_variance(LAYOUTS[0], LAYOUTS[1]) == fitted[0].difference_variance(0, 1)
 
 
 @pytest.mark.parametrize(("place", "values"), [(0, (0.1, 6.0)), (-1, (6.0, 0.1))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, expm1, log
 from typing import Any
 
 from tuner.core.domain.layout import Layout
@@ -64,6 +64,12 @@ def check_notes(checked: Checked) -> list[str]:
             f"All of them together give {_share(check.level_shift)} than in the study: the host or its load"
             " has changed. Only differences between layouts are compared."
         )
+        if check.state == "open" and any(one.gap > -log(1 - asked.within) for one in check.against):
+            found.append(
+                f"Such a change may affect layouts unequally, by up to {percent(expm1(check.explained))}, for"
+                " as long as it lasts. Check again at another hour of the day; if the change stays, measure a"
+                " new study."
+            )
     if check.is_noisier:
         found.append("Launches vary more now than in the study; tuner uses the present noise.")
     compared = {asked.winner, *checked.failed, *(one.other for one in check.against)}

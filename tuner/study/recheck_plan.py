@@ -12,7 +12,7 @@ from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Kind, Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.anova import blocks_of, launch_value
-from tuner.core.search.recheck import Asked, Checked, Past
+from tuner.core.search.recheck import Asked, Checked, Launched, Past
 from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.stats.variance import MeanSquare
@@ -99,17 +99,22 @@ def read_past(store: Store, asked: Asked) -> Past | None:
     study = store.study()
     tallies = [one for one in store.sums().launches if one.n_done and launch_value(one, study.objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
-    layouts = sorted({one.layout for one in tallies})
+    return past_of(
+        asked,
+        [
+            Launched(block_of[one.launch], one.layout, log(launch_value(one, study.objective)))
+            for one in tallies
+        ],
+    )
+
+
+def past_of(asked: Asked, launches: Sequence[Launched]) -> Past | None:
+    """Estimate the differences to the winner from the *launches* of a study; None: no noise is known."""
+    layouts = sorted({one.layout for one in launches})
     if asked.winner not in layouts:
         return None
     fitted = fit(
-        [
-            Observation(
-                layouts.index(one.layout), block_of[one.launch], log(launch_value(one, study.objective))
-            )
-            for one in tallies
-        ],
-        len(layouts),
+        [Observation(layouts.index(one.layout), one.block, one.value) for one in launches], len(layouts)
     )
     if not fitted.residual_df:
         return None

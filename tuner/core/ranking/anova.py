@@ -14,6 +14,7 @@ from tuner.core.ranking.host_effects import Boxes, what_boxes_do
 from tuner.core.stats.groups import Comparison, Group, OfBest, compare, group_of
 from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs
 from tuner.core.stats.mixed_model import box_table, estimate_on_boxes
+from tuner.core.stats.slow_drift import INDEPENDENT, drift_between_blocks
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 from tuner.core.stats.variance import Noise, estimate_noise
 from tuner.core.windows.launch_sums import LaunchTally
@@ -45,18 +46,22 @@ def standings(
     block_of: Mapping[int, int],
     within: float = WITHIN,
     of_fleet: bool = False,
+    by_own_noise: bool = False,
 ) -> Standings:
     """Compare layouts by what their launches gave, each of them above 0.
 
     All layouts tell of the noise, and the limit is for all pairs; ranks are among those that *may_win*.
     *block_of* is the block of each launch, by its id; *within* is the margin. *of_fleet*: all is of boxes
     like these; else a box that took the place of another one has blocks of its own, and that is all.
+    *by_own_noise*: each layout is judged by its own noise, and blocks may drift slowly; not on a fleet.
     """
     if not of_layout:
         return Standings({}, {}, {}, {}, {}, Noise(None, None, None))
     layouts = list(of_layout)
     launches = _launch_means(of_layout, objective, block_of)
-    found = _judge(launches, of_layout, block_of, confidence, within, of_fleet=of_fleet)
+    found = _judge(
+        launches, of_layout, block_of, confidence, within, of_fleet=of_fleet, by_own_noise=by_own_noise
+    )
     candidates = [number for number, layout in enumerate(layouts) if layout in may_win]
     n_better = found.comparison.n_better(candidates)
     groups, of_best = _group(found, candidates, within, confidence)
@@ -108,16 +113,18 @@ def _judge(
     within: float,
     *,
     of_fleet: bool,
+    by_own_noise: bool,
 ) -> _Judged:
     """What *launches* say: of the box they were made on, or of boxes like those they were made on."""
     seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
     tallies = [one for own in of_layout.values() for one in own]
     names = _boxes(tallies) if of_fleet else [""]
     if len(names) == 1:
-        comparison = compare(seen, len(of_layout), confidence)
+        comparison = compare(seen, len(of_layout), confidence, by_own_noise=by_own_noise)
+        drift = drift_between_blocks(seen, comparison.fit) if by_own_noise else INDEPENDENT
         return _Judged(
             comparison,
-            estimate_throughputs(launches, comparison.fit, confidence),
+            estimate_throughputs(launches, comparison.fit, confidence, comparison.own_noise, drift),
             estimate_noise(launches, comparison.fit, confidence),
             _notes(comparison.fit, len({one.block for one in launches})),
         )

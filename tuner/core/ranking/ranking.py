@@ -276,6 +276,7 @@ def rank(
         block_of=block_of,
         within=within,
         of_fleet=is_fleet(study),
+        by_own_noise=study.strategy == "all",
     )
     of_throughput = judge()
     found = of_throughput if objective == "throughput" else judge(objective=objective)

@@ -7,6 +7,10 @@ before anything is seen, and weighs the three by how well they explain what is s
 knew helps where it agrees, and counts for little where it does not. `strict` uses what was measured now, and
 its noise alone: launches may differ by more than in the study, and by too little more to be seen at once.
 
+Where the host as a whole gives more or less than in the study, a layout may feel that more than another one,
+for as long as it lasts. Such a difference is no sign that the answer of the study is stale: another layout is
+better only if the difference exceeds the effect that the change of the host may have.
+
 Each look is at a level of its own, alpha / (k (k + 1)) at the k-th, which sum to alpha: whoever looks after
 every block is wrong no more often than whoever looks once.
 """
@@ -32,6 +36,9 @@ LEAST_BLOCKS = 2  #: one says nothing about the noise of now
 MOST_FORESEEN = 500  #: blocks
 _MOVED_BY = (0.25, 1.0, 4.0)  #: times the margin: how far a difference may have moved since the study
 _HALVINGS = 50
+#: of a change of the host: by how much more a layout may feel it than another one
+_FELT_UNEQUALLY = 0.5
+_MOST_EXPLAINED = 0.1  #: of a change of the host, on the logarithmic scale: beyond that it is another host
 _NOISIER = 0.99  #: noise of now above what the study's would be with this probability counts alone
 
 
@@ -126,6 +133,7 @@ class Check:
     against: tuple[Against, ...]  #: those that could be compared
     better: Layout | None  #: stale: which one is better by more than the margin
     level_shift: float | None  #: log of what the box gives now to what it gave; None: nothing to compare
+    explained: float  #: difference of two layouts that the change of the host may explain, a logarithm
     is_noisier: bool  #: launches differ by more than in the study, whose noise is not used then
     rest_blocks: int | None  #: until it is known, if differences are as they seem; None: not to be expected
 
@@ -160,7 +168,7 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
     ]
     blocks = sorted({one.block for one in launches})
     n_blocks = len(blocks)
-    nothing = Check("open", n_blocks, (), None, None, False, None)
+    nothing = Check("open", n_blocks, (), None, None, 0.0, False, None)
     if asked.winner not in layouts or len(layouts) < 2:
         return nothing
     fitted = fit(
@@ -202,8 +210,11 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
     n_of = Counter(one.layout for one in launches)
     can_tell = n_of[asked.winner] >= LEAST_LAUNCHES  # a single launch decides nothing
     decided = {layout for layout in layouts if can_tell and n_of[layout] >= LEAST_LAUNCHES}
+    level_shift = _level_shift(fitted, layouts, past)
+    explained = _FELT_UNEQUALLY * min(_common_shift(fitted, layouts, past), _MOST_EXPLAINED)
+    beyond = margin + explained
     better = max(
-        (one for one in against if one.other in decided and 1 - one.above(margin) <= one.level_low),
+        (one for one in against if one.other in decided and 1 - one.above(beyond) <= one.level_low),
         key=lambda one: one.gap,
         default=None,
     )
@@ -219,9 +230,10 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
         n_blocks=n_blocks,
         against=tuple(against),
         better=better.other if state == "stale" and better is not None else None,
-        level_shift=_level_shift(fitted, layouts, past),
+        level_shift=level_shift,
+        explained=explained,
         is_noisier=is_noisier,
-        rest_blocks=0 if state != "open" else _rest(against, margin, 1 - asked.confidence, n_blocks),
+        rest_blocks=0 if state != "open" else _rest(against, (margin, beyond), asked.confidence, n_blocks),
     )
 
 
@@ -270,31 +282,49 @@ def _differs(change: float, variance: float, alpha: float, n_others: int, df: fl
     return abs(change) > max(1e-9, student_t_quantile(1 - alpha / (2 * n_others), df) * sqrt(variance))
 
 
-def _level_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> float | None:
+def _shifts(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> list[float]:
+    """Subtract the level of each layout in the study from its present level."""
     if past is None:
-        return None
-    shifts = [
+        return []
+    return [
         fitted.effects[number] - past.levels[layout]
         for number, layout in enumerate(layouts)
         if layout in past.levels
     ]
+
+
+def _level_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> float | None:
+    shifts = _shifts(fitted, layouts, past)
     return sum(shifts) / len(shifts) if shifts else None
 
 
-def _rest(against: Sequence[Against], margin: float, alpha: float, n_blocks: int) -> int | None:
-    """Blocks until "right" or "stale", were the differences what they seem, without what the study knew."""
+def _common_shift(fitted: AdditiveFit, layouts: Sequence[Layout], past: Past | None) -> float:
+    """Return the smallest shift of all layouts; 0: they shifted in different directions."""
+    shifts = _shifts(fitted, layouts, past)
+    if len(shifts) < 2 or min(shifts) * max(shifts) <= 0:
+        return 0.0
+    return min(abs(shift) for shift in shifts)
+
+
+def _rest(
+    against: Sequence[Against], limits: tuple[float, float], confidence: float, n_blocks: int
+) -> int | None:
+    """Blocks until "right" or "stale", were the differences what they seem, without what the study knew.
+
+    *limits*: all must be below the first, or one above the second.
+    """
     if not against:
         return None
     more = max(1, LEAST_BLOCKS - n_blocks)
     while more <= MOST_FORESEEN:
         look = n_blocks + more - LEAST_BLOCKS + 1
-        level = alpha / (look * (look + 1))
+        level = (1 - confidence) / (look * (look + 1))
         shrunk = sqrt(n_blocks / (n_blocks + more))
         df = against[0].df + more * len(against)  # each block tells of the noise, too
         below = student_t_quantile(1 - level, df) * shrunk
         above = student_t_quantile(1 - level / len(against), df) * shrunk
-        is_right = all(one.gap + below * one.now_se < margin for one in against)
-        if is_right or any(one.gap - above * one.now_se > margin for one in against):
+        is_right = all(one.gap + below * one.now_se < limits[0] for one in against)
+        if is_right or any(one.gap - above * one.now_se > limits[1] for one in against):
             return more
         more += 1 + more // 8  # about: nobody needs to know it to the block
     return None

@@ -18,7 +18,8 @@ from math import ceil, exp, inf, log, sqrt
 from typing import Literal, get_args
 
 from tuner.core.stats.interval import BEYOND_NUMBERS, Estimate, ratio_around
-from tuner.core.stats.quantiles import student_t_quantile, studentized_range_quantile, tail_beyond
+from tuner.core.stats.own_noise import OwnNoise, estimate_own_noise, mixture_reach, mixture_tail
+from tuner.core.stats.quantiles import student_t_quantile, student_t_tail, studentized_range_quantile
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 Group = Literal["best-or-tied", "not-ruled-out", "slower"]
@@ -130,8 +131,9 @@ def of_value(of_best: OfBest, best: float) -> Estimate:
 # Which layouts differ, and by how much: all pairs at once, drift of the box taken out.
 #
 # Logarithms of what each launch gave are fitted as layout + block; pairs are judged by Tukey's limit
-# (Tukey-Kramer with each pair's own standard error; one variance for all layouts). A layout of a single
-# launch is told apart from none: `tuner.core.stats.groups`.
+# (Tukey-Kramer with each pair's own standard error). The variance is one for all layouts, or each layout's
+# own: then the limits of two layouts add up in squares (MOVER, Zou & Donner 2008), each exceeded as rarely
+# as Tukey's limit is by the pooled variance. A layout of a single launch is called different from none.
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +144,46 @@ class Comparison:
     limit: float | None  #: in standard errors of a difference; None: there is no noise to measure it against
     n_launches: Sequence[int]  #: of each layout
     confidence: float  #: of all pairs together
+    own_noise: OwnNoise | None = None  #: of each layout; None: one variance is that of all
+    _reaches: tuple[float, ...] = ()  # of one launch of each layout, by its own noise
 
     def half_width(self, one: int, other: int) -> float | None:
         """How far the difference of two effects must be from 0 to be significant; None: never."""
         error = self.standard_error(one, other)
         few = min(self.n_launches[one], self.n_launches[other]) < LEAST_LAUNCHES
-        return None if few or error is None or self.limit is None else self.limit * error
+        if few or error is None or self.limit is None:
+            return None
+        if self.own_noise is None or one == other:
+            return self.limit * error
+        shares = self._shares(one, other)
+        return sqrt(shares[0] * self._reaches[one] ** 2 + shares[1] * self._reaches[other] ** 2)
 
     def standard_error(self, one: int, other: int) -> float | None:
         """Of the difference of two effects; None: no noise is known, or no chain of blocks joins them."""
         if self.fit.residual_variance is None:
             return None
         variance = self.fit.difference_variance(one, other)
-        return None if variance is None else sqrt(variance * self.fit.residual_variance)
+        if variance is None:
+            return None
+        if self.own_noise is None or one == other:
+            return sqrt(variance * self.fit.residual_variance)
+        shares = self._shares(one, other)
+        return sqrt(shares[0] * self.own_noise.variance(one) + shares[1] * self.own_noise.variance(other))
+
+    def _shares(self, one: int, other: int) -> tuple[float, float]:
+        """How much of the variance of one launch of either layout is in that of their difference.
+
+        If blocks lack layouts, the variance that other layouts add is divided in the same ratio.
+        """
+        each = 1 / self.n_launches[one], 1 / self.n_launches[other]
+        more = (self.fit.difference_variance(one, other) or 0.0) / sum(each)
+        return each[0] * more, each[1] * more
+
+    def _scales(self, one: int, other: int) -> list[tuple[float, float, float]]:
+        """Weight, standard error and degrees of freedom, in each case, of the difference of two effects."""
+        if self.own_noise is not None:
+            return self.own_noise.of_pair(one, other, self._shares(one, other))
+        return [(1.0, self.standard_error(one, other) or 0.0, float(self.fit.residual_df))]
 
     def ratio(self, one: int, other: int) -> Estimate | None:
         """What *one* gives as a ratio of *other*'s; None when no chain of shared blocks joins them."""
@@ -193,12 +222,14 @@ class Comparison:
             nearest = min(nearest, reach - behind)
         far_doubt, least, n_more = None, None, None
         if error is not None and self.limit is not None:
-            df, far = self.fit.residual_df, far_gap(within)
-            alone = student_t_quantile(self.confidence, df)
-            least = exp(-gap - alone * error)
-            far_doubt = tail_beyond(far - gap, error, df)
+            scales = self._scales(one, best)
+            alone = mixture_reach(scales, 1 - self.confidence)
+            least = exp(-gap - alone)
+            far_doubt = mixture_tail(far_gap(within) - gap, scales)
             per_launch = error**2 / (1 / n_of[0] + 1 / n_of[1])
-            reaches = (self.limit, alone)
+            reaches = (self.limit, student_t_quantile(self.confidence, self.fit.residual_df))
+            if error:
+                reaches = (self.limit if half is None else half / error, alone / error)
             n_more = launches_to_decide(
                 gap, n_of=n_of, launch_variance=per_launch, reaches=reaches, within=within
             )
@@ -213,10 +244,13 @@ def compare(
     n_layouts: int,
     confidence: float,
     n_launches: Sequence[int] | None = None,
+    *,
+    by_own_noise: bool = False,
 ) -> Comparison:
     """Compare *n_layouts* layouts, each observed once or more, at *confidence* for all pairs together.
 
-    *n_launches*: of each layout, where an observation stands for several launches.
+    *n_launches*: of each layout, where an observation stands for several launches. *by_own_noise*: each
+    layout is judged by its own noise where that is known.
     """
     fitted = fit(observations, n_layouts)
     if n_launches is None:
@@ -225,4 +259,9 @@ def compare(
     limit = None
     if n_layouts > 1 and fitted.residual_df:
         limit = studentized_range_quantile(confidence, n_layouts, fitted.residual_df) / sqrt(2)
-    return Comparison(fitted, limit, n_launches, confidence)
+    own = estimate_own_noise(observations, fitted) if by_own_noise and limit is not None else None
+    if own is None or limit is None:
+        return Comparison(fitted, limit, n_launches, confidence)
+    risk = 2 * student_t_tail(limit, fitted.residual_df)
+    reaches = tuple(own.reach(layout, risk) for layout in range(n_layouts))
+    return Comparison(fitted, limit, n_launches, confidence, own, reaches)

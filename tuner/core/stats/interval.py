@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import NamedTuple
 
+from tuner.core.stats.own_noise import OwnNoise, mixture_reach
 from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.stats.slow_drift import INDEPENDENT, DriftPart
 from tuner.core.stats.two_way_anova import AdditiveFit
 
 BEYOND_NUMBERS = 100.0  #: on the logarithmic scale: an interval that reaches so far says nothing
@@ -45,25 +47,49 @@ class LaunchMean(NamedTuple):  # quicker to make than a frozen dataclass: there 
 
 
 def estimate_throughputs(
-    launches: Sequence[LaunchMean], fit: AdditiveFit, confidence: float
+    launches: Sequence[LaunchMean],
+    fit: AdditiveFit,
+    confidence: float,
+    own: OwnNoise | None = None,
+    drift: Sequence[DriftPart] = INDEPENDENT,
 ) -> list[Estimate]:
     """Throughput per second of each layout, with an interval at *confidence* (each layout by itself).
 
     The mean is the plain mean over the layout's launches; where it was not in every block, it is put right
     by what the others show of those blocks. The interval is for the mean over many launches and blocks like
     these: drift of the box is part of it, which makes it wider than the difference between layouts needs.
-    It supposes that blocks are a sample of the box's states; a steady trend through the study, or blocks
-    much shorter than the drift is slow, make it too narrow.
+    It supposes that blocks are a sample of the box's states, which a study of a few hours is not of a day.
 
-    Its variance is a sum of two mean squares, of blocks and of residuals, pooled over layouts, with degrees
-    of freedom after Satterthwaite (1946). With three launches per layout, a layout's own variance would have
-    2 of them (t = 4.3).
+    Its variance is a sum of two mean squares, of blocks and of residuals, with degrees of freedom after
+    Satterthwaite (1946). Residuals are pooled over layouts, or by each layout's *own* noise; blocks are
+    independent, or slow as in the cases of *drift*. All cases together are a mixture of Student's t.
     """
-    spreads = [
-        spread_with_blocks(fit, component, variance)
-        for component, variance in zip(fit.components, fit.effect_variance, strict=True)
-    ]
-    return estimate_with(launches, fit.effects, spreads, confidence)
+    if own is None and len(drift) == 1:
+        spreads = [
+            spread_with_blocks(fit, component, variance)
+            for component, variance in zip(fit.components, fit.effect_variance, strict=True)
+        ]
+        return estimate_with(launches, fit.effects, spreads, confidence)
+    reaches = [_reach(fit, layout, own, drift, confidence) for layout in range(len(fit.effects))]
+    return _estimates(launches, fit.effects, reaches)
+
+
+def _reach(
+    fit: AdditiveFit, layout: int, own: OwnNoise | None, drift: Sequence[DriftPart], confidence: float
+) -> float | None:
+    """Half of the interval of *layout*; None: the data cannot tell."""
+    n_blocks, per_residual = fit.n_blocks_of[fit.components[layout]], fit.effect_variance[layout]
+    noises: list[tuple[float, tuple[float, float] | None]] = [(1.0, None)]
+    if own is not None:
+        noises = [(part.weight, (part.variances[layout], part.df[layout])) for part in own.parts]
+    scales = []
+    for weight, noise in noises:
+        for part in drift:
+            spread = spread_over(fit, n_blocks, per_residual, noise, part)
+            if spread is None:
+                return None
+            scales.append((weight * part.weight, sqrt(spread[0]), spread[1]))
+    return mixture_reach(scales, (1 - confidence) / 2)
 
 
 def estimate_with(
@@ -73,6 +99,21 @@ def estimate_with(
     confidence: float,
 ) -> list[Estimate]:
     """The same of known effects, each with its variance and the degrees of freedom of that; None: unknown."""
+    reaches = [
+        None
+        if spread is None
+        else student_t_quantile((1 + confidence) / 2, spread[1]) * sqrt(spread[0])
+        if spread[0]
+        else 0.0
+        for spread in spreads
+    ]
+    return _estimates(launches, effects, reaches)
+
+
+def _estimates(
+    launches: Sequence[LaunchMean], effects: Sequence[float], reaches: Sequence[float | None]
+) -> list[Estimate]:
+    """Means with intervals that reach so far on the logarithmic scale; None: without."""
     n_layouts = len(effects)
     total = [0.0] * n_layouts
     log_total = [0.0] * n_layouts
@@ -82,11 +123,9 @@ def estimate_with(
         log_total[launch.layout] += log(launch.throughput_per_s)
         n_of[launch.layout] += 1
     estimates = []
-    for layout, (effect, spread) in enumerate(zip(effects, spreads, strict=True)):
+    for layout, (effect, reach) in enumerate(zip(effects, reaches, strict=True)):
         mean = total[layout] / n_of[layout] * exp(effect - log_total[layout] / n_of[layout])
-        variance, df = (0.0, 1.0) if spread is None else spread
-        reach = student_t_quantile((1 + confidence) / 2, df) * sqrt(variance) if variance else 0.0
-        if spread is None or reach > BEYOND_NUMBERS:
+        if reach is None or reach > BEYOND_NUMBERS:
             estimates.append(Estimate(mean))
         else:
             estimates.append(Estimate(mean, mean / exp(reach), mean * exp(reach)))
@@ -101,8 +140,14 @@ def spread_with_blocks(fit: AdditiveFit, component: int, per_residual: float) ->
     return spread_over(fit, fit.n_blocks_of[component], per_residual)
 
 
-def spread_over(fit: AdditiveFit, n_blocks: float, per_residual: float) -> tuple[float, float] | None:
-    """The same over so many blocks.
+def spread_over(
+    fit: AdditiveFit,
+    n_blocks: float,
+    per_residual: float,
+    noise: tuple[float, float] | None = None,
+    drift: DriftPart = INDEPENDENT[0],
+) -> tuple[float, float] | None:
+    """The same over so many blocks; *noise*: a launch's variance and its degrees of freedom, if not pooled.
 
     Variance = drift / blocks + effect_variance x residual, where drift is
     (block_ss - block_df x residual) / block_ss_per_variance; written as a sum of independent mean squares.
@@ -122,18 +167,20 @@ def spread_over(fit: AdditiveFit, n_blocks: float, per_residual: float) -> tuple
         return None
     block_share = fit.block_df / (fit.block_ss_per_variance * n_blocks)
     residual_share = per_residual - block_share
-    block_ms = fit.block_ss / fit.block_df
+    block_ms = fit.block_ss / fit.block_df * drift.of_blocks
+    of_mean = block_share * drift.times
     if abs(residual_share) < 1e-12:  # a single layout: its own variance between blocks is all there is
-        return block_share * block_ms, fit.block_df
+        return of_mean * block_ms, fit.block_df
     if fit.residual_variance is None:
         return None
-    of_blocks = block_share * max(block_ms, fit.residual_variance)
-    of_residual = residual_share * fit.residual_variance
+    variance, residual_df = (fit.residual_variance, fit.residual_df) if noise is None else noise
+    of_blocks = of_mean * max(block_ms, fit.residual_variance)
+    of_residual = residual_share * variance
     if of_blocks + of_residual <= 0:
         return 0.0, 1.0
     blocks = of_blocks * (1 + 4 / fit.block_df)
     residual = of_residual
     if of_residual > 0 and fit.residual_df < fit.block_df:
         residual *= 1 + 4 / fit.residual_df
-    df = (blocks + residual) ** 2 / (blocks**2 / fit.block_df + residual**2 / fit.residual_df)
+    df = (blocks + residual) ** 2 / (blocks**2 / fit.block_df + residual**2 / residual_df)
     return of_blocks + of_residual, df

@@ -24,7 +24,7 @@ from tuner.reports.ranking.first_screen import (
     not_slower,
     recommendation,
 )
-from tuner.reports.ranking.groups import SCATTER
+from tuner.reports.ranking.groups import SCATTER, condition_of
 from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import command, describe_wider, remarks_on, step_of
 from tuner.reports.ranking.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
@@ -112,7 +112,7 @@ def guarantee(ranking: Ranking) -> str:
         wrong = percent(1 - ranking.confidence)
         return (
             f"Guarantee: at most {wrong} of such studies report a difference between layouts that are equally"
-            f" fast, {SCATTER}. A layout that is tied or not ruled out may still be better."
+            f" fast, {condition_of(ranking)}. A layout that is tied or not ruled out may still be better."
         )
     if not claim.answer.reached:
         return f"Guarantee: none yet, because the study has no answer at {level} confidence."

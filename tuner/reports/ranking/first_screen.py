@@ -14,7 +14,7 @@ from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.answer import open_notes
-from tuner.reports.ranking.groups import SCATTER, group_name
+from tuner.reports.ranking.groups import SCATTER, condition_of, group_name
 from tuner.reports.ranking.ranking_cells import interval_cell, memory_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of, reservations
 
@@ -194,7 +194,7 @@ def _of_grid(best: RankedLayout, ranking: Ranking) -> list[str]:
     n_others = sum(row.rank is not None for row in ranking.rows) - 1
     if not n_others:
         return [f"Only {best.layout} could be ranked, so there is nothing to compare it with."]
-    claimed = f"({level_of(ranking)}, corrected for all pairs, {SCATTER})"
+    claimed = f"({level_of(ranking)}, corrected for all pairs, {condition_of(ranking)})"
     if rivals := not_slower(ranking):
         layouts = "1 layout" if len(rivals) == 1 else f"{len(rivals)} layouts"
         return [

@@ -19,6 +19,7 @@ NAMES: dict[Group, str] = {
 NOT_RANKED = "not ranked"
 #: what every claim about layouts assumes: noise is pooled over them, and launches are of one kind
 SCATTER = "if all layouts have similar noise"
+THESE_HOURS = "in hours like those measured"  #: a study of a few hours does not know a day
 _MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
 
 
@@ -45,6 +46,11 @@ def to_decide_cell(row: RankedLayout) -> str:
     if row.of_best is None or (n := row.of_best.n_to_decide) is None:
         return "-"
     return f"{n}" if n <= _MOST_TOLD else f"> {_MOST_TOLD}"
+
+
+def condition_of(ranking: Ranking) -> str:
+    """What the comparison of a study without a claim depends on."""
+    return SCATTER if ranking.boxes is not None else THESE_HOURS
 
 
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:

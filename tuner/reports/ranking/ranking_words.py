@@ -19,7 +19,7 @@ from tuner.reports.ranking.evidence import (
     describe_others,
     describe_weakened_settings,
 )
-from tuner.reports.ranking.groups import SCATTER, describe_groups, group_name
+from tuner.reports.ranking.groups import condition_of, describe_groups, group_name
 from tuner.reports.ranking.latency import latency_notes
 from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import grown_sentences
@@ -85,7 +85,7 @@ def verdict(ranking: Ranking) -> str:
 def _verdict_on(best: Sequence[RankedLayout], ranking: Ranking, level: str) -> str:
     if sum(row.rank is not None for row in ranking.rows) == 1:
         return f"Only {best[0].layout} could be ranked, so there is nothing to compare it with."
-    claimed = f"({level}, corrected for all pairs, {SCATTER})"
+    claimed = f"({level}, corrected for all pairs, {condition_of(ranking)})"
     tied, open_ = best[1:], ranking.of_group("not-ruled-out")
     if not tied and not open_:
         worse = group_name("slower", ranking.objective)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, fsum, inf, log, sqrt
+from math import fsum, log
 
 from tuner.core.domain.layout import Layout, blocks
 from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
 from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
-from tuner.core.stats.groups import Beside, far_gap, group_of
+from tuner.core.stats.groups import Comparison, compare, group_of
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.quantiles import student_t_quantile, studentized_range_quantile, tail_beyond
+from tuner.core.stats.quantiles import student_t_quantile
 
 # What the blocks of a full grid say, and how many of them are enough.
 
@@ -41,8 +41,6 @@ class GridEstimate:
     effects: Mapping[Layout, float]
     variance: float | None  #: of one launch around layout + block; None: nothing is left over to tell it
     df: float
-    n_launches: Callable[[Layout], int]  #: of a layout
-    difference_variance: Callable[[Layout, Layout], float]  #: of two effects, per unit of *variance*
 
 
 class GridFit:
@@ -52,6 +50,8 @@ class GridFit:
         self._goal = goal
         self._launches = Launches()
         self._table = _Table(len(goal.layouts))
+        self._n_windows = 0
+        self._known: tuple[int, Comparison, Sequence[Layout]] | None = None  #: of so many windows, or blocks
 
     def __len__(self) -> int:
         """Launches."""
@@ -59,6 +59,7 @@ class GridFit:
 
     def add(self, launch: Sequence[Observed], block: int) -> None:
         """Take the windows of one launch, which was made in *block*."""
+        self._n_windows += len(launch)
         self._launches.add(launch, block)
         self._table.add(launch[0].layout, block, log(launch_value(launch)))
 
@@ -71,49 +72,50 @@ class GridFit:
         if self._table.is_whole and self._table.n_blocks:
             return self._table.seen()
         if not len(self._launches):
-            return GridEstimate({}, None, 0.0, lambda _: 0, lambda _, __: 0.0)
+            return GridEstimate({}, None, 0.0)
         fitted, layouts = self._launches.fitted()
-        number = {layout: index for index, layout in enumerate(layouts)}
-        return GridEstimate(
-            dict(zip(layouts, fitted.effects, strict=True)),
-            fitted.residual_variance,
-            float(fitted.residual_df),
-            self._launches.n_of,
-            lambda one, other: fitted.difference_variance(number[one], number[other]) or inf,
-        )
+        effects = dict(zip(layouts, fitted.effects, strict=True))
+        return GridEstimate(effects, fitted.residual_variance, float(fitted.residual_df))
 
     def answer(self, failed: Collection[Layout]) -> Answer:
-        """The best mean over the blocks so far; ties are what Tukey's limit cannot tell from it."""
-        seen = self.seen()
-        ranked = sorted((x for x in seen.effects if x not in failed), key=lambda x: -seen.effects[x])
+        """Name the best mean over the blocks so far; ties are not significantly different from it."""
+        if not len(self._launches):
+            return Answer(None, False, "none")
+        compared, layouts = self._compared()
+        effects = dict(zip(layouts, compared.fit.effects, strict=True))
+        ranked = sorted((x for x in layouts if x not in failed), key=lambda x: -effects[x])
         if not ranked:
             return Answer(None, False, "none")
         best, others = ranked[0], ranked[1:]
-        if seen.variance is None or not others:
+        if compared.fit.residual_variance is None or not others:
             return Answer(best, False, "none", tuple(others))
-        beside = {other: self._beside(seen, best, other) for other in others}
+        number = {layout: index for index, layout in enumerate(layouts)}
         within, confidence = self._goal.within, self._goal.confidence
-        groups = {x: group_of(one, within=within, confidence=confidence) for x, one in beside.items()}
+        groups = {
+            other: group_of(
+                compared.beside(number[other], number[best], [number[x] for x in ranked], within)[0],
+                within=within,
+                confidence=confidence,
+            )
+            for other in others
+        }
         ties = tuple(other for other in others if groups[other] != "slower")
         tied = tuple(other for other in ties if groups[other] == "best-or-tied")
         return Answer(best, False, "none", ties, tied=tied)
 
-    def _beside(self, seen: GridEstimate, best: Layout, other: Layout) -> Beside:
-        """What *other* is beside the *best* mean, by Tukey's limit for all pairs."""
-        assert seen.variance is not None
-        gap = seen.effects[best] - seen.effects[other]
-        n_launches = min(seen.n_launches(best), seen.n_launches(other))
-        per_unit = seen.difference_variance(best, other)
-        if per_unit == inf:
-            return Beside(n_launches, False, exp(-gap), None)
-        error = sqrt(seen.variance * per_unit)
-        limit = studentized_range_quantile(self._goal.confidence, len(seen.effects), seen.df) / sqrt(2)
-        far = far_gap(self._goal.within) - gap
-        return Beside(n_launches, gap > limit * error, exp(-gap), tail_beyond(far, error, seen.df))
+    def _compared(self) -> tuple[Comparison, Sequence[Layout]]:
+        """All pairs, and the layouts as they are numbered; of whole blocks, where the table has no gap."""
+        whole = self._table.whole_blocks if self._table.is_whole and self._table.n_blocks else None
+        n_known = self._n_windows if whole is None else -len(whole)
+        if self._known is None or self._known[0] != n_known:
+            seen, layouts = self._launches.observed(whole)
+            compared = compare(seen, len(layouts), self._goal.confidence, by_own_noise=True)
+            self._known = n_known, compared, layouts
+        return self._known[1:]
 
     def estimates(self) -> Mapping[Layout, Estimate]:
         """Each launched layout's value, drift between blocks taken out."""
-        return self._launches.estimates(self._goal.confidence)
+        return self._launches.estimates(self._goal.confidence, by_own_noise=True)
 
     def would_suffice(self, n_blocks: int) -> bool:
         """Whether so many blocks find a difference of the goal's margin with the usual power.
@@ -142,6 +144,7 @@ class _Table:
         self._squares = 0.0
         self._block_squares = 0.0
         self.n_blocks = 0  #: whole ones
+        self.whole_blocks: set[int] = set()
         self.is_whole = True  #: no block that ended lacks a layout, and none has one twice
 
     def add(self, layout: Layout, block: int, value: float) -> None:
@@ -155,6 +158,7 @@ class _Table:
         values[layout] = value - self._centre
         if len(values) == self._n_layouts:
             self._close(self._open.pop(block))
+            self.whole_blocks.add(block)
 
     def end_block(self, block: int) -> None:
         if self._open.pop(block, None):
@@ -170,7 +174,7 @@ class _Table:
             residual += fsum(self._totals.values()) ** 2 / (n * size) - self._block_squares / size
             variance = max(0.0, residual) / df
         effects = {layout: self._centre + total / n for layout, total in self._totals.items()}
-        return GridEstimate(effects, variance, float(df), lambda _: n, lambda _, __: 2 / n)
+        return GridEstimate(effects, variance, float(df))
 
     def _close(self, values: Mapping[Layout, float]) -> None:
         for layout, value in values.items():
@@ -183,7 +187,7 @@ class _Table:
 class FullGrid:
     """Randomised blocks of all layouts, in the order of `domain.run_order.blocks`; the best mean is named.
 
-    It names the best mean and promises nothing of it; ties are what Tukey's limit cannot tell from it.
+    It names the best mean and promises nothing of it; ties are not significantly different from it.
 
     A launch that gave no valid window leaves its place in the block empty: whoever takes the windows has
     tried again by then. A layout that failed is in no further block.

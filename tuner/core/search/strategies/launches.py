@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import fsum, log
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed
 from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs
+from tuner.core.stats.own_noise import estimate_own_noise
+from tuner.core.stats.slow_drift import drift_between_blocks
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 
@@ -41,24 +43,46 @@ class Launches:
         fitted, layouts, _ = self._fitted()
         return fitted, layouts
 
-    def estimates(self, confidence: float) -> Mapping[Layout, Estimate]:
-        """Each launched layout's value with its interval; what the box did in a block is taken out."""
+    def observed(
+        self, blocks: Collection[int] | None = None
+    ) -> tuple[Sequence[Observation], tuple[Layout, ...]]:
+        """Each launch, of *blocks* or of all, on the logarithmic scale; and the layouts as numbered."""
+        layouts, launches = self._means(
+            launch for launch in self._windows if blocks is None or self._block[launch] in blocks
+        )
+        return [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches], layouts
+
+    def estimates(self, confidence: float, *, by_own_noise: bool = False) -> Mapping[Layout, Estimate]:
+        """Estimate the value of each launched layout, with the drift between blocks removed.
+
+        *by_own_noise*: each by its own noise, where blocks may drift slowly, as a full grid is ranked.
+        """
         if not self._windows:
             return {}
         fitted, layouts, launches = self._fitted()
-        return dict(zip(layouts, estimate_throughputs(launches, fitted, confidence), strict=True))
+        if not by_own_noise:
+            return dict(zip(layouts, estimate_throughputs(launches, fitted, confidence), strict=True))
+        seen, _ = self.observed()
+        own, drift = estimate_own_noise(seen, fitted), drift_between_blocks(seen, fitted)
+        found = estimate_throughputs(launches, fitted, confidence, own, drift)
+        return dict(zip(layouts, found, strict=True))
 
     def _fitted(self) -> tuple[AdditiveFit, tuple[Layout, ...], list[LaunchMean]]:
         if self._fit is None:
-            layouts = tuple(dict.fromkeys(windows[0].layout for windows in self._windows.values()))
-            number = {layout: index for index, layout in enumerate(layouts)}
-            launches = [
-                _launch_mean(number[windows[0].layout], self._block[launch], windows)
-                for launch, windows in self._windows.items()
-            ]
+            layouts, launches = self._means(self._windows)
             seen = [Observation(one.layout, one.block, log(one.throughput_per_s)) for one in launches]
             self._fit = fit(seen, len(layouts)), layouts, launches
         return self._fit
+
+    def _means(self, launches: Iterable[int]) -> tuple[tuple[Layout, ...], list[LaunchMean]]:
+        """What each of *launches* gave, and the layouts as numbered."""
+        of_launch = {launch: self._windows[launch] for launch in launches}
+        layouts = tuple(dict.fromkeys(windows[0].layout for windows in of_launch.values()))
+        number = {layout: index for index, layout in enumerate(layouts)}
+        return layouts, [
+            _launch_mean(number[windows[0].layout], self._block[launch], windows)
+            for launch, windows in of_launch.items()
+        ]
 
 
 def launch_value(windows: Sequence[Observed]) -> float:
