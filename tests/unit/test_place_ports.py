@@ -11,7 +11,7 @@ from tuner.bootstrap.parts.place_ports import at_free_port, port_of
 from tuner.core.doctor.command import bound_ports, rebind
 
 
-def settings(folder: Path, command: str, feeder: str = "{kind: http, url: 'http://127.0.0.1:8123/a'}"):  # noqa: ANN201
+def settings(folder: Path, command: str, feeder: str = "{kind: http, url: 'http://127.0.0.1:8123/a'}"):
     path = folder / "s.yaml"
     path.write_text(
         f"service: {{kind: script, name: web, command: {command}, feeder: {feeder},"

@@ -35,7 +35,6 @@ from tuner.bootstrap import progress_ui
 from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
 from tuner.bootstrap.parts.gates import gate_of
-from tuner.bootstrap.parts.place_ports import at_free_port
 from tuner.bootstrap.parts.probes import cross_check_of, probe_of
 from tuner.bootstrap.parts.ready import ready_of
 from tuner.bootstrap.parts.safety_limits import brake_of
@@ -237,6 +236,8 @@ def this_box(
 
         @contextmanager
         def another() -> Iterator[Box]:
+            from tuner.bootstrap.parts.place_ports import at_free_port
+
             own = at_free_port(settings) if gate == "feed" else settings
             with _place(own, record, study, held, warn_once, lambda _spec: None) as place:
                 _use_clients_of(first.feeder, settings, place.feeder, own)

@@ -54,10 +54,12 @@ class Timetable:
             seen_until[window.launch_id] = window.started_wall_s + window.length_s
             if not window.void:
                 counted_s[window.launch_id] += window.length_s
-        n_in_turns = Counter((launch.block, launch.heat) for _, launch in launches if launch.heat is not None)
+        n_in_turns: Counter[tuple[int, int | None]] = Counter(
+            (launch.block, launch.heat) for _, launch in launches if launch.heat is not None
+        )
         for launch_id, launch in launches:
             ended_wall_s = launch.ended_wall_s or seen_until.get(launch_id, launch.started_wall_s)
-            n_alike = n_in_turns.get((launch.block, launch.heat), 1)  # they ran in the same time
+            n_alike = n_in_turns[launch.block, launch.heat] or 1  # they ran in the same time
             self.add(launch, (ended_wall_s - launch.started_wall_s) / n_alike, counted_s[launch_id])
 
     def add(self, launch: LaunchRecord, duration_s: float, counted_s: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from tuner.adapters.feeders.http import HttpFeederSettings
 from tuner.core.doctor.command import bound_ports, rebind
 from tuner.core.text.http_request import parse_url
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 def port_of(settings: Settings) -> int | None:
     """Return the one port that the command names and the feeder sends to; None: there is no such port."""
     service = settings.service
-    if service.kind != "script" or service.feeder.kind != "http" or service.variants:
+    if service.kind != "script" or service.variants:
+        return None
+    if not isinstance(service.feeder, HttpFeederSettings):
         return None
     url = service.feeder.url
     if "{process}" in url or "+unix" in url:
@@ -31,7 +34,7 @@ def at_free_port(settings: Settings) -> Settings:
         ValueError: its port is not known.
     """
     service, before = settings.service, port_of(settings)
-    if before is None or service.kind != "script":
+    if before is None or service.kind != "script" or not isinstance(service.feeder, HttpFeederSettings):
         raise ValueError("no port to replace is known")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed, Proposal
-from tuner.core.search.posterior import HEAT_DRIFTS, Posterior
+from tuner.core.search.posterior import Posterior
 from tuner.core.search.racing import Racing
 
 FEWEST = 2  #: layouts of a heat: one alone is compared with nothing
@@ -92,7 +92,7 @@ class HeatRace(Racing):
 
     def _new_bank(self) -> Posterior:
         """The bank, which has seen nothing."""
-        from tuner.core.search.posterior import flat_posterior, smooth_posterior
+        from tuner.core.search.posterior import HEAT_DRIFTS, flat_posterior, smooth_posterior
 
         vary = self._goal.min_window_s < self._goal.max_window_s
         if self._goal.kind == "strict":

@@ -47,7 +47,7 @@ _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
 # The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
 _DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
-#: of launches that take turns: one effect for each heat, of which no other heat knows anything
+#: of launches that take turns: one effect for each heat, which no other heat has
 HEAT_DRIFTS = ((1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
 _STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
 _SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
@@ -271,7 +271,7 @@ def _log_sum(logs: Array) -> float:
 def flat_posterior(
     n_layouts: int, *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
 ) -> Posterior:
-    """Nothing is known of any layout; *drifts* are the ratios and correlation times that are thought of."""
+    """Nothing is known of any layout; *drifts* are ratios and correlation times."""
     share, ratio, tau_s, weight = noises(lengths_vary, drifts)
     prior = np.broadcast_to(DIFFUSE * np.eye(n_layouts), (len(share), n_layouts, n_layouts))
     return Posterior(prior, share, ratio, tau_s, weight, skips_first=True)

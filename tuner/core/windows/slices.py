@@ -1,8 +1,8 @@
 """The order and the lengths of slices, in which resident layouts take turns.
 
 Order: rows of a Williams design, in which each layout follows each other one equally often, so that effects
-of a slice on the next one cancel. Source: Williams, Experimental designs balanced for the estimation of residual
-effects of treatments (1949).
+of a slice on the next one cancel. Source: Williams, Experimental designs balanced for the estimation of
+residual effects of treatments (1949).
 
 Length: a slice holds many items of each thread, and its first part, in which the layout gets into its stride
 again, is not counted.
