@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import VoidReason
-from tuner.core.messages import feeders, fleet, host, invalid, launch, probes, service, study
+from tuner.core.messages import feeders, fleet, heats, host, invalid, launch, probes, service, study
 from tuner.core.messages.catalogue import Entry, Kind, Message, entries
 
 BIG = Layout(4, 6)
@@ -57,6 +57,8 @@ WARNINGS = (
     host.memory_missed(0.08),
     host.metrics_file("tuner.prom", "No space left on device"),
     host.no_backend("redis-server"),
+    heats.no_memory_for_heat(2, 1.5e9, 1.2e9),
+    heats.slices_too_long("4x6", 2.0),
     host.no_launch_cgroup(BIG, "Permission denied"),
     host.no_live_file("night.tuner.db.live", "No space left on device"),
     host.no_memory_figures(),

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tuner.core.messages import feeders, fleet, host, invalid, launch, probes, service, study
+from tuner.core.messages import feeders, fleet, heats, host, invalid, launch, probes, service, study
 from tuner.core.messages.catalogue import Entry, entries, warning
 
 ROOT = Path(__file__).resolve().parents[2]
 CATALOGUE = ROOT / "tuner" / "core" / "messages"
-MODULES = (feeders, fleet, host, invalid, launch, probes, service, study)
+MODULES = (feeders, fleet, heats, host, invalid, launch, probes, service, study)
 
 #: what raises a slug -> the place of the slug among its arguments
 _RAISES = {

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.domain.records import HIDDEN
-from tuner.core.text.redaction import hidden_in, looks_secret, redact
+from tuner.core.text.redaction import HIDDEN, hidden_in, looks_secret, redact
 
 pytestmark = pytest.mark.pythons
 

@@ -64,8 +64,8 @@ def test_a_counter_written_as_the_page_declares_its_bytes_is_read(tmp_path: Path
         "version": VERSION,
         "pid": 1,
         "start time": 2,
-        "slots handed out": 2,
-        "bytes of a slot": slot_bytes,
+        "number of slots in use": 2,
+        "size of a slot in bytes": slot_bytes,
     }
     for word, value in entries.items():
         struct.pack_into("=Q", data, header[word], value)
@@ -78,5 +78,6 @@ def test_a_counter_written_as_the_page_declares_its_bytes_is_read(tmp_path: Path
 
     assert totals == Totals(3, 30, 300, 3000, 30000, n_slots=2, n_processes=1)
     assert list(slot) == [
-        "items done", "items failed", "CPU of the Python code, ns", "CPU of children, ns", "time waited, ns",
+        "number of finished items", "number of failed items", "CPU time of the Python code, ns",
+        "CPU time of child processes, ns", "waiting time, ns",
     ]  # fmt: skip

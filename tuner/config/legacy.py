@@ -37,6 +37,8 @@ def _filled(model: type[BaseModel], kept: Mapping[str, Any]) -> dict[str, Any]:
                 found[name] = to_jsonable_python(field.get_default(call_default_factory=True))
         elif isinstance(found[name], dict) and (inner := _model_of(field.annotation, found[name])):
             found[name] = _filled(inner, found[name])
+    if found.get("gate", "") is None:  # a study does not keep a gate that nobody set
+        del found["gate"]
     return found
 
 
