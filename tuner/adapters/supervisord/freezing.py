@@ -23,7 +23,11 @@ from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable
 from tuner.adapters.supervisord.guardian import Guardian
 from tuner.core.errors import MeasurementError
 
-_WITHIN_S = 5.0  #: all processes stop; one in uninterruptible sleep stops when that ends
+_WITHIN_S = 15.0  #: all processes stop; one in uninterruptible sleep stops when that ends
+_ASK_AGAIN_S = (
+    0.5  #: a process that starts a child can keep a cgroup from freezing: let all go on, and ask again
+)
+_GOES_ON_S = 0.01
 _LOOK_EVERY_S = 0.0005
 _STOPPED, _GONE = "Tt", "ZX"
 
@@ -50,14 +54,21 @@ class Freezing:
             if cgroup is None:
                 self._signals.stop_all(deadline)
             else:
-                launch_cgroup.freeze(cgroup)
-                if not launch_cgroup.is_frozen(cgroup, max(0.0, deadline - time.monotonic())):
-                    raise _late(launch_cgroup.members(cgroup))
+                self._freeze_cgroup(cgroup, deadline)
         except BaseException as error:
             self.thaw()
             if isinstance(error, OSError):
                 raise MeasurementError(f"cannot freeze the service: {error}") from error
             raise
+
+    def _freeze_cgroup(self, cgroup: str, deadline: float) -> None:
+        launch_cgroup.freeze(cgroup)
+        while not launch_cgroup.is_frozen(cgroup, _ASK_AGAIN_S):
+            if time.monotonic() >= deadline:
+                raise _late(launch_cgroup.members(cgroup))
+            launch_cgroup.thaw_itself(cgroup)
+            time.sleep(_GOES_ON_S)
+            launch_cgroup.freeze(cgroup)
 
     @property
     def is_frozen(self) -> bool:
