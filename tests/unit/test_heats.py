@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import log
+from pathlib import Path
 from statistics import stdev
 
 import pytest
 
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.app.plan_builder import build_plan, with_turns
+from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import Gate
@@ -229,3 +232,29 @@ def test_fewer_layouts_are_resident_if_memory_runs_short() -> None:
     store = measured(heat_study(), box, progress=progress)
     assert "heat-smaller" in {slug for slug, _ in progress.warnings}
     assert replay_study(store, strategy_of(heat_study())).claim().answer.layout == Layout(4, 1)
+
+
+def turns_of(folder: Path, gate: str, slices: str = "auto") -> tuple[StudyRecord, list[str]]:
+    """The record of a grid whose service has such a gate, and what is printed."""
+    path = folder / "s.yaml"
+    path.write_text(
+        f"service: {{kind: script, name: jobs, gate: {gate}, command: [python3, worker.py, '{{threads}}']}}\n"
+        f"study: {{layouts: [1x1, 2x2], slices: {slices}}}\n"
+    )
+    settings, said = settings_of(path, {}), list[str]()
+    record = build_plan(settings, None, None, said.append)
+    assert record.n_resident == 1  # so of `aa`, `check` and `plan`
+    return with_turns(record, settings, said.append, is_simulated=False, on_fleet=False), said
+
+
+def test_a_grid_takes_turns_if_its_service_can_be_made_idle(tmp_path: Path) -> None:
+    record, said = turns_of(tmp_path, "freeze")
+    assert (record.n_resident, record.min_window_s) == (4, 20.0)
+    assert "take turns" in said[-1]
+
+
+@pytest.mark.parametrize(("gate", "slices"), [("none", "auto"), ("freeze", "off")])
+def test_else_layouts_run_one_after_the_other(tmp_path: Path, gate: str, slices: str) -> None:
+    record, said = turns_of(tmp_path, gate, slices)
+    assert (record.n_resident, record.min_window_s) == (1, 60.0)
+    assert ("one after the other" in "".join(said)) == (slices == "auto")

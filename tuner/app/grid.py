@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.app.beginning import beginning
 from tuner.app.fleet_run import box_of, say_who_is_idle
-from tuner.app.plan_builder import build_plan
+from tuner.app.plan_builder import build_plan, with_turns
 from tuner.app.session import new_session
 from tuner.app.settings import load_request
 from tuner.config.load import Given, names_service
@@ -127,6 +127,7 @@ def begin_study(
         one = box_of(on, None if profile is not None else settings, say)
     thins_out = quick and ("study", "layouts") not in options
     record = build_plan(settings, profile, options, say, quick=thins_out, on=one, config=config)
+    record = with_turns(record, settings, say, is_simulated=profile is not None, on_fleet=one is not None)
     if one is not None:
         say_who_is_idle(record, one[1], say)
     usual = Path(f"{record.service}.tuner.db")

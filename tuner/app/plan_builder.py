@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
+SHORTEST_IN_TURNS_S = 20.0  #: window of layouts that take turns, as noise of the host is shared
 _NAMED = 12  #: layouts that a line names
 #: of a layout that the model is asked for, as 512x64 has them: 1x32768 takes it two seconds, 1x100000 six
 MOST_MODELLED_THREADS = 32_768
@@ -97,7 +98,6 @@ def plan_record(
         limits=asked.limits,
         kind="none" if asked.strategy == "all" else asked.kind or "strict",
         min_window_s=None if asked.strategy == "all" else asked.shortest_window,
-        n_resident=_takes_turns(settings, is_simulated=profile is not None, on_fleet=on is not None)[0],
         provenance=replace(
             _simulated_provenance(profile, cores)
             if profile is not None
@@ -137,11 +137,6 @@ def build_plan(
         most = settings.study.max_connections
         text = ", ".join(map(str, left_out[:_NAMED])) + (" ..." if len(left_out) > _NAMED else "")
         say(f"Not measured because they open more than {most} connections: {text}.")
-    n_resident, why = _takes_turns(settings, is_simulated=profile is not None, on_fleet=on is not None)
-    if n_resident > 1:
-        say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
-    elif why:
-        say(f"Layouts run one after the other. {why}")
     if profile is not None and settings.study.cores is None and profile.machine.cores != record.box_cores:
         say(
             f"The profile's host has {pluralize(profile.machine.cores, 'core')}, but a simulated host has "
@@ -154,6 +149,22 @@ def _typed_for_study(options: Options) -> str:
     """What was typed for the study section, as JSON, by its names."""
     typed = {place[1]: given.text for place, given in options.items() if place[0] == "study"}
     return json.dumps(typed, sort_keys=True)
+
+
+def with_turns(
+    record: StudyRecord, settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool
+) -> StudyRecord:
+    """Return the *record* of a grid with the number of layouts that take turns, and print it."""
+    n_resident, why = _takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
+    if n_resident == 1:
+        if why:
+            say(f"Layouts run one after the other. {why}")
+        return record
+    say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
+    shortest_s = record.min_window_s
+    if settings.study.min_window is None:
+        shortest_s = min(SHORTEST_IN_TURNS_S, record.window_s)
+    return replace(record, n_resident=n_resident, min_window_s=shortest_s)
 
 
 def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> tuple[int, str]:

@@ -33,7 +33,6 @@ from tuner.core.text.durations import parse_duration, render_duration
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise
-SHORTEST_IN_SLICES_S = 20.0  #: the same for layouts that take turns, as noise of the host is shared
 STRATEGIES = ("race", "all")
 #: strategy -> the settings that no other one has
 OF_STRATEGY = {"race": ("within", "kind", "min_window", "slices"), "all": ("repeats", "windows_per_launch")}
@@ -73,7 +72,7 @@ class StudySettings(Section):
     max_p95: MaxP95 | None = None
     #: Length of a window. With `strategy: race`, this is the length of the longest window
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window (only with `strategy: race`); None: 1 m (20 s with `slices: auto`), or
+    #: Length of the shortest window (only with `strategy: race`); None: 1 m (20 s if layouts take turns), or
     #: `window` if it is shorter
     min_window: LongerThanZero | None = None
     #: Whether several layouts stay started and take turns in slices of seconds (only with `strategy: race`).
@@ -159,9 +158,7 @@ class StudySettings(Section):
         """The shortest window that the strategy may choose."""
         if self.strategy == "all":
             return self.window
-        if self.min_window is not None:
-            return self.min_window
-        return min(SHORTEST_IN_SLICES_S if self.slices == "auto" else SHORTEST_WINDOW_S, self.window)
+        return min(SHORTEST_WINDOW_S, self.window) if self.min_window is None else self.min_window
 
     def layouts_for(
         self,
