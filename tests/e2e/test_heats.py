@@ -23,14 +23,14 @@ pytestmark = pytest.mark.integration
 PATIENCE_S = 120.0
 
 
-def config(folder: Path, gate: str = "freeze") -> Path:
+def config(folder: Path) -> Path:
     """Workers that sleep: with five times the threads they do five times as much, on any box."""
     (folder / "worker.py").write_text(sleeping_worker())
     path = folder / "s.yaml"
     path.write_text(
-        f"service:\n  kind: script\n  name: sleeper\n  gate: {gate}\n"
+        f"service:\n  kind: script\n  name: sleeper\n  gate: freeze\n"
         f"  command: [{sys.executable}, {folder / 'worker.py'}]\n"
-        "study: {layouts: [1x1, 1x5, 2x12], slices: auto, window: 2s, min_window: 2s, warmup: 1s,"
+        "study: {layouts: [1x1, 2x12], slices: auto, window: 2s, min_window: 2s, warmup: 1s,"
         " within: 10%, warm_cache: no, foreign_limit: 1000, memory_pressure_limit: 1}\n"
     )
     return path
@@ -55,22 +55,14 @@ def test_a_race_in_heats_names_the_best(tuner, typed: Typed) -> None:
     answer = json.loads(done.stdout)["answer"]
     assert (answer["layout"], answer["reached"]) == ("2x12", True)
     heats = heats_of(tuner.folder / "sleeper.tuner.db")
-    assert heats[:3] == [(0, 0)] * 3
+    assert heats[:2] == [(0, 0)] * 2
     assert heats[-1][1] is None  # the best one, alone for a full window
     assert typed("grid", "--resume", "sleeper.tuner.db", "--json").stdout == done.stdout
     assert workers_of(tuner.folder) == []
 
 
-def test_a_service_that_cannot_be_made_idle_runs_one_layout_after_the_other(tuner) -> None:
-    done = tuner("grid", config(tuner.folder, gate="none"), "--json")
-
-    assert done.returncode == 0, done.stderr
-    assert "one after the other" in done.stderr
-    assert {heat for _, heat in heats_of(tuner.folder / "sleeper.tuner.db")} == {None}
-
-
 @pytest.mark.parametrize("victim", ["tuner", "supervisord"])
-def test_kill_9_amid_a_heat_leaves_nothing_frozen_or_running(tuner, typed: Typed, victim: str) -> None:
+def test_kill_9_amid_a_heat_leaves_nothing_frozen_or_running(tuner, victim: str) -> None:
     path = config(tuner.folder)
     command = [*tuner.program, "grid", str(path)]
     with subprocess.Popen(
@@ -84,10 +76,10 @@ def test_kill_9_amid_a_heat_leaves_nothing_frozen_or_running(tuner, typed: Typed
     ) as process:
         assert process.stderr is not None
         deadline_s = time.monotonic() + PATIENCE_S
-        while len(workers_of(tuner.folder)) < 4 and time.monotonic() < deadline_s:  # 1, 1 and 2
+        while len(workers_of(tuner.folder)) < 3 and time.monotonic() < deadline_s:  # 1 and 2
             time.sleep(0.05)
         found = workers_of(tuner.folder)
-        assert len(found) == 4
+        assert len(found) == 3
         if victim == "tuner":
             process.kill()
         else:
@@ -97,5 +89,6 @@ def test_kill_9_amid_a_heat_leaves_nothing_frozen_or_running(tuner, typed: Typed
     while workers_of(tuner.folder) and time.monotonic() < deadline_s:
         time.sleep(0.05)
     assert workers_of(tuner.folder) == []
-    done = typed("grid", "--resume", "sleeper.tuner.db", "--json")
-    assert json.loads(done.stdout)["answer"]["layout"] == "2x12"
+    with closing(sqlite3.connect(tuner.folder / "sleeper.tuner.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert heats_of(tuner.folder / "sleeper.tuner.db")[:2] == [(0, 0)] * 2
