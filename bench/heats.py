@@ -35,6 +35,7 @@ from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.wire import this_box
 from tuner.config.problems import Given
 from tuner.core.domain.layout import Layout, parse_layouts
+from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.strategy import Answer, Observed, Proposal
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
@@ -117,7 +118,7 @@ def main() -> None:
         warms_cache=False,
         foreign_limit_cores=64.0,
         n_resident=len(layouts),
-        provenance={},
+        provenance=Provenance(),
     )
     store, progress = MemoryStore(record), MemoryProgress()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:

@@ -16,10 +16,10 @@ from random import Random
 
 MOST_RESIDENT = 4  #: layouts that take turns
 SHORTEST_S, LONGEST_S = 1.0, 30.0  #: of a slice, the part that is skipped left out
-LONGEST_FROZEN_S = 5.0  #: of a slice after which items in flight are frozen: they need not end in it
+LONGEST_FROZEN_S = 1.0  #: of a slice after which items in flight are frozen: they need not end in it
 ITEMS_PER_SLICE = 20.0  #: of each thread
 ITEMS_SKIPPED = 2.0  #: of each thread, at the head of a slice
-LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.5  #: of the counted part
+LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.25  #: of the counted part
 
 
 @dataclass(frozen=True, slots=True)
