@@ -296,7 +296,7 @@ class Box:
     #: memory that a layout may still use; None: nobody can say
     free_bytes: Callable[[], float | None] = lambda: None
     while_starting: WhileStarting = field(default_factory=WhileStarting)
-    #: opens one more place for a launch on this host, with source, files and guardian of its own; None: there
+    #: opens one more place for a launch on this host, with a separate source, files and guardian; None: there
     #: is only one
     another: Callable[[], AbstractContextManager[Box]] | None = None
     gate: Gate = "freeze"  #: how a launch is made idle while others work

@@ -20,9 +20,10 @@ from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import Gate
+from tuner.core.domain.window import Usage
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
-from tuner.ports import Box, Progress, Stop
+from tuner.ports import Box, Launch, Progress, Stop, Watch
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
@@ -120,6 +121,48 @@ def test_a_window_in_turns_counts_only_its_own_time_and_items() -> None:
         assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.06)
         assert window.service_cpu_s / window.length_s == pytest.approx(RATES[window.layout] * 0.1, rel=0.06)
         assert window.foreign_cpu_s < 0.05 * window.length_s
+
+
+def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> None:
+    """Every other look takes 0.3 s: at the end of slices, not at their beginning."""
+
+    class SlowWatch:
+        def __init__(self, watch: Watch, clock: VirtualClock) -> None:
+            self._watch, self._clock, self._n = watch, clock, 0
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._watch, name)
+
+        def usage(self, *, closing: bool = False) -> Usage:
+            self._n += 1
+            usage = self._watch.usage(closing=closing)
+            self._clock.sleep_until(self._clock.monotonic_s() + 0.3 * (self._n % 2))
+            return usage
+
+    class SlowSampler:
+        def __init__(self, box: Box, clock: VirtualClock) -> None:
+            self._sampler, self._clock = box.sampler, clock
+
+        @contextmanager
+        def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[SlowWatch]:
+            with self._sampler.watching(launch, extra_pids) as watch:
+                yield SlowWatch(watch, self._clock)
+
+    clock = VirtualClock()
+
+    def place() -> Box:
+        box = VirtualBox(SERVICE, QUIET, seed=5, cores=4, clock=clock).box()
+        return replace(box, sampler=SlowSampler(box, clock))
+
+    @contextmanager
+    def another() -> Iterator[Box]:
+        yield place()
+
+    study = heat_study(layouts=(Layout(2, 2), Layout(4, 1)), n_resident=2)
+    store = MemoryStore(study)
+    run_study(replace(place(), another=another), store, MemoryProgress(), PlannedStop(), _Pairs(study))
+    for window in store.windows():
+        assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.03)
 
 
 def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:
@@ -251,6 +294,28 @@ def test_a_grid_takes_turns_if_its_service_can_be_made_idle(tmp_path: Path) -> N
     record, said = turns_of(tmp_path, "freeze")
     assert (record.n_resident, record.min_window_s) == (4, 20.0)
     assert "take turns" in said[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "why"),
+    [
+        ("[python3, worker.py, --port, '8123', '{threads}']", "", "listen at port 8123"),
+        ("[python3, worker.py, '{threads}']", ", feeder: {kind: command, command: [cat]}", "same source"),
+    ],
+)
+def test_layouts_that_would_share_a_port_or_a_source_take_no_turns(
+    tmp_path: Path, command: str, more: str, why: str
+) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"service: {{kind: script, name: jobs, gate: freeze, command: {command}{more}}}\n"
+        "study: {layouts: [1x1, 2x2], slices: auto}\n"
+    )
+    settings, said = settings_of(path, {}), list[str]()
+    record = build_plan(settings, None, None, said.append)
+    record = with_turns(record, settings, said.append, is_simulated=False, on_fleet=False)
+    assert record.n_resident == 1
+    assert why in said[-1]
 
 
 @pytest.mark.parametrize(("gate", "slices"), [("none", "auto"), ("freeze", "off")])

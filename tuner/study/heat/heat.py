@@ -30,7 +30,7 @@ class Heats:
     places: list[Box] = field(default_factory=list)
 
     def run(self, launches: Sequence[tuple[str, int, Make]], warn: Warn, most_s: float) -> int:
-        """Make *launches* together; gives how many of them were made, as far as there is memory.
+        """Make *launches* together, as far as there is memory, and return how many were made.
 
         Args:
             launches: name, threads in all, and function that makes it.
@@ -46,7 +46,7 @@ class Heats:
         clock = self.bench.box.clock
         residents = []
         for (name, n_threads, make), place in zip(launches, self.places, strict=False):
-            resident = Resident(name, n_threads, turns_, clock, partial_make(self.bench, place, make, most_s))
+            resident = Resident(name, n_threads, turns_, clock, _made_at(self.bench, place, make, most_s))
             residents.append(resident)
         try:
             n_made = self._start(residents, warn)
@@ -106,7 +106,7 @@ class Heats:
                 return
 
 
-def partial_make(bench: Workbench, place: Box, make: Make, most_s: float) -> Callable[[Resident], None]:
+def _made_at(bench: Workbench, place: Box, make: Make, most_s: float) -> Callable[[Resident], None]:
     """Make a launch at *place* as a resident one."""
 
     def work(resident: Resident) -> None:

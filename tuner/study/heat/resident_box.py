@@ -16,6 +16,7 @@ from tuner.study.heat.turns import Resident
 
 #: Age of counts at the edge of a slice, seconds: older ones would give the items of one slice to another.
 MOST_AGE_S = 0.05
+_TRIES = 10  #: to read counts that are fresh; a server may answer late
 #: totals of a reading that say what was lost: a window is invalid if they grow, whenever they do
 _KEPT = ("n_lost_total", "n_unreadable_total")
 
@@ -141,29 +142,31 @@ class _Counting:
         own_s = self._resident.own_from(reading.at_s)
         return replace(reading, at_s=own_s, **_less(reading, self._left_out))
 
-    def stop(self) -> None:
+    def stop(self) -> float:
         before, self._stopped = self._stopped, self._fresh()
         if before is None and self._first is not None:
             n_done = self._stopped.n_done_total - self._first.n_done_total
             lasted_s = self._stopped.at_s - self._first.at_s
             self._resident.residence_s = self._resident.n_threads * lasted_s / max(n_done, 1)
+        return self._stopped.at_s
 
-    def go_on(self) -> None:
+    def go_on(self) -> float:
         assert self._stopped is not None
-        _leave_out(self._left_out, self._stopped, self._fresh(), _KEPT)
+        reading = self._fresh()
+        _leave_out(self._left_out, self._stopped, reading, _KEPT)
+        return reading.at_s
 
     def begin_window(self) -> None:
         """It counts items, not time."""
 
     def _fresh(self) -> Reading:
-        reading = self._counting.read()
-        age_s = self._resident.host_clock.monotonic_s() - reading.at_s
-        if age_s > MOST_AGE_S:
-            raise MeasurementError(
-                f"the probe's counts are {age_s:.2g} s old at the edge of a slice"
-                f"{f': {reading.problem}' if reading.problem else ''}"
-            )
-        return reading
+        for _ in range(_TRIES):
+            reading = self._counting.read()
+            age_s = self._resident.host_clock.monotonic_s() - reading.at_s
+            if age_s <= MOST_AGE_S:
+                return reading
+        why = f": {reading.problem}" if reading.problem else ""
+        raise MeasurementError(f"the probe's counts are {age_s:.2g} s old at the edge of a slice{why}")
 
 
 class _Watch:
@@ -199,15 +202,17 @@ class _Watch:
         wall_s = usage.wall_s - self._left_out.get("wall_s", 0.0)
         return replace(usage, at_s=own_s, wall_s=wall_s, **_less(usage, self._left_out))
 
-    def stop(self) -> None:
+    def stop(self) -> float:
         self._stopped = self._usage_now()
+        return self._stopped.at_s
 
-    def go_on(self) -> None:
+    def go_on(self) -> float:
         assert self._stopped is not None
         usage = self._usage_now()
         _leave_out(self._left_out, self._stopped, usage)
         gone_s = usage.wall_s - self._stopped.wall_s
         self._left_out["wall_s"] = self._left_out.get("wall_s", 0.0) + gone_s
+        return usage.at_s
 
     def begin_window(self) -> None:
         self._left_out["wall_s"] = 0.0

@@ -24,14 +24,14 @@ State = Literal["new", "starting", "waiting", "in-slices", "over"]
 class Meter(Protocol):
     """Something with totals that are to grow only in counted parts of slices."""
 
-    def stop(self) -> None:
-        """Leave out the growth of totals from now on."""
+    def stop(self) -> float:
+        """Leave out the growth of totals from now on; return that moment, by the host's clock."""
 
-    def go_on(self) -> None:
-        """Count again."""
+    def go_on(self) -> float:
+        """Count again from now on; return that moment, by the host's clock."""
 
     def begin_window(self) -> None:
-        """A window begins: leave out the time of others before it no longer."""
+        """Take note that a window begins."""
 
 
 class Cancelled(KeyboardInterrupt):
@@ -39,7 +39,7 @@ class Cancelled(KeyboardInterrupt):
 
 
 class Turns:
-    """Hands the turn to one thread after the other, and gets it back."""
+    """The turn, which one thread has at a time: the leader's, or a resident's."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -90,7 +90,7 @@ class Resident:
         self.error: BaseException | None = None
         self.clock = ResidentClock(self)
         self.host_clock = clock
-        self.meters: list[Meter] = []
+        self.meters: list[Meter] = []  #: the first one counts items, and its moments are those of own time
         self.make_idle: Callable[[], object] = lambda: None
         self.make_busy: Callable[[], object] = lambda: None
         self.until_s = inf  #: of the host's clock: when its slice ends
@@ -171,9 +171,8 @@ class Resident:
     def stand(self) -> None:
         """Hand the turn back, and go on with the next one."""
         self.check()
-        for meter in self.meters:
-            meter.stop()
-        self._own_s, self._since_s = self.own_s(), None
+        stopped_s, *_ = [meter.stop() for meter in self.meters] or [self.host_clock.monotonic_s()]
+        self._own_s, self._since_s = self.own_from(stopped_s), None
         self.make_idle()
         self._turns.hand_back()
         self._turns.await_turn(self)
@@ -185,9 +184,8 @@ class Resident:
             self.until_s = now_s + self._slice.length_s
         else:
             self.until_s = inf
-        for meter in self.meters:
-            meter.go_on()
-        self._since_s = self.host_clock.monotonic_s()
+        since_s, *_ = [meter.go_on() for meter in self.meters] or [self.host_clock.monotonic_s()]
+        self._since_s = since_s
 
     def check(self) -> None:
         """Raise Cancelled if the heat is given up."""
