@@ -15,11 +15,11 @@ import os
 import statistics
 import sys
 import time
-import uuid
 from contextlib import ExitStack
 from pathlib import Path
 
-from tuner.adapters.clock import SystemClock
+from launch import launcher
+
 from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
 from tuner.adapters.supervisord.launcher import SupervisordLauncher
 from tuner.core.domain.layout import Layout
@@ -39,7 +39,7 @@ WAYS = ("version-2", "version-1", "signals")
 SLICE_S = 0.05
 
 
-def launcher(way: str, *, is_idle: bool) -> SupervisordLauncher:
+def launcher_that_freezes(way: str, *, is_idle: bool) -> SupervisordLauncher:
     """One that freezes in this way, or raises SystemExit where the host does not permit it."""
     places: dict[str, Path | None] = {}
     if way == "version-2":
@@ -48,17 +48,8 @@ def launcher(way: str, *, is_idle: bool) -> SupervisordLauncher:
         places["freezers"] = own_freezer()
     if None in places.values():
         raise SystemExit(f"this host has no cgroup of {way} that may be written")
-    return SupervisordLauncher(
-        ServiceSpec("gated", (sys.executable, "-c", WORKER, "{threads}", "idle" if is_idle else "computing")),
-        cores=len(os.sched_getaffinity(0)),
-        cpus=None,
-        run_root=None,
-        clock=SystemClock(),
-        marker=uuid.uuid4().hex,
-        keep_logs=None,
-        warn=lambda slug, text: print(f"{slug}: {text}", file=sys.stderr),
-        **places,
-    )
+    command = (sys.executable, "-c", WORKER, "{threads}", "idle" if is_idle else "computing")
+    return launcher(ServiceSpec("gated", command), **places)
 
 
 def measure(way: str, layout: Layout, n_switches: int, *, is_idle: bool) -> None:
@@ -66,7 +57,7 @@ def measure(way: str, layout: Layout, n_switches: int, *, is_idle: bool) -> None
     with ExitStack() as stack:
         launches = []
         for _ in range(2):
-            one = stack.enter_context(launcher(way, is_idle=is_idle))
+            one = stack.enter_context(launcher_that_freezes(way, is_idle=is_idle))
             launches.append(stack.enter_context(one.running(layout, {})))
             began_s = time.perf_counter()
             launches[-1].freeze()  # the first time: processes are moved to a cgroup

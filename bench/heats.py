@@ -3,10 +3,11 @@
     python bench/heats.py [STUDY.yaml] [--layouts 2x2,1x4,4x1] [--counted 8] [--repeats 30] [--neighbour SEED]
 
 Each repetition measures the layouts both ways, in random order: as one heat, and each in a launch alone.
-Windows alone are longer by what the heat skips, so both ways take equally long. For each pair of layouts
-the table has the standard deviation of the logarithm of their ratio in both ways, the quotient of the two,
-and the mean ratios with their 95 % intervals. With `--neighbour` a program of that seed disturbs the host
-(neighbour.py). Without STUDY.yaml the service is the built-in crash processor.
+Windows alone are longer by what the heat skips, so both ways take equally long. The first table has the
+throughput of each layout both ways, which must be the same, and its ratio with a 95 % interval. The second
+has, for each pair of layouts, the standard deviation of the logarithm of their ratio in both ways, the
+quotient of the two, and the mean ratios with their 95 % intervals. With `--neighbour` a program of that
+seed disturbs the host (neighbour.py). Without STUDY.yaml the service is the built-in crash processor.
 """
 
 from __future__ import annotations
@@ -144,6 +145,13 @@ def report(store: MemoryStore, layouts: Sequence[Layout]) -> None:
         ends = [launch.ended_wall_s or 0.0 for launch in of_block]
         began = min(launch.started_wall_s for launch in of_block)
         took[of_block[0].heat is not None].append(max(ends) - began)
+    own = []
+    for layout in layouts:
+        logs = {way: [of[layout] for of in blocks.values() if layout in of] for way, blocks in rates.items()}
+        n = min(map(len, logs.values()))
+        if n > 1:
+            apart = [one - other for one, other in zip(logs[True], logs[False], strict=False)]
+            own.append([layout, exp(mean(logs[False])), exp(mean(logs[True])), ratio(apart), n])
     rows = []
     for a, b in combinations(layouts, 2):
         found = {
@@ -164,6 +172,10 @@ def report(store: MemoryStore, layouts: Sequence[Layout]) -> None:
                 len(found[True]),
             ]
         )
+    print(
+        tabulate(own, headers=("layout", "items/s alone", "in slices", "slices / alone", "n"), floatfmt=".1f")
+    )
+    print()
     headers = ("pair", "sd alone", "sd in slices", "alone / slices", "ratio alone", "ratio in slices", "n")
     print(tabulate(rows, headers=headers))
     print(f"\nA repetition took {mean(took[False]):.0f} s alone and {mean(took[True]):.0f} s in slices.")

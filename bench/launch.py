@@ -46,7 +46,7 @@ def specs(spool: Path) -> dict[str, ServiceSpec]:
     return {name: ServiceSpec(name, command) for name, command in commands.items()}
 
 
-def launcher(spec: ServiceSpec) -> SupervisordLauncher:
+def launcher(spec: ServiceSpec, **places: Path | None) -> SupervisordLauncher:
     return SupervisordLauncher(
         spec,
         cores=len(os.sched_getaffinity(0)),
@@ -56,6 +56,7 @@ def launcher(spec: ServiceSpec) -> SupervisordLauncher:
         marker=uuid.uuid4().hex,
         keep_logs=None,
         warn=lambda slug, text: print(f"{slug}: {text}", file=sys.stderr),
+        **places,
     )
 
 

@@ -3,7 +3,7 @@
     python bench/neighbour.py [--seed 1] [--cores 2] [--most 3600]
 
 It computes for 2 to 20 s on some of the cores, for 30 % to 98 % of each tenth of a second, and rests for 2 to
-20 s. It ends by itself after `--most` seconds, and when whoever started it is gone.
+20 s. It ends by itself after `--most` seconds, and when its parent process has ended.
 """
 
 from __future__ import annotations

@@ -144,5 +144,17 @@ def says(wire: bytes, *, then_closes: bool = False) -> Answering:
     return answering
 
 
+def held_until(let: threading.Event) -> Answering:
+    """The first request is answered at once, all others when *let* is set."""
+
+    async def answering(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
+        while number > 1 and not let.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(answer())
+        return True
+
+    return answering
+
+
 def answer(body: bytes = b"ok", status: str = "200 OK", headers: str = "") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode() + body

@@ -22,7 +22,7 @@ from ..ports import free_port
 from ..processes import is_running
 from ..raising import raises
 from ..wording import wording
-from .http_service import PATIENCE_S, Service, answer, running, says
+from .http_service import PATIENCE_S, Service, answer, held_until, running, says
 
 pytestmark = pytest.mark.integration
 
@@ -242,13 +242,7 @@ def test_requests_without_an_answer_are_reported_of_by_how_long_they_have_waited
     """The service answers one request, then none until it is let; with a rate of 0 no more become due."""
     let = threading.Event()
 
-    async def held(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
-        while number > 1 and not let.is_set():
-            await asyncio.sleep(0.01)
-        writer.write(answer())
-        return True
-
-    with running(held) as service:
+    with running(held_until(let)) as service:
         feeding = Feeding(tmp_path, service.url, pace=Share(0.5), clients=6, timeout_s=PATIENCE_S)
         with feeding.feeder.feeding(Layout(1, 1)):
             wait_for(lambda: feeding.feeder.requests().unfinished.n_recorded == 6)  # closed loop

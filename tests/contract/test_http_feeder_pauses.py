@@ -16,7 +16,7 @@ from tuner.core.errors import MeasurementError
 
 from ..raising import raises
 from ..wording import wording
-from .http_service import PATIENCE_S, Service, answer, running, says
+from .http_service import PATIENCE_S, Service, answer, held_until, running, says
 from .test_http_feeder import Feeding, wait_for
 
 pytestmark = pytest.mark.integration
@@ -61,13 +61,7 @@ def test_while_it_pauses_nothing_is_sent_and_the_same_connections_stay_open(tmp_
 def test_it_pauses_once_the_requests_under_way_are_answered(tmp_path: Path) -> None:
     let = threading.Event()
 
-    async def held(service: Service, writer: asyncio.StreamWriter, number: int) -> bool:
-        while number > 1 and not let.is_set():
-            await asyncio.sleep(0.01)
-        writer.write(answer())
-        return True
-
-    with running(held) as service:
+    with running(held_until(let)) as service:
         feeding = Feeding(tmp_path, service.url, clients=6)
         with feeding.feeder.feeding(Layout(1, 1)):
             wait_for(lambda: service.n_requests == 1 + 6)

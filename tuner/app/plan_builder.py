@@ -177,14 +177,12 @@ def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> t
         return 1, "On a fleet each host runs one launch at a time."
     if is_simulated:
         return MOST_RESIDENT, ""
-    from tuner.bootstrap.parts.gates import gate_of
-    from tuner.bootstrap.parts.place_ports import port_of
+    from tuner.bootstrap.parts.gates import gate_of, shared_by_layouts
 
     gate, reason = gate_of(settings)
-    if gate == "none":
-        return 1, reason
-    if gate == "feed" and port_of(settings) is None:
-        return 1, "The command names no single port that tuner can replace for each layout."
+    shared = shared_by_layouts(settings)
+    if gate == "none" or shared:
+        return 1, shared or reason
     return MOST_RESIDENT, reason
 
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
-from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, warn_saturation
+from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, use_clients_of, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
 from tuner.bootstrap.parts.gates import gate_of
 from tuner.bootstrap.parts.probes import cross_check_of, probe_of
@@ -44,7 +44,7 @@ from tuner.config.surroundings import Surroundings
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated
 from tuner.core.search.growth import initial_layouts
 from tuner.core.settings.clients import parse_found
-from tuner.ports import Box, Feeder, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
+from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite.store import SqliteStore
@@ -240,17 +240,10 @@ def this_box(
 
             own = at_free_port(settings) if gate == "feed" else settings
             with _place(own, record, study, held, warn_once, lambda _spec: None) as place:
-                _use_clients_of(first.feeder, settings, place.feeder, own)
+                use_clients_of(first.feeder, settings, place.feeder, own)
                 yield replace(place, gate=gate)
 
         yield replace(first, another=another, gate=gate)
-
-
-def _use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Settings) -> None:
-    """Let *feeder* send by as many clients as were found for another place of the host."""
-    first, sender = http_feeder_of(found, settings), http_feeder_of(feeder, own)
-    if first is not None and sender is not None and first.found is not None:
-        sender.use_found(first.found)
 
 
 @contextmanager

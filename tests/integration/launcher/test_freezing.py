@@ -1,4 +1,4 @@
-"""A frozen launch uses no CPU and loses no item, and whoever is killed, nothing of it is left."""
+"""A frozen launch uses no CPU and loses no item; after a kill of any process nothing of it is left."""
 
 from __future__ import annotations
 

@@ -47,3 +47,10 @@ def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None
         return
     if service.feeder.has_closed_loop:
         warn(*latency_at_saturation())
+
+
+def use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Settings) -> None:
+    """Let *feeder* send by as many clients as were found for another place of the host."""
+    first, sender = http_feeder_of(found, settings), http_feeder_of(feeder, own)
+    if first is not None and sender is not None and first.found is not None:
+        sender.use_found(first.found)

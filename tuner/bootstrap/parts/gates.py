@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.service import Gate
 
 if TYPE_CHECKING:
@@ -21,6 +22,23 @@ def gate_of(settings: Settings) -> tuple[Gate, str]:
 
         return GATE, GATE_REASON
     return _gate_of_script(service)
+
+
+def shared_by_layouts(settings: Settings) -> str:
+    """Return what started layouts would have to share but cannot, in a sentence; empty: nothing."""
+    service = settings.service
+    if service.kind == "crash-processor":
+        return "All layouts would use the same spool." if service.spool is not None else ""
+    if gate_of(settings)[0] == "feed":
+        from tuner.bootstrap.parts.place_ports import port_of
+
+        known = port_of(settings) is not None
+        return "" if known else "The command names no single port that tuner can replace for each layout."
+    if service.feeder.kind != "none":
+        return f"All layouts would be fed from the same source, {service.feeder.kind}."
+    if ports := bound_ports(service.command):
+        return f"All layouts would listen at port {min(ports)}."
+    return ""
 
 
 def _gate_of_script(service: ScriptSettings) -> tuple[Gate, str]:
