@@ -77,7 +77,7 @@ def estimate_throughputs(
 def _reach(
     fit: AdditiveFit, layout: int, own: OwnNoise | None, drift: Sequence[DriftPart], confidence: float
 ) -> float | None:
-    """Half of the interval of *layout*; None: the data cannot tell."""
+    """Half of the interval of *layout*; None: not known."""
     n_blocks, per_residual = fit.n_blocks_of[fit.components[layout]], fit.effect_variance[layout]
     noises: list[tuple[float, tuple[float, float] | None]] = [(1.0, None)]
     if own is not None:
