@@ -136,8 +136,9 @@ class OnInterpreters:
         return " ".join(lines)
 
     def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[InterpreterRatio]]]:
-        """What each interpreter changes compared with the one that `comparable_pairs` names, by figure; figures
-        without values left out.
+        """What an interpreter changes, by figure, in each of the `comparable_pairs`.
+
+        Figures without values are left out.
 
         Points are what repeats: the interval is for the mean over points like these, each the median of its
         runs. All intervals hold together (Bonferroni).
@@ -170,9 +171,11 @@ class OnInterpreters:
 
 
 def comparable_pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs of *versions* (earliest first) that differ in one thing: an earlier and a later version of the
-    same build, or one version with and without a GIL (3.13.0, 3.13.0t). A build without a GIL whose version is
-    not there with one is compared with the build without a GIL before it.
+    """Return the pairs of *versions* (earliest first) that differ in one thing.
+
+    That is an earlier and a later version of the same build, or one version with and without a GIL (3.13.0,
+    3.13.0t). A build without a GIL whose version has no build with one is compared with the build without a
+    GIL before it.
     """
     pairs = []
     for no, version in enumerate(versions):
