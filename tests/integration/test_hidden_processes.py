@@ -27,8 +27,8 @@ from unittest.mock import patch
 from tuner.adapters.host_lock import box_held, holder_of
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.cpu_accounts import BackendAccount
-from tuner.adapters.doctor.box import limits_seen
-from tuner.adapters.doctor.box import neighbours_seen
+from tuner.doctor.box import limits_seen
+from tuner.doctor.box import neighbours_seen
 from tuner.adapters.proc.listeners import listener_at
 from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.supervisord.launch import n_threads_of

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.doctor.box import neighbours_seen
 from tuner.adapters.proc.cgroup import Container
 from tuner.core.doctor.command import bound_ports
-from tuner.core.doctor.cores import Neighbours, neighbours_findings
-from tuner.core.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first
-from tuner.core.doctor.room import (
+from tuner.core.domain.layout import Layout
+from tuner.doctor.box import neighbours_seen
+from tuner.doctor.cores import Neighbours, neighbours_findings
+from tuner.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first
+from tuner.doctor.report import render_findings, render_findings_json
+from tuner.doctor.room import (
     LOGS_BYTES,
     FolderSeen,
     LimitsSeen,
@@ -27,7 +29,7 @@ from tuner.core.doctor.room import (
     sum_needs,
     synthetic_spool_bytes,
 )
-from tuner.core.doctor.service import (
+from tuner.doctor.service import (
     InterpreterSeen,
     LockSeen,
     PortSeen,
@@ -39,8 +41,6 @@ from tuner.core.doctor.service import (
     server_finding,
     tool_finding,
 )
-from tuner.core.domain.layout import Layout
-from tuner.reports.doctor import render_findings, render_findings_json
 
 from ..permitted import closed
 from ..wording import key_of, wording

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tuner.core.doctor.command import (
+from tuner.core.domain.layout import Layout
+from tuner.doctor.command import (
     CounterSeen,
     QueueSeen,
     ThreadsSeen,
@@ -10,7 +11,6 @@ from tuner.core.doctor.command import (
     queue_finding,
     threads_finding,
 )
-from tuner.core.domain.layout import Layout
 
 COMMAND = ("python3", "my worker.py")
 

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.doctor.examined import box_examined, servers_seen
+from tuner.app.doctor import box_examined
 from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import room_of
 from tuner.config.load import load_settings
 from tuner.config.settings import Settings
-from tuner.core.doctor.room import FolderSeen, disk_findings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
+from tuner.doctor.room import FolderSeen, disk_findings
+from tuner.doctor.surroundings import servers_seen
 
 from ..raising import raises
 from ..wording import wording

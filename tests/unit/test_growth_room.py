@@ -13,9 +13,9 @@ from tuner.bootstrap.parts.feeders import StudyName
 from tuner.bootstrap.parts.services import service_of
 from tuner.bootstrap.room import refusing
 from tuner.config.load import load_settings
-from tuner.core.doctor.room import LimitsSeen, TaskLimit, sum_needs, too_large
 from tuner.core.domain.layout import Layout
 from tuner.core.settings.clients import ClientSearchResult, TriedClients
+from tuner.doctor.room import LimitsSeen, TaskLimit, sum_needs, too_large
 
 from ..wording import wording
 

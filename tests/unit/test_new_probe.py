@@ -12,7 +12,6 @@ import pytest
 import tuner.adapters.probes
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.virtual.service import VirtualService, virtual_study
-from tuner.app.doctor.examined import servers_seen
 from tuner.bootstrap.parts.probes import probe_of
 from tuner.bootstrap.parts.services import backends_found
 from tuner.config.load import canonical_json, load_settings, settings_of_study
@@ -21,6 +20,7 @@ from tuner.config.surroundings import StudyName, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
+from tuner.doctor.surroundings import servers_seen
 
 from ..ports import free_port
 from ..wording import wording

@@ -7,12 +7,12 @@ import redis
 from amqp.exceptions import AccessRefused, NotAllowed
 from redis.exceptions import ClusterCrossSlotError, MasterDownError
 
-from tuner.adapters.doctor.around import trouble_of
 from tuner.adapters.probes.sql import hint_of
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, hint_for
 from tuner.adapters.queues.redis_queue import asking
-from tuner.core.doctor.service import ServerSeen, server_finding
 from tuner.core.errors import MeasurementError
+from tuner.doctor.around import trouble_of
+from tuner.doctor.service import ServerSeen, server_finding
 
 OTHERWISE = "Check the address."
 

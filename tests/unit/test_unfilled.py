@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.command_files import mentions
-from tuner.app.doctor.examined import _spec
+from tuner.app.doctor import spec_of
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.parts.commands import check_thread_options, counter_seen
 from tuner.config.load import Given
@@ -26,7 +26,7 @@ def check(folder: Path, command: str, layouts: Sequence[Layout] = GRID, more: st
         f"service:\n  kind: script\n  name: w\n  directory: .\n  command: {command}\n{more}"
     )
     settings = settings_of(folder / "s.yaml", {})
-    check_thread_options(settings, _spec(settings, layouts), layouts)
+    check_thread_options(settings, spec_of(settings, layouts), layouts)
 
 
 def test_a_command_that_is_not_told_its_threads_is_refused_with_what_to_type(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_one_number_of_threads_may_be_the_command_s_own(tmp_path: Path) -> None:
 def test_a_known_service_is_reported_by_its_record() -> None:
     settings = settings_of(None, {("service", "command"): Given("--", "arq app.WorkerSettings")})
 
-    check_thread_options(settings, _spec(settings, GRID), GRID)  # it reads TUNER_THREADS
+    check_thread_options(settings, spec_of(settings, GRID), GRID)  # it reads TUNER_THREADS
 
 
 def test_whether_a_script_seems_to_count_its_items(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_whether_a_script_seems_to_count_its_items(tmp_path: Path) -> None:
             + "}\n"
         )
         settings = settings_of(folder / "s.yaml", {})
-        return [seen.is_mentioned for seen in counter_seen(settings, _spec(settings, GRID))]
+        return [seen.is_mentioned for seen in counter_seen(settings, spec_of(settings, GRID))]
 
     assert counts(tmp_path) == [True]
     assert counts(other) == [False]

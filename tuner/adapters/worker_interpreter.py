@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuner.core.doctor.service import InterpreterSeen
-from tuner.core.domain.computing import VARIABLES
 from tuner.core.text.command_words import is_python, parse_command
 
 _WAIT_S = 20.0
@@ -22,26 +20,12 @@ _LONGEST_PATH = 5000
 #: env's option for several words in a first line, which the kernel hands over as one
 _SPLIT_STRING = re.compile(r"(?:-[iv0]*S|--split-string=?)(?P<first>.*)")
 _PIP_EXEC = re.compile(rb"""\'\'\'exec\' "?(?P<interpreter>[^"\n]+?)"? "\$0" "\$@"\n?""")
-_NUMERIC_PACKAGES = ("numpy", "scipy", "sklearn", "numexpr", "torch", "onnxruntime")  #: that start threads
 # What the interpreter says of itself. One without _is_gil_enabled (before 3.13, and PyPy) has a GIL.
 _QUESTION = (
     "import json, platform, sys;"
     "print(json.dumps([platform.python_implementation(), platform.python_version(),"
     " getattr(sys, '_is_gil_enabled', lambda: True)()]))"
 )
-# And how it was built. Since 3.13 subprocess takes posix_spawn where that can close the other files; before,
-# and without it, vfork where the system has that. From 3.14 on there is no _USE_VFORK: it is always taken.
-_BUILD_QUESTION = (
-    "import importlib.util, json, platform, subprocess, sys;"
-    "has = lambda name: bool(getattr(subprocess, name, False));"
-    "print(json.dumps([platform.python_implementation(), platform.python_version(),"
-    " getattr(sys, '_is_gil_enabled', lambda: True)(), hasattr(sys, 'gettotalrefcount'),"
-    " has('_USE_POSIX_SPAWN') and has('_HAVE_POSIX_SPAWN_CLOSEFROM'),"
-    " has('_USE_VFORK') or sys.version_info >= (3, 14),"
-    f" [name for name in {_NUMERIC_PACKAGES!r} if importlib.util.find_spec(name)]]))"
-)
-
-
 # And what it is called by: 3.13, 3.13t.
 _NAME_QUESTION = (
     "import json, platform, sys, sysconfig;"
@@ -58,7 +42,7 @@ def interpreter_names(words: Sequence[str]) -> tuple[str, str] | None:
     where its GIL is switched on all the same; ``pypy3.10``. None: it is not here, or gives no answer.
     """
     try:
-        implementation, version, is_free_threaded, is_debug, has_gil = _answer(
+        implementation, version, is_free_threaded, is_debug, has_gil = ask_interpreter(
             _NAME_QUESTION, words, {}, None
         )
     except ValueError:
@@ -85,40 +69,13 @@ def interpreter_facts(
         directory: where it runs; None: tuner's current folder.
     """
     try:
-        implementation, version, has_gil = _answer(_QUESTION, command, environment, directory)
+        implementation, version, has_gil = ask_interpreter(_QUESTION, command, environment, directory)
     except ValueError:
         return {}
     return {"worker_python": f"{implementation} {version}", "worker_gil": "on" if has_gil else "off"}
 
 
-def interpreter_seen(
-    command: Sequence[str], environment: Mapping[str, str], directory: str | None = None
-) -> InterpreterSeen:
-    """The same, whether it is a debug build, how its `subprocess` starts a child by default, and which
-    packages it can import that start threads.
-
-    The arguments are those of `interpreter_facts`.
-    """
-    try:
-        answer = _answer(_BUILD_QUESTION, command, environment, directory)
-        implementation, version, has_gil, is_debug, spawns, vforks, packages = answer
-    except ValueError:
-        return InterpreterSeen()
-    return InterpreterSeen(
-        version=f"{implementation} {version}",
-        gil="on" if has_gil else "off",
-        is_debug=is_debug,
-        spawn_path="posix_spawn" if spawns else "vfork+exec" if vforks else "fork+exec",
-        numeric_packages=tuple(packages),
-        set_variables=_numbers_of_threads({**os.environ, **environment, **parse_command(command).assigned}),
-    )
-
-
-def _numbers_of_threads(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: environment[name] for name in VARIABLES if environment.get(name)}
-
-
-def _answer(
+def ask_interpreter(
     question: str, command: Sequence[str], environment: Mapping[str, str], directory: str | None
 ) -> Sequence[Any]:
     """What the interpreter of *command* prints as JSON; ValueError when it cannot be asked."""

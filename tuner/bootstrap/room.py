@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from tuner.bootstrap.parts.feeders import http_feeder_of
 from tuner.bootstrap.parts.folders import shared_memory
-from tuner.bootstrap.parts.ports import ports_seen
 from tuner.bootstrap.parts.services import owner
 from tuner.core.defaults import REPEATS
-from tuner.core.doctor.finding import blockers
-from tuner.core.doctor.room import FolderSeen, Planned, Room, room_findings, study_bytes, sum_needs, too_large
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.host import unfit
+from tuner.doctor.finding import blockers
+from tuner.doctor.ports import ports_seen
+from tuner.doctor.room import FolderSeen, Planned, Room, room_findings, study_bytes, sum_needs, too_large
 from tuner.ports import Warn
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def warn_blockers(
 
 def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
     """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
-    from tuner.adapters.doctor.box import limits_seen
     from tuner.adapters.supervisord.config import supervisord_files
+    from tuner.doctor.box import limits_seen
 
     service = settings.service
     shapes = [spec.of(layout).shape(layout) for layout in layouts]
@@ -68,7 +68,7 @@ def connections_of_generator(
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
-    from tuner.adapters.doctor.box import folder_seen, temporary_folder
+    from tuner.doctor.box import folder_seen, temporary_folder
 
     asked, service = settings.study, settings.service
     if study is not None:
@@ -97,7 +97,7 @@ def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) 
 def _spool_bytes(service: CrashProcessorSettings, layouts: Sequence[Layout]) -> int:
     """What is still to be filled into the spool; 0: it holds items already, and keeps them."""
     from tuner.adapters.feeders.spool import SpoolFeeder
-    from tuner.core.doctor.room import LARGEST_SYMBOLS_BYTES, copied_spool_bytes, synthetic_spool_bytes
+    from tuner.doctor.room import LARGEST_SYMBOLS_BYTES, copied_spool_bytes, synthetic_spool_bytes
     from tuner.services.crash_processor import copies_of, dumps_in, items_for
 
     with suppress(OSError):  # it cannot be looked into: it is told of by itself
@@ -118,8 +118,8 @@ def refusing(
     *asked* are the layouts of the study before its grid grows: its spool was filled for these, and the
     clients of its *feeder* were found for these.
     """
-    from tuner.adapters.doctor.box import limits_seen
     from tuner.adapters.supervisord.config import supervisord_files
+    from tuner.doctor.box import limits_seen
 
     service, user = settings.service, owner(settings)
     seen = limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0])

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.core.doctor.command import CounterSeen, ThreadsSeen
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
+from tuner.doctor.command import CounterSeen, ThreadsSeen
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tuner.core.doctor.command import bound_ports
-from tuner.core.doctor.service import PortSeen
 from tuner.core.domain.service import ServiceSpec
+from tuner.doctor.service import PortSeen
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
@@ -28,7 +28,7 @@ def ports_seen(settings: Settings, spec: ServiceSpec) -> Iterator[PortSeen]:
     named = {(one.host, one.port): one for one in reversed(list(named_places(settings)))}
     if not named:
         return
-    from tuner.adapters.doctor.around import port_here, who_listens
+    from tuner.doctor.around import port_here, who_listens
 
     bound = bound_ports([word for one in spec.each_variant for word in one.command])
     for one in reversed(named.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tuner.core.doctor.command import (
+from tuner.doctor.command import (
     CounterSeen,
     QueueSeen,
     ThreadsSeen,
@@ -13,11 +13,11 @@ from tuner.core.doctor.command import (
     queue_finding,
     threads_finding,
 )
-from tuner.core.doctor.cores import CoresSeen, Neighbours, cores_findings, neighbours_findings
-from tuner.core.doctor.finding import Finding, worst_first
-from tuner.core.doctor.kernel import KernelSeen, kernel_findings
-from tuner.core.doctor.room import Room, room_findings
-from tuner.core.doctor.service import (
+from tuner.doctor.cores import CoresSeen, Neighbours, cores_findings, neighbours_findings
+from tuner.doctor.finding import Finding, worst_first
+from tuner.doctor.kernel import KernelSeen, kernel_findings
+from tuner.doctor.room import Room, room_findings
+from tuner.doctor.service import (
     InterpreterSeen,
     LockSeen,
     ServerSeen,

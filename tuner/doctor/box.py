@@ -15,9 +15,9 @@ from tuner.adapters.proc.cpu_accounts import BackendAccount
 from tuner.adapters.proc.host import steal_ratio, virtualization
 from tuner.adapters.proc.host_times import read_box_times, read_cgroup_pressure_s, read_pressure_s
 from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
-from tuner.core.doctor.cores import Busy, CoresSeen, Neighbours
-from tuner.core.doctor.kernel import KernelSeen
-from tuner.core.doctor.room import FolderSeen, LimitsSeen, TaskLimit
+from tuner.doctor.cores import Busy, CoresSeen, Neighbours
+from tuner.doctor.kernel import KernelSeen
+from tuner.doctor.room import FolderSeen, LimitsSeen, TaskLimit
 from tuner.ports import Clock
 
 # How many files, processes and threads the workers of a study may have, and what is left of the disks.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tuner.core.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
 from tuner.core.domain.computing import VARIABLES
+from tuner.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
 
 
 @dataclass(frozen=True, slots=True)

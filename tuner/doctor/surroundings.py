@@ -1,34 +1,23 @@
-"""Looks at this box as a study of some settings would find it."""
+"""What a config names, looked at: the programs and tools, the servers, the queue that is to be fed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.plan_builder import requested_layouts
-from tuner.bootstrap.parts.commands import counter_seen, threads_seen
-from tuner.bootstrap.parts.ports import named_places
-from tuner.bootstrap.parts.services import backends_found, service_of
-from tuner.bootstrap.room import room_of
-from tuner.config.surroundings import StudyName
-from tuner.core.doctor.command import QueueSeen
-from tuner.core.doctor.examined import BoxSeen, examine
-from tuner.core.doctor.finding import Finding
-from tuner.core.doctor.service import InterpreterSeen, LockSeen, ServerSeen, ToolSeen
-from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize
-from tuner.core.windows.validity import foreign_limit_cores
+from tuner.doctor.command import QueueSeen
+from tuner.doctor.ports import named_places
+from tuner.doctor.service import ServerSeen, ToolSeen
 
 if TYPE_CHECKING:
     from tuner.config.service import CrashProcessorSettings
     from tuner.config.settings import Settings
-
-# What a service's config names, looked at: its program and tools, servers, interpreters.
 
 _ACCEPTS = "accepts connections"
 _NOT_YET = "does not answer yet; the study has to start it"
@@ -98,8 +87,8 @@ def _dumps(folder: Path) -> ToolSeen:
 
 def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
     """Each server once: first those that tuner itself asks, then those that only the service is told of."""
-    from tuner.adapters.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
     from tuner.core.text.backend_address import server_urls
+    from tuner.doctor.around import ask_tcp, port_here, problem_of, shown_server, trouble_of
 
     by_hook = bool(settings.hooks.before_study or settings.hooks.before_launch)
     alike: dict[Hashable, list[_Asked]] = {}
@@ -134,7 +123,7 @@ def servers_seen(settings: Settings, spec: ServiceSpec) -> Iterator[ServerSeen]:
 
 def _pages(settings: Settings) -> Iterator[tuple[str, str, Callable[[], None]]]:
     """What probes look at, which the service or something beside it shows: the place, the key, a look."""
-    from tuner.adapters.doctor.around import ask_http, ask_tcp
+    from tuner.doctor.around import ask_http, ask_tcp
 
     service = settings.service
     for key, probe in service.probes.items() if service.kind == "script" else ():
@@ -173,7 +162,7 @@ def _words_of_tuner(settings: Settings) -> Iterator[_Asked]:
 
 def _asked(key: str, url: str) -> Iterator[_Asked]:
     """The server of *url*, if it is of a kind that is known here."""
-    from tuner.adapters.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
+    from tuner.doctor.around import ask_postgres, ask_rabbitmq, ask_redis, ask_sqlite
 
     if url.startswith("amqp:"):
         yield _Asked(key, url, partial(ask_rabbitmq, url, _ANSWER_S))
@@ -183,35 +172,6 @@ def _asked(key: str, url: str) -> Iterator[_Asked]:
         yield _Asked(key, url, partial(ask_postgres, url, _ANSWER_S))
     elif url.startswith("sqlite:///"):
         yield _Asked(key, url, partial(ask_sqlite, Path(url.removeprefix("sqlite:///"))))
-
-
-def interpreters_seen(
-    settings: Settings, spec: ServiceSpec, layouts: Sequence[Layout]
-) -> Iterator[tuple[str, InterpreterSeen]]:
-    """Of each variant, those that are told alike once."""
-    from tuner.adapters.provenance import worker_facts
-    from tuner.adapters.worker_interpreter import interpreter_seen
-
-    met = set()
-    for variant in dict.fromkeys(layout.variant for layout in layouts):
-        alone = Layout(1, 1, variant)
-        own = spec.of(alone)
-        command, reported = own.command_line(alone, 0, 1), own.environment_of(alone, 0, 1)
-        key = (command, *sorted((name, text) for name, text in reported.items() if name != "TUNER_VARIANT"))
-        if key in met:
-            continue
-        met.add(key)
-        seen = interpreter_seen(command, reported, own.directory)
-        service = settings.service_in(variant)
-        if service.kind == "crash-processor":
-            seen = replace(seen, starts_children=True, numeric_packages=())
-            if not service.interpreter:  # its own command is installed, and tells which way it takes
-                from tuner.services.crash_processor import spawn_path_command, started_by
-
-                words = spawn_path_command(started_by((), Path()), service.options)
-                facts = worker_facts([word.format() for word in words], (), reported)
-                seen = replace(seen, spawn_path=facts.get("worker_path", seen.spawn_path))
-        yield variant, seen
 
 
 # The queue that a study would feed, looked at.
@@ -237,51 +197,3 @@ def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
         yield QueueSeen(queue.where, "", "")
     finally:
         queue.close()
-
-
-def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
-    """What of this box a study of *settings*, kept in *study*, would suffer from; the worst first.
-
-    Takes *seconds* to see who else uses the box; 0: nobody looks. Nothing is changed, and nothing started but
-    interpreters that tell what they are.
-
-    Raises:
-        ConfigError: the settings ask for nothing that could be measured.
-    """
-    from tuner.adapters.clock import SystemClock
-    from tuner.adapters.doctor.box import cores_seen, kernel_seen, neighbours_seen
-    from tuner.adapters.host_lock import holder_of, usual_path
-    from tuner.adapters.proc.cgroup import container_here
-
-    cores, layouts = requested_layouts(settings, cores_seen(1).offered)
-    seen = cores_seen(cores)
-    spec = _spec(settings, layouts)
-    limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
-    neighbours, container = None, container_here()
-    if seconds:
-        found = backends_found(settings, spec, lambda _slug, _text: None)()
-        named = settings.backends or ()
-        neighbours = neighbours_seen(
-            SystemClock(), seconds, limit, backends=named, found=found, container=container
-        )
-    return examine(
-        BoxSeen(
-            cores=seen,
-            neighbours=neighbours,
-            kernel=kernel_seen(container=container),
-            lock=LockSeen(str(usual_path()), holder_of(usual_path())),
-            tools=tuple(tools_seen(settings, spec, cores)),
-            room=room_of(settings, layouts, spec, study),
-            servers=tuple(servers_seen(settings, spec)),
-            interpreters=dict(interpreters_seen(settings, spec, layouts)),
-            threads=tuple(threads_seen(settings, spec, layouts)),
-            counters=tuple(counter_seen(settings, spec)),
-            queues=tuple(queue_seen(settings)),
-        )
-    )
-
-
-def _spec(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
-    scratch = Path("/nowhere")  # named in commands; never made
-    spec, _ = service_of(settings, layouts, StudyName("", ""), scratch, lambda _slug, _text: None)
-    return spec

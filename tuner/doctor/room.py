@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tuner.core.doctor.finding import Finding, blocking, doubtful, fine
-from tuner.core.doctor.service import PortSeen, port_finding
 from tuner.core.domain.layout import Layout
 from tuner.core.text.sizes import render_size
+from tuner.doctor.finding import Finding, blocking, doubtful, fine
+from tuner.doctor.service import PortSeen, port_finding
 
 #: A worker process of the crash processor with six threads had up to 51 open: for each child that starts
 #: six ends of pipes and /dev/null, and the locks of its items (bench/room.py).

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from tuner.core.doctor.finding import Finding
 from tuner.core.text.figures import pluralize
+from tuner.doctor.finding import Finding
 from tuner.reports.text.cells import printable
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes

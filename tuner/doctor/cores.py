@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tuner.core.doctor.finding import UNKNOWN, Finding, doubtful, fine
 from tuner.core.text.figures import busy_cores, percent, pluralize
 from tuner.core.windows.validity import FOREIGN_SHARE_RATIO
+from tuner.doctor.finding import UNKNOWN, Finding, doubtful, fine
 
 #: whose clock does not follow load; intel_pstate's "powersave" does, as all others do
 _STEADY_GOVERNORS = frozenset({"performance"})

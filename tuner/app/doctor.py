@@ -1,0 +1,73 @@
+"""The use case of `tuner doctor`: look at this host as a study of some settings would find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuner.app.plan_builder import requested_layouts
+from tuner.bootstrap.parts.commands import counter_seen, threads_seen
+from tuner.bootstrap.parts.services import backends_found, service_of
+from tuner.bootstrap.room import room_of
+from tuner.config.surroundings import StudyName
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
+from tuner.core.windows.validity import foreign_limit_cores
+from tuner.doctor.examined import BoxSeen, examine
+from tuner.doctor.finding import Finding
+from tuner.doctor.interpreter import interpreters_seen
+from tuner.doctor.service import LockSeen
+from tuner.doctor.surroundings import queue_seen, servers_seen, tools_seen
+
+if TYPE_CHECKING:
+    from tuner.config.settings import Settings
+
+
+def box_examined(settings: Settings, study: Path, seconds: float) -> tuple[Finding, ...]:
+    """What of this box a study of *settings*, kept in *study*, would suffer from; the worst first.
+
+    Takes *seconds* to see who else uses the box; 0: nobody looks. Nothing is changed, and nothing started but
+    interpreters that tell what they are.
+
+    Raises:
+        ConfigError: the settings ask for nothing that could be measured.
+    """
+    from tuner.adapters.clock import SystemClock
+    from tuner.adapters.host_lock import holder_of, usual_path
+    from tuner.adapters.proc.cgroup import container_here
+    from tuner.doctor.box import cores_seen, kernel_seen, neighbours_seen
+
+    cores, layouts = requested_layouts(settings, cores_seen(1).offered)
+    seen = cores_seen(cores)
+    spec = spec_of(settings, layouts)
+    limit = foreign_limit_cores(seen.offered, settings.study.foreign_limit)
+    neighbours, container = None, container_here()
+    if seconds:
+        found = backends_found(settings, spec, lambda _slug, _text: None)()
+        named = settings.backends or ()
+        neighbours = neighbours_seen(
+            SystemClock(), seconds, limit, backends=named, found=found, container=container
+        )
+    return examine(
+        BoxSeen(
+            cores=seen,
+            neighbours=neighbours,
+            kernel=kernel_seen(container=container),
+            lock=LockSeen(str(usual_path()), holder_of(usual_path())),
+            tools=tuple(tools_seen(settings, spec, cores)),
+            room=room_of(settings, layouts, spec, study),
+            servers=tuple(servers_seen(settings, spec)),
+            interpreters=dict(interpreters_seen(settings, spec, layouts)),
+            threads=tuple(threads_seen(settings, spec, layouts)),
+            counters=tuple(counter_seen(settings, spec)),
+            queues=tuple(queue_seen(settings)),
+        )
+    )
+
+
+def spec_of(settings: Settings, layouts: Sequence[Layout]) -> ServiceSpec:
+    """Describe the service as a study of *layouts* would start it."""
+    scratch = Path("/nowhere")  # named in commands; never made
+    spec, _ = service_of(settings, layouts, StudyName("", ""), scratch, lambda _slug, _text: None)
+    return spec

@@ -1,1 +1,0 @@
-"""The examination of this host and a service, for `tuner doctor`."""

@@ -1,0 +1,1 @@
+"""The examination of a host and a service, for `tuner doctor`."""
