@@ -36,7 +36,7 @@ EVERY_CLOCK_WORDS = ("gil_wait", "gil_waits")  #: these also name the code that 
 #: folders that use one probe: known services, its warnings, its protocol. A new probe needs none of them
 USERS_OF_PROBES = ("services", "core/messages", "core/text", "doctor")
 #: folders that read what a clock means, or simulate it. A new clock is measured and kept without them
-USERS_OF_CLOCKS = ("core/model", "core/lab", "reports", "adapters/virtual")
+USERS_OF_CLOCKS = ("core/model", "lab", "reports", "adapters/virtual")
 LAUNCH = """
 import sys
 from pathlib import Path

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
-from tuner.core.lab.socorro_runs import CORES, FAR, HERE, PUBLISHED
+from tuner.lab.experiments.socorro_runs import CORES, FAR, HERE, PUBLISHED
 
 from ..wording import wording
 

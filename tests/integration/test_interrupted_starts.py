@@ -14,7 +14,6 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.feeders.spool import SpoolFeeder
-from tuner.adapters.lab.program import run_job
 from tuner.adapters.probes import command
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.processes.hooks import CommandHooks
@@ -22,7 +21,8 @@ from tuner.adapters.processes.repeated_command import RepeatedCommand
 from tuner.adapters.processes.signals import signals_held, stopping_by_signal
 from tuner.adapters.ready.command import CommandSucceeds
 from tuner.core.domain.layout import Layout
-from tuner.core.lab.experiment import LabJob
+from tuner.lab.experiments.experiment import LabJob
+from tuner.lab.program import run_job
 
 pytestmark = pytest.mark.integration
 SLEEPS = ("/bin/sleep", "1000")

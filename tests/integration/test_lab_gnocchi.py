@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.program import folder_of_programs, run_job
 from tuner.core.errors import MeasurementError
-from tuner.core.lab.experiment import LabJob
-from tuner.core.lab.gnocchi import Gnocchi
+from tuner.lab.experiments.experiment import LabJob
+from tuner.lab.experiments.gnocchi import Gnocchi
+from tuner.lab.program import folder_of_programs, run_job
 
 from ..processes import is_running
 from ..raising import raises

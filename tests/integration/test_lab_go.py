@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.go import Go, build_program, go_here
 from tuner.core.errors import ConfigError
+from tuner.lab.go import Go, build_program, go_here
 
 from ..raising import raises
 from ..wording import wording

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.program import folder_of_programs, run_job
 from tuner.config.load import load_settings
-from tuner.core.lab.experiment import USABLE_CORES, At
-from tuner.core.lab.pi_pools import ASLEEP_S, CPU_S, PiPools
-from tuner.core.lab.pi_pools_seen import (
+from tuner.lab.experiments.experiment import USABLE_CORES, At
+from tuner.lab.experiments.pi_pools import ASLEEP_S, CPU_S, PiPools
+from tuner.lab.experiments.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,
@@ -26,6 +25,7 @@ from tuner.core.lab.pi_pools_seen import (
     SLEEPS,
     C,
 )
+from tuner.lab.program import folder_of_programs, run_job
 
 pytestmark = pytest.mark.integration
 

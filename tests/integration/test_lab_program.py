@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.program import folder_of_programs, packages_of, run_job, versions_of
-from tuner.adapters.lab.published import read_published
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.lab import EXPERIMENTS
-from tuner.core.lab.experiment import LabJob, ProgramExperiment
+from tuner.lab.experiments import EXPERIMENTS
+from tuner.lab.experiments.experiment import LabJob, ProgramExperiment
+from tuner.lab.program import folder_of_programs, packages_of, run_job, versions_of
+from tuner.lab.published import read_published
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tuner.adapters.lab.go import go_here
-from tuner.adapters.lab.published import read_published
-from tuner.core.lab import EXPERIMENTS
-from tuner.core.lab.experiment import ProgramExperiment
+from tuner.lab.experiments import EXPERIMENTS
+from tuner.lab.experiments.experiment import ProgramExperiment
+from tuner.lab.go import go_here
+from tuner.lab.published import read_published
 
 from ..wording import start_of, wording
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from tuner.core.lab.nornir import N_TASKS
 from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool
+from tuner.lab.experiments.nornir import N_TASKS
 
 
 @cache

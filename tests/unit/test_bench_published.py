@@ -14,7 +14,7 @@ import tuner
 
 from ..bench_modules import MODEL, loaded
 
-KEPT = Path(tuner.__file__).parent / "adapters" / "lab" / "published.yaml"
+KEPT = Path(tuner.__file__).parent / "lab" / "published.yaml"
 
 
 @pytest.fixture(scope="module")

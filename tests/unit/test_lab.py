@@ -14,19 +14,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.lab.published import read_published
-from tuner.adapters.lab.results import Results, read_results, write_results
 from tuner.adapters.proc.cores import usable_cores
-from tuner.app.lab.lab import experiment_named
 from tuner.core.errors import ConfigError
-from tuner.core.lab import EXPERIMENTS
-from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, in_blocks, outcome
-from tuner.core.lab.nornir import Nornir, fewest_enough
-from tuner.core.lab.verdicts import Ratio, over
 from tuner.core.model.pools import PoolCosts
-from tuner.reports.charts.lab import lab_picture
+from tuner.lab.chart import lab_picture
+from tuner.lab.experiments import EXPERIMENTS
+from tuner.lab.experiments.experiment import At, Experiment, LabRun, Outcome, in_blocks, outcome
+from tuner.lab.experiments.nornir import Nornir, fewest_enough
+from tuner.lab.experiments.verdicts import Ratio, over
+from tuner.lab.lab import experiment_named
+from tuner.lab.published import read_published
+from tuner.lab.report import describe_host, lab_page, render_lab, render_lab_json, render_list
+from tuner.lab.results import Results, read_results, write_results
 from tuner.reports.documents import render_document
-from tuner.reports.lab import describe_host, lab_page, render_lab, render_lab_json, render_list
 from tuner.reports.text.formats import table_formats
 
 from ..e2e.typed import Typed

@@ -10,14 +10,24 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.lab.published import read_published
-from tuner.app.lab.tools import tools_of
-from tuner.core.lab.experiment import GO, At, LabClaim, LabJob, LabRun, Outcome, needs_at, outcome, source_of
-from tuner.core.lab.gornir import Gornir
-from tuner.core.lab.nornir import Nornir
 from tuner.core.model.pools import PoolCosts
-from tuner.reports.charts.lab import lab_picture
-from tuner.reports.lab import describe_host, lab_page, render_lab, render_lab_json
+from tuner.lab.chart import lab_picture
+from tuner.lab.experiments.experiment import (
+    GO,
+    At,
+    LabClaim,
+    LabJob,
+    LabRun,
+    Outcome,
+    needs_at,
+    outcome,
+    source_of,
+)
+from tuner.lab.experiments.gornir import Gornir
+from tuner.lab.experiments.nornir import Nornir
+from tuner.lab.published import read_published
+from tuner.lab.report import describe_host, lab_page, render_lab, render_lab_json
+from tuner.lab.tools import tools_of
 from tuner.reports.text.formats import table_formats
 
 from ..wording import end_of, start_of, wording

@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.published import read_published
-from tuner.adapters.lab.results import Results, read_results, write_results
-from tuner.app.lab.interpreters import by_version, on_interpreters
-from tuner.app.lab.lab import LabAsked
-from tuner.app.lab.tools import tools_of
-from tuner.core.lab.experiment import At, LabRun, Outcome, outcome
-from tuner.core.lab.gornir import Gornir
-from tuner.core.lab.interpreters import OnInterpreters, comparable_pairs
-from tuner.core.lab.nornir import Nornir
-from tuner.core.lab.pi_pools import PiPools
 from tuner.core.model.pools import PoolCosts
-from tuner.reports.charts.lab import lab_picture
-from tuner.reports.lab import render_lab, render_lab_json
+from tuner.lab.chart import lab_picture
+from tuner.lab.experiments.experiment import At, LabRun, Outcome, outcome
+from tuner.lab.experiments.gornir import Gornir
+from tuner.lab.experiments.interpreters import OnInterpreters, comparable_pairs
+from tuner.lab.experiments.nornir import Nornir
+from tuner.lab.experiments.pi_pools import PiPools
+from tuner.lab.interpreters import LabAsked, by_version, on_interpreters
+from tuner.lab.published import read_published
+from tuner.lab.report import render_lab, render_lab_json
+from tuner.lab.results import Results, read_results, write_results
+from tuner.lab.tools import tools_of
 
 from ..e2e.typed import Typed
 from ..wording import end_of, start_of, wording

@@ -9,17 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.lab.results import Results, read_results, write_results
-from tuner.app.lab import lab
 from tuner.core.errors import ConfigError
-from tuner.core.lab.experiment import At, Experiment, Failure, LabRun, Outcome, describe_failures, outcome
-from tuner.core.lab.gnocchi import Gnocchi
-from tuner.core.lab.gornir import Gornir
-from tuner.core.lab.nornir import Nornir
-from tuner.core.lab.pi_pools import PiPools
-from tuner.core.lab.verdicts import both, either
-from tuner.reports.charts.lab import lab_picture
-from tuner.reports.lab import lab_page, render_lab
+from tuner.lab import lab
+from tuner.lab.chart import lab_picture
+from tuner.lab.experiments.experiment import (
+    At,
+    Experiment,
+    Failure,
+    LabRun,
+    Outcome,
+    describe_failures,
+    outcome,
+)
+from tuner.lab.experiments.gnocchi import Gnocchi
+from tuner.lab.experiments.gornir import Gornir
+from tuner.lab.experiments.nornir import Nornir
+from tuner.lab.experiments.pi_pools import PiPools
+from tuner.lab.experiments.verdicts import both, either
+from tuner.lab.interpreters import LabAsked
+from tuner.lab.report import lab_page, render_lab
+from tuner.lab.results import Results, read_results, write_results
 
 from ..wording import wording
 from . import test_lab, test_lab_gnocchi, test_lab_gornir, test_lab_pi_pools
@@ -145,7 +154,7 @@ def test_runs_without_a_figure_that_all_rests_on_are_reported_in_a_line(
     for run in facts["runs"]:
         del run["values"][lacking]
     file.write_text(json.dumps(facts), "utf-8")
-    asked = lab.LabAsked(file, None, None, None, None, ())
+    asked = LabAsked(file, None, None, None, None, ())
 
     with pytest.raises(ConfigError, match=f"{len(facts['runs'])} runs without {lacking}, and {name} rests"):
         lab.lab_run(name, asked, lambda _text: None, lambda *_: 0)

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.lab.published import read_published
-from tuner.core.lab.experiment import At, LabClaim, LabRun, Outcome, outcome
-from tuner.core.lab.pi_pools import CPU_S, PiPools
-from tuner.core.lab.pi_pools_seen import (
+from tuner.lab.chart import lab_picture
+from tuner.lab.experiments.experiment import At, LabClaim, LabRun, Outcome, outcome
+from tuner.lab.experiments.pi_pools import CPU_S, PiPools
+from tuner.lab.experiments.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,
@@ -26,9 +26,9 @@ from tuner.core.lab.pi_pools_seen import (
     SLEEPS,
     C,
 )
-from tuner.core.lab.verdicts import Ratio, both, either
-from tuner.reports.charts.lab import lab_picture
-from tuner.reports.lab import render_lab
+from tuner.lab.experiments.verdicts import Ratio, both, either
+from tuner.lab.published import read_published
+from tuner.lab.report import render_lab
 
 from ..wording import start_of, wording
 

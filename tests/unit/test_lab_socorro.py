@@ -12,18 +12,19 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.adapters.lab.program import pythons_here
-from tuner.adapters.lab.published import read_published
 from tuner.adapters.virtual.simulator import simulate_all
-from tuner.app.lab.studies import study_file
 from tuner.config.settings import Settings
 from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.window import VoidReason
-from tuner.core.lab import socorro_claims
-from tuner.core.lab.experiment import SIMULATED, LabClaim, LabRun, Outcome, outcome
-from tuner.core.lab.socorro import Socorro
-from tuner.core.lab.socorro_runs import (
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.lab.chart import lab_picture
+from tuner.lab.experiments import socorro_claims
+from tuner.lab.experiments.experiment import SIMULATED, LabClaim, LabRun, Outcome, outcome
+from tuner.lab.experiments.socorro import Socorro
+from tuner.lab.experiments.socorro_runs import (
     CORES,
     FAR,
     HERE,
@@ -35,12 +36,11 @@ from tuner.core.lab.socorro_runs import (
     figures_of,
     point,
 )
-from tuner.core.lab.studied import StudyExperiment
-from tuner.core.model.demand import Demands
-from tuner.core.model.machine import Machine
-from tuner.core.model.network import predict
-from tuner.reports.charts.lab import lab_picture
-from tuner.reports.lab import render_lab
+from tuner.lab.experiments.studied import StudyExperiment
+from tuner.lab.program import pythons_here
+from tuner.lab.published import read_published
+from tuner.lab.report import render_lab
+from tuner.lab.studies import study_file
 
 from ..wording import start_of, wording
 

@@ -11,19 +11,18 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.lab.results import Results, read_results
 from tuner.adapters.virtual.box import Trouble, VirtualBox, VirtualClock, VirtualService
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
-from tuner.app.lab.interpreters import lab_command
-from tuner.app.lab.lab import LabAsked
-from tuner.app.lab.studies import run_studies
-from tuner.app.lab.tools import describe_others
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.settings import Settings
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.lab.socorro import Socorro
 from tuner.core.search.strategies.of_study import strategy_of
+from tuner.lab.experiments.socorro import Socorro
+from tuner.lab.interpreters import LabAsked, lab_command
+from tuner.lab.results import Results, read_results
+from tuner.lab.studies import run_studies
+from tuner.lab.tools import describe_others
 from tuner.study.run import run_study
 
 from ..e2e.typed import Typed

@@ -16,10 +16,11 @@ from tuner.cli.export import Format, parse_format
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 
 if TYPE_CHECKING:
-    from tuner.app.lab.lab import LabAsked, Results
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
-    from tuner.core.lab.experiment import Outcome
+    from tuner.lab.experiments.experiment import Outcome
+    from tuner.lab.interpreters import LabAsked
+    from tuner.lab.lab import Results
 
 
 def lab(
@@ -77,9 +78,10 @@ def lab(
 
     Example: tuner lab nornir --quick
     """
-    from tuner.app.lab import lab
-    from tuner.app.lab.page import write_page
     from tuner.cli.shared.output import echo_err, show
+    from tuner.lab import lab
+    from tuner.lab.interpreters import LabAsked
+    from tuner.lab.page import write_page
 
     fmt = parse_format(format_, as_json=as_json) or "simple"
     if name is None and not every:
@@ -108,7 +110,7 @@ def lab(
     try:
         for one in names:
             file = results or Path(f"{one}-{stamp}.lab.json")
-            asked = lab.LabAsked(file, quick, repeats, seed, first or None, tuple(others))
+            asked = LabAsked(file, quick, repeats, seed, first or None, tuple(others))
             try:
                 outcome, made = lab.lab_run(one, asked, echo_err, _measure)
             except KeyboardInterrupt:
@@ -158,9 +160,9 @@ def _measure(settings: Settings, record: StudyRecord, file: Path, is_new: bool) 
 
 
 def _list(fmt: str) -> int:
-    from tuner.app.lab import lab
     from tuner.cli.shared.output import show
-    from tuner.reports.lab import render_list
+    from tuner.lab import lab
+    from tuner.lab.report import render_list
 
     show(render_list(lab.experiments(), fmt))
     return 0
@@ -179,16 +181,16 @@ def _check_page(page: Path) -> None:
 
 
 def _show(outcome: Outcome, made: Results, fmt: str) -> str:
-    from tuner.app.lab.page import described_host
-    from tuner.reports.lab import render_lab
+    from tuner.lab.page import described_host
+    from tuner.lab.report import render_lab
 
     return render_lab(outcome, described_host(outcome, made), fmt)
 
 
 def _json(found: Sequence[tuple[Outcome, Results]], lost: Mapping[str, str]) -> str:
     """What was run, and beside it what gave nothing, each with why."""
-    from tuner.app.lab import lab
-    from tuner.reports.lab import render_lab_json
+    from tuner.lab import lab
+    from tuner.lab.report import render_lab_json
 
     reported: list[tuple[Outcome, dict[str, Any]]] = [
         (

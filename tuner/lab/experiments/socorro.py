@@ -10,9 +10,13 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout, grid_of
 from tuner.core.domain.records import WindowRecord
-from tuner.core.lab import socorro_claims
-from tuner.core.lab.experiment import At, LabClaim, LabFigure, LabRun, Model, Row, Spread
-from tuner.core.lab.socorro_runs import (
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.core.model.network import predict
+from tuner.core.text.figures import pluralize
+from tuner.lab.experiments import socorro_claims
+from tuner.lab.experiments.experiment import At, LabClaim, LabFigure, LabRun, Model, Row, Spread
+from tuner.lab.experiments.socorro_runs import (
     FAR,
     HERE,
     PUBLISHED,
@@ -29,11 +33,7 @@ from tuner.core.lab.socorro_runs import (
     simulated_runs,
     with_ratios,
 )
-from tuner.core.lab.studied import Simulate, Study
-from tuner.core.model.demand import Demands
-from tuner.core.model.machine import Machine
-from tuner.core.model.network import predict
-from tuner.core.text.figures import pluralize
+from tuner.lab.experiments.studied import Simulate, Study
 
 _POOL = {
     name: {"options": {"producer_consumer_class": name}} for name in (THREADED, SINGLE)

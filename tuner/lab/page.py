@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tuner.app.lab.lab import Results
-    from tuner.core.lab.experiment import Outcome
+    from tuner.lab.experiments.experiment import Outcome
+    from tuner.lab.lab import Results
 
 
 def write_page(page: Path, outcome: Outcome, made: Results) -> None:
     """Write the page of an experiment, with its picture and its figures next to it."""
     from tuner.adapters.text_file import replace_text
-    from tuner.app.lab.interpreters import lab_command
-    from tuner.reports.charts.lab import lab_picture
+    from tuner.lab.chart import lab_picture
+    from tuner.lab.interpreters import lab_command
+    from tuner.lab.report import lab_figures, lab_page
     from tuner.reports.documents import render_document
-    from tuner.reports.lab import lab_figures, lab_page
 
     picture, figures = page.with_suffix(".svg"), page.with_suffix(".csv")
     blocks = lab_page(outcome, described_host(outcome, made), picture.name, figures.name, lab_command(made))
@@ -27,8 +27,8 @@ def write_page(page: Path, outcome: Outcome, made: Results) -> None:
 
 def described_host(outcome: Outcome, made: Results) -> str:
     """Describe the host of an experiment, and the gaps in its results."""
-    from tuner.core.lab.experiment import SIMULATED, describe_failures, needs_at, programs_at
-    from tuner.reports.lab import describe_host
+    from tuner.lab.experiments.experiment import SIMULATED, describe_failures, needs_at, programs_at
+    from tuner.lab.report import describe_host
 
     points = [run.at for run in made.runs]
     return describe_host(

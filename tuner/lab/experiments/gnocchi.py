@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from tuner.core.lab.experiment import (
+from tuner.core.model.pools import PoolCosts
+from tuner.lab.experiments.experiment import (
     FOREIGN,
     At,
     LabClaim,
@@ -17,7 +18,7 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.lab.gnocchi_pool import (
+from tuner.lab.experiments.gnocchi_pool import (
     Measured,
     Operation,
     Store,
@@ -30,7 +31,6 @@ from tuner.core.lab.gnocchi_pool import (
     store_of,
     wait_that_pays_s,
 )
-from tuner.core.model.pools import PoolCosts
 
 WORK_US = 6.75  #: what is computed for a series, as published
 SECONDS = 3.0  #: of batches in each run

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from tuner.core.lab.experiment import (
+from tuner.lab.experiments.experiment import (
     FOREIGN,
     GO,
     At,
@@ -19,7 +19,7 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.lab.gornir_claims import (
+from tuner.lab.experiments.gornir_claims import (
     ASYNCIO,
     CORES,
     GO_POOLS,
@@ -30,7 +30,7 @@ from tuner.core.lab.gornir_claims import (
     join_words,
     workers_of,
 )
-from tuner.core.lab.nornir import N_TASKS, Nornir, pool_model
+from tuner.lab.experiments.nornir import N_TASKS, Nornir, pool_model
 
 _QUICK_WAITS_S = (0.05, 0.1, 0.3)
 _KEYS = ("user_s", "system_s", "cpu_percent", "total_s")

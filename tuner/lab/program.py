@@ -22,9 +22,9 @@ from typing import IO
 from tuner.adapters.proc.host_times import read_box_times
 from tuner.adapters.processes.own_group import ending_in_words, running_in_own_group
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.lab.experiment import LabJob
 from tuner.core.text.durations import render_duration
 from tuner.core.text.json_text import parse_json
+from tuner.lab.experiments.experiment import LabJob
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last
 _ASK_WAIT_S = 60.0

@@ -9,8 +9,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from tuner.core.lab.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
 from tuner.core.text.figures import pluralize
+from tuner.lab.experiments.experiment import Experiment, LabClaim, LabFigure, Outcome, Row, Spread, Value
 from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Picture
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from math import floor, log10
 
 from tuner.core.domain.layout import Layout
-from tuner.core.lab.experiment import At, LabFigure, Outcome, Row, Value, format_point
-from tuner.core.lab.studied import StudyExperiment
+from tuner.lab.experiments.experiment import At, LabFigure, Outcome, Row, Value, format_point
+from tuner.lab.experiments.studied import StudyExperiment
 from tuner.reports.charts.frame import at, diamond, dot, legend, ring
 from tuner.reports.charts.picture import WIDE, DrawnPicture, element, line, width_of, with_tooltip, words
 

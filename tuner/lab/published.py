@@ -10,6 +10,6 @@ import yaml
 
 def read_published() -> dict[str, Any]:
     """What ``published.yaml`` has: a block for each publication."""
-    text = files("tuner.adapters.lab").joinpath("published.yaml").read_text(encoding="utf-8")
+    text = files("tuner.lab").joinpath("published.yaml").read_text(encoding="utf-8")
     found: dict[str, Any] = yaml.safe_load(text)
     return found

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from tuner.core.domain.records import WindowRecord
-from tuner.core.lab.experiment import At, Experiment, LabRun
 from tuner.core.model.machine import Machine
 from tuner.core.model.simulation.scenario import Scenario, Simulated
+from tuner.lab.experiments.experiment import At, Experiment, LabRun
 
 Simulate = Callable[[Sequence[Scenario]], Sequence[Simulated]]
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tuner.core.lab.experiment import (
+from tuner.core.model.pools import PoolCosts, run_waiting_pool
+from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
+from tuner.lab.experiments.experiment import (
     FOREIGN,
     USABLE_CORES,
     At,
@@ -18,9 +20,7 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.lab.verdicts import both, measured_ratio, more, negate, over
-from tuner.core.model.pools import PoolCosts, run_waiting_pool
-from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
+from tuner.lab.experiments.verdicts import both, measured_ratio, more, negate, over
 
 N_TASKS = 10_000
 KNEE_WITHIN = 0.05  #: how near the best a number of workers has to be to be enough

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tuner.core.lab.experiment import (
+from tuner.core.model import pools
+from tuner.core.model.machine import Machine
+from tuner.lab.experiments.experiment import (
     FOREIGN,
     USABLE_CORES,
     At,
@@ -17,8 +19,8 @@ from tuner.core.lab.experiment import (
     Spread,
     Value,
 )
-from tuner.core.lab.pi_pools_claims import findings, follows
-from tuner.core.lab.pi_pools_seen import (
+from tuner.lab.experiments.pi_pools_claims import findings, follows
+from tuner.lab.experiments.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,
@@ -30,8 +32,6 @@ from tuner.core.lab.pi_pools_seen import (
     SLEEPS,
     C,
 )
-from tuner.core.model import pools
-from tuner.core.model.machine import Machine
 
 CPU_S = 0.054  #: of a job; 54 ms stand for the 3 s that were published
 ASLEEP_S = 0.936  #: of a job that sleeps: 990 ms alone, as 55 s to 3 s

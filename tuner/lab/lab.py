@@ -6,11 +6,12 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.app.lab.interpreters import (
+from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
+from tuner.core.text.figures import pluralize
+from tuner.lab.interpreters import (
     PROGRAM,
     QUICK_REPEATS,
     USUAL_REPEATS,
@@ -19,35 +20,22 @@ from tuner.app.lab.interpreters import (
     facts_of,
     on_interpreters,
 )
-from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
-from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
-    from tuner.adapters.lab.results import Results as Results
-    from tuner.app.lab.studies import Measure
-    from tuner.app.lab.tools import Tools
-    from tuner.core.lab.experiment import At, Experiment, LabRun, Outcome, ProgramExperiment
+    from tuner.lab.experiments.experiment import At, Experiment, LabRun, Outcome, ProgramExperiment
+    from tuner.lab.interpreters import LabAsked
+    from tuner.lab.results import Results as Results
+    from tuner.lab.studies import Measure
+    from tuner.lab.tools import Tools
 
 _SAME = ("cpu", "host", "cores", "tuner", "worker_python")  #: what results that go on were begun with
 
 
-@dataclass(frozen=True, slots=True)
-class LabAsked:
-    """How an experiment is to be run; None: as the results that are there say, else as usual."""
-
-    results: Path  #: the file that they go to, and are gone on with
-    quick: bool = False  #: a few points, once
-    repeats: int | None = None  #: runs of each point
-    seed: int | None = None  #: of their order
-    python: str | None = None  #: the interpreter that runs the programs; None: the one that runs tuner
-    also: tuple[str, ...] = ()  #: further interpreters: which one it is is a parameter of the points then
-
-
 def experiments() -> list[tuple[Experiment, str]]:
     """Every experiment, with who published it."""
-    from tuner.adapters.lab.published import read_published
-    from tuner.core.lab import EXPERIMENTS
-    from tuner.core.lab.experiment import source_of
+    from tuner.lab.experiments import EXPERIMENTS
+    from tuner.lab.experiments.experiment import source_of
+    from tuner.lab.published import read_published
 
     seeds = read_published()
     return [(one, source_of(one, seeds)) for one in EXPERIMENTS]
@@ -61,7 +49,7 @@ def experiment_named(name: str) -> Experiment:
     """
     from difflib import get_close_matches
 
-    from tuner.core.lab import EXPERIMENTS
+    from tuner.lab.experiments import EXPERIMENTS
 
     known = {one.name: one for one in EXPERIMENTS}
     if name not in known:
@@ -94,10 +82,10 @@ def lab_run(
 def _lab_run(
     name: str, asked: LabAsked, tell: Callable[[str], None], measure: Measure
 ) -> tuple[Outcome, Results]:
-    from tuner.adapters.lab.published import read_published
-    from tuner.app.lab.studies import run_studies
-    from tuner.core.lab.experiment import ProgramExperiment, in_blocks
-    from tuner.core.lab.studied import StudyExperiment
+    from tuner.lab.experiments.experiment import ProgramExperiment, in_blocks
+    from tuner.lab.experiments.studied import StudyExperiment
+    from tuner.lab.published import read_published
+    from tuner.lab.studies import run_studies
 
     experiment, seeds = experiment_named(name), read_published()
     results = _results_of(experiment, asked)
@@ -127,7 +115,7 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
     Raises:
         ConfigError: they lack a figure that it rests on.
     """
-    from tuner.core.lab.experiment import outcome
+    from tuner.lab.experiments.experiment import outcome
 
     try:
         return outcome(experiment, seeds, results.runs)
@@ -143,7 +131,7 @@ def _outcome(experiment: Experiment, seeds: Mapping[str, Any], results: Results,
 
 def _results_of(experiment: Experiment, asked: LabAsked) -> Results:
     """The results that are there, or none yet."""
-    from tuner.adapters.lab.results import Results, read_results
+    from tuner.lab.results import Results, read_results
 
     kept = read_results(asked.results)
     if kept is None:
@@ -182,13 +170,13 @@ def _run_all(
     from dataclasses import replace
 
     from tuner.adapters.host_lock import box_held
-    from tuner.adapters.lab.program import folder_of_programs, memory, run_job
-    from tuner.adapters.lab.results import write_results
     from tuner.adapters.provenance import provenance
     from tuner.adapters.supervisord.guardian import Guardian, children_marked
     from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
-    from tuner.app.lab.tools import describe_others, tools_of
-    from tuner.core.lab.experiment import USABLE_CORES, Failure, LabRun
+    from tuner.lab.experiments.experiment import USABLE_CORES, Failure, LabRun
+    from tuner.lab.program import folder_of_programs, memory, run_job
+    from tuner.lab.results import write_results
+    from tuner.lab.tools import describe_others, tools_of
 
     python = asked.python or sys.executable
     tools = tools_of(experiment, [at for _, at in order], python, asked.also)
@@ -253,7 +241,7 @@ def _calibrate(
     """
     from dataclasses import replace
 
-    from tuner.adapters.lab.program import folder_of_programs, run_job
+    from tuner.lab.program import folder_of_programs, run_job
 
     job = experiment.calibration
     if job is None or results.calibration:

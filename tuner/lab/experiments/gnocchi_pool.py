@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil, log
 from typing import Any
 
-from tuner.core.lab.experiment import At, Spread
 from tuner.core.model.pools import PoolCosts, PoolRun, run_waiting_pool
+from tuner.lab.experiments.experiment import At, Spread
 
 N_SERIES = 8
 _LEAST_S, _MOST_S = 1e-7, 1e-1  #: bounds of the pool's costs

@@ -10,9 +10,11 @@ from statistics import fmean
 import numpy as np
 
 from tuner.core.domain.layout import Layout
-from tuner.core.lab import verdicts
-from tuner.core.lab.experiment import USABLE_CORES, At, LabClaim, Row, Rows
-from tuner.core.lab.socorro_runs import (
+from tuner.core.model.demand import Demands
+from tuner.core.model.machine import Machine
+from tuner.lab.experiments import verdicts
+from tuner.lab.experiments.experiment import USABLE_CORES, At, LabClaim, Row, Rows
+from tuner.lab.experiments.socorro_runs import (
     CORES,
     FAR,
     HERE,
@@ -26,9 +28,7 @@ from tuner.core.lab.socorro_runs import (
     medians,
     point,
 )
-from tuner.core.lab.verdicts import Ratio, both, judge_claim, negate
-from tuner.core.model.demand import Demands
-from tuner.core.model.machine import Machine
+from tuner.lab.experiments.verdicts import Ratio, both, judge_claim, negate
 
 # The rows of socorro that were run, and what they say of themselves in words.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from tuner.core.lab.experiment import NotRunError, Row, Rows
+from tuner.lab.experiments.experiment import NotRunError, Row, Rows
 
 C, PYTHON = "C", "Python"  #: the work: off the GIL, or under it
 CPU, SLEEPS = "computes", "sleeps too"

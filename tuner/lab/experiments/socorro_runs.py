@@ -9,8 +9,6 @@ from statistics import median
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout, grid_of
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
-from tuner.core.lab.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, LabRun, Spread, is_quiet
-from tuner.core.lab.studied import Simulate
 from tuner.core.model.calibration.calibrate import calibrate_alone
 from tuner.core.model.calibration.clocks import clocks_of
 from tuner.core.model.demand import Demands
@@ -19,6 +17,8 @@ from tuner.core.model.network import Prediction
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.model.profile import Profile
 from tuner.core.model.simulation.layouts import scenarios, simulate_layouts
+from tuner.lab.experiments.experiment import FOREIGN, SIMULATED, USABLE_CORES, At, LabRun, Spread, is_quiet
+from tuner.lab.experiments.studied import Simulate
 
 HERE = "this box"
 CORES = 24  #: of the published box; a test holds it against the publication

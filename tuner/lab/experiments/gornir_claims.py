@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from statistics import fmean
 
-from tuner.core.lab.experiment import At, LabClaim, Row
-from tuner.core.lab.nornir import fewest_enough
-from tuner.core.lab.verdicts import both, more, over
+from tuner.lab.experiments.experiment import At, LabClaim, Row
+from tuner.lab.experiments.nornir import fewest_enough
+from tuner.lab.experiments.verdicts import both, more, over
 
 # The pools of gornir's experiment, and its rows by wait and pool.
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import truediv
 
-from tuner.core.lab.experiment import LabClaim, NotRunError, Row
-from tuner.core.lab.pi_pools_seen import (
+from tuner.lab.experiments.experiment import LabClaim, NotRunError, Row
+from tuner.lab.experiments.pi_pools_seen import (
     ALONE,
     CPU,
     FIXED,
@@ -20,7 +20,7 @@ from tuner.core.lab.pi_pools_seen import (
     C,
     PoolRows,
 )
-from tuner.core.lab.verdicts import ALIKE, Ratio, both, either, judge_claim, measured_ratio, over
+from tuner.lab.experiments.verdicts import ALIKE, Ratio, both, either, judge_claim, measured_ratio, over
 
 FLAT_RATIO = 1.10  #: a time up to so much over that of one job per core still is flat
 GAIN = 0.05  #: less than that is no gain

@@ -13,8 +13,8 @@ from tuner.core.errors import MissingToolError
 from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
-    from tuner.adapters.lab.go import Go
-    from tuner.core.lab.experiment import At, LabJob, ProgramExperiment
+    from tuner.lab.experiments.experiment import At, LabJob, ProgramExperiment
+    from tuner.lab.go import Go
 
 _NO_PACKAGE = "pip install 'proctuner[lab]', or name a Python that has it with --python."
 _NO_PROGRAM = "Install it so that it is found on PATH."
@@ -35,7 +35,7 @@ class Tools:
     @property
     def hint(self) -> str:
         """How to get what is missing."""
-        from tuner.core.lab.experiment import GO
+        from tuner.lab.experiments.experiment import GO
 
         missing = [name for name, version in self.versions.items() if not version]
         hints = [
@@ -58,7 +58,7 @@ class Tools:
         """
         if self.go is None or not job.program.endswith(".go"):
             return job, [job.python or self.python], folder
-        from tuner.adapters.lab.go import build_program
+        from tuner.lab.go import build_program
 
         program = build_program(folder / job.program, self.go, tell)
         return replace(job, program=program.name), [], program.parent
@@ -76,9 +76,9 @@ def tools_of(
         ConfigError: *python* is none, or another.
         MissingToolError: it lacks a package without which nothing can be run.
     """
-    from tuner.adapters.lab.go import go_here
-    from tuner.adapters.lab.program import packages_of, versions_of
-    from tuner.core.lab.experiment import GO, needs_at, programs_at
+    from tuner.lab.experiments.experiment import GO, needs_at, programs_at
+    from tuner.lab.go import go_here
+    from tuner.lab.program import packages_of, versions_of
 
     needed = needs_at(experiment, points)
     packages = [*experiment.needs, *(name for name in needed if name != GO)]
@@ -116,7 +116,7 @@ def describe_others(needs: Sequence[str], python: str, interpreter: str) -> tupl
         python: the only one that is asked for.
         interpreter: which Python that is.
     """
-    from tuner.adapters.lab.program import packages_of, pythons_here
+    from tuner.lab.program import packages_of, pythons_here
 
     able = []
     for program in pythons_here(os.environ).values() if needs else ():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from tuner.core.lab.experiment import LabClaim, NotRunError, Row, Spread
+from tuner.lab.experiments.experiment import LabClaim, NotRunError, Row, Spread
 
 ALIKE = 0.10  #: times that differ by no more are called alike
 

@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tuner.lab.experiments.experiment import Experiment, ProgramExperiment
+    from tuner.lab.results import Results
 
-    from tuner.adapters.lab.results import Results
-    from tuner.app.lab.lab import LabAsked
-    from tuner.core.lab.experiment import Experiment, ProgramExperiment
+
+@dataclass(frozen=True, slots=True)
+class LabAsked:
+    """How an experiment is to be run; None: as the results that are there say, else as usual."""
+
+    results: Path  #: the file that they go to, and are gone on with
+    quick: bool = False  #: a few points, once
+    repeats: int | None = None  #: runs of each point
+    seed: int | None = None  #: of their order
+    python: str | None = None  #: the interpreter that runs the programs; None: the one that runs tuner
+    also: tuple[str, ...] = ()  #: further interpreters: which one it is is a parameter of the points then
+
 
 # What was typed to make results of the lab, told by the results.
 
@@ -49,7 +60,7 @@ def on_interpreters(
     Raises:
         ConfigError: they are no Pythons, or two of one version, or others than those of the results.
     """
-    from tuner.core.lab.interpreters import OnInterpreters
+    from tuner.lab.experiments.interpreters import OnInterpreters
 
     facts = results.provenance.items()
     kept = {name.removeprefix(PYTHON): program for name, program in facts if name.startswith(PYTHON)}
@@ -70,7 +81,7 @@ def on_interpreters(
 
 def facts_of(experiment: Experiment) -> dict[str, str]:
     """The interpreters that *experiment* is on, as its results keep them; nothing on one."""
-    from tuner.core.lab.interpreters import OnInterpreters
+    from tuner.lab.experiments.interpreters import OnInterpreters
 
     if not isinstance(experiment, OnInterpreters):
         return {}
@@ -83,8 +94,8 @@ def check_points(experiment: Experiment, results: Results, file: Path) -> None:
     Raises:
         ConfigError: one is not.
     """
-    from tuner.core.lab.experiment import format_point
-    from tuner.core.lab.interpreters import NONE, OnInterpreters
+    from tuner.lab.experiments.experiment import format_point
+    from tuner.lab.experiments.interpreters import NONE, OnInterpreters
 
     pythons = {*experiment.programs, NONE} if isinstance(experiment, OnInterpreters) else None
     for at in (*(run.at for run in results.runs), *(one.at for one in results.failed)):
@@ -107,7 +118,7 @@ def by_version(programs: Sequence[str]) -> dict[str, str]:
     Raises:
         ConfigError: one is no Python, or two are of one version.
     """
-    from tuner.adapters.lab.program import packages_of
+    from tuner.lab.program import packages_of
 
     found: dict[str, str] = {}
     for program in programs:

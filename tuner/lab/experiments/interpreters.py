@@ -9,7 +9,9 @@ from statistics import fmean, stdev
 from typing import Any
 
 from tuner.core.defaults import CONFIDENCE
-from tuner.core.lab.experiment import (
+from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.text.figures import pluralize
+from tuner.lab.experiments.experiment import (
     GO,
     At,
     LabClaim,
@@ -20,8 +22,6 @@ from tuner.core.lab.experiment import (
     Row,
     Spread,
 )
-from tuner.core.stats.quantiles import student_t_quantile
-from tuner.core.text.figures import pluralize
 
 PARAMETER = "python"
 WITHOUT_GIL = "t"  #: end of the version of a build without a GIL

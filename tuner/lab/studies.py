@@ -12,21 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.lab.interpreters import PROGRAM, PYTHON
 from tuner.app.plan_builder import check_same_box, plan_record, stored_settings
 from tuner.app.study_queries import replay_study
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.lab.interpreters import PROGRAM, PYTHON
 from tuner.study.launch.outcome import BRAKED, DONE, INTERRUPTED, NOTHING_MEASURED
 
 if TYPE_CHECKING:
-    from tuner.adapters.lab.results import Results
-    from tuner.app.lab.lab import LabAsked
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
-    from tuner.core.lab.experiment import LabRun
-    from tuner.core.lab.studied import Study, StudyExperiment
+    from tuner.lab.experiments.experiment import LabRun
+    from tuner.lab.experiments.studied import Study, StudyExperiment
+    from tuner.lab.interpreters import LabAsked
+    from tuner.lab.results import Results
 
 #: makes the study of a record with these settings in a file, new or gone on with; gives its exit code
 Measure = Callable[["Settings", "StudyRecord", Path, bool], int]
@@ -57,10 +57,10 @@ def run_studies(
         MeasurementError: no window counts.
         KeyboardInterrupt: a study was interrupted; what it has is in the results.
     """
-    from tuner.adapters.lab.program import packages_of
-    from tuner.adapters.lab.results import write_results
     from tuner.adapters.provenance import provenance
     from tuner.adapters.virtual.simulator import find_simulator, simulate_all
+    from tuner.lab.program import packages_of
+    from tuner.lab.results import write_results
 
     find_simulator()  # what is missing is told before anything runs
     python = asked.python or results.provenance.get(PROGRAM)
@@ -123,8 +123,8 @@ def study_file(results: Path, name: str) -> Path:
 
 def _pythons(asked: LabAsked, results: Results, *, is_new: bool) -> dict[str, str]:
     """What results were begun with; for new ones those named, or those here unless time is short."""
-    from tuner.adapters.lab.program import pythons_here
-    from tuner.app.lab.interpreters import by_version
+    from tuner.lab.interpreters import by_version
+    from tuner.lab.program import pythons_here
 
     named = {}
     if asked.python is not None and asked.also:

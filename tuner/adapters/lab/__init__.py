@@ -1,1 +1,0 @@
-"""The experiments' outside: published figures, programs that run to their end, files of what they gave."""

@@ -1,0 +1,11 @@
+"""Published experiments that anybody can repeat: what is run, what the model says of it, what was claimed."""
+
+from tuner.lab.experiments.experiment import Experiment
+from tuner.lab.experiments.gnocchi import Gnocchi
+from tuner.lab.experiments.gornir import Gornir
+from tuner.lab.experiments.nornir import Nornir
+from tuner.lab.experiments.pi_pools import PiPools
+from tuner.lab.experiments.socorro import Socorro
+
+#: in the order in which they are told
+EXPERIMENTS: tuple[Experiment, ...] = (Socorro(), Nornir(), Gornir(), Gnocchi(), PiPools())
