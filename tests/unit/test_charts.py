@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
+from tuner.core.text.foreign import visible
 from tuner.reports.charts import frame, heat_map_svg, ranking_svg, shares_svg, timeline_svg, trade_svg
 from tuner.reports.charts.frame import amount_colour, ink_on, labels, luminance, scale_for, tick_texts
 from tuner.reports.charts.in_time import stretches_of, time_axis
-from tuner.reports.charts.picture import NARROW, WIDE
-from tuner.reports.text.visible import in_markup, visible
+from tuner.reports.charts.picture import NARROW, WIDE, in_markup
 
 from ..overviews import RECORDED, hostile, recorded_overview
 from ..wording import wording

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from tuner.core.text.foreign import page_line
 from tuner.reports.documents import (
     PAGE_FORMATS,
     Bullets,
@@ -27,7 +28,7 @@ from tuner.reports.documents import (
     render_document,
     shell_line,
 )
-from tuner.reports.documents.plain import one_line, shell_word
+from tuner.reports.documents.plain import shell_word
 
 from ..wording import wording
 
@@ -51,7 +52,7 @@ ADDRESSES = ("http://a.b/c", "https://a.b", "www.a.b", "mailto:a@b.c", "a@b.c")
 TEXT = st.one_of(
     st.text(st.characters(blacklist_categories=["Cs"]), max_size=30),
     st.lists(st.sampled_from(HOSTILE), max_size=3).map(" ".join),
-).filter(lambda text: one_line(text) != "")
+).filter(lambda text: page_line(text) != "")
 
 
 def module_or_skip(name: str) -> ModuleType:
@@ -84,7 +85,7 @@ def read(page: str) -> tuple[str, set[str]]:
 
 
 def shown(text: str) -> str:
-    return " ".join(one_line(text).split())
+    return " ".join(page_line(text).split())
 
 
 def by_commonmark(text: str) -> str:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from tuner.core.text.foreign import escape_invisible
 from tuner.reports.text.formats import Table, escape, render_paragraph, render_table, table_formats
-from tuner.reports.text.visible import escape_invisible
 
 pytestmark = pytest.mark.pythons
 

@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tuner.core.errors import ConfigError
+from tuner.core.text.foreign import replace_unprintable
 
 _CLEANING_PATIENCE_S = 15.0  #: a guardian needs 10 s at most after its tuner was killed
 _RETRY_S = 0.1
@@ -187,7 +188,7 @@ def _describe(holder: dict[str, object]) -> str:
         with suppress(ValueError, OverflowError, OSError):  # anybody may have written it
             when = datetime.fromtimestamp(since).strftime("%Y-%m-%d %H:%M:%S")
     text = f"pid {holder['pid']} of user {holder.get('user')}, study {holder.get('study')}, since {when}"
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return replace_unprintable(text, "?")
 
 
 def _lives(pid: object) -> bool:

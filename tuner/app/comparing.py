@@ -32,7 +32,7 @@ def compare_studies(before: Path, after: Path, confidence: float | None = None) 
 def _read_known(file: Path) -> Known:
     from tuner.config.legacy import fill_defaults
     from tuner.core.planning.compared import Known
-    from tuner.reports.text.visible import visible
+    from tuner.core.text.foreign import visible
 
     record, ranking = rank_file(file)
     record = replace(record, config=fill_defaults(record.config))

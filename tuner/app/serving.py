@@ -129,10 +129,10 @@ def _facts(file: Path) -> dict[str, Any]:
 
 def _now(file: Path) -> dict[str, Any]:
     """What runs, as figures and in words."""
+    from tuner.core.text.foreign import visible
     from tuner.reports.live.live_facts import moment_facts
     from tuner.reports.page.blocks import Facts, Text
     from tuner.reports.page.now import now_section
-    from tuner.reports.text.visible import visible
 
     live, is_held = live_now(file)
     blocks = now_section(live).blocks

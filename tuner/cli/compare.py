@@ -65,9 +65,9 @@ def compare(
     from tuner.app import comparing
     from tuner.cli.shared.output import show
     from tuner.core.planning.compared import slower
+    from tuner.core.text.foreign import visible
     from tuner.reports.comparison.comparison import render_comparison
     from tuner.reports.comparison.words import describe_slower
-    from tuner.reports.text.visible import visible
 
     named = parse_format(format_, as_json=as_json)
     by = None if fail_if_slower is None else _share(fail_if_slower)

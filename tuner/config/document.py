@@ -15,6 +15,7 @@ from typing import Any, cast
 import yaml
 
 from tuner.core.errors import ConfigError
+from tuner.core.text.foreign import escape_unprintable
 
 LARGEST_BYTES = 256 * 1024
 DEEPEST = 32  #: levels of nesting
@@ -197,7 +198,7 @@ class _Reader:
             self.problem(node, f"the tag {_short_tag(node.tag)} is not used here: write the plain value")
 
     def problem(self, node: yaml.Node, text: str) -> None:
-        self.problems.append(f"{self.name}:{_at(node.start_mark)}: {printable(text)}")
+        self.problems.append(f"{self.name}:{_at(node.start_mark)}: {escape_unprintable(text)}")
 
 
 def _check_shape(text: str, name: str) -> None:
@@ -236,12 +237,7 @@ def _at(mark: Any) -> str:
 
 def path_of(place: Place) -> str:
     """*place* as messages have it, on one line: ``service.command.0``."""
-    return printable(".".join(map(str, place)))
-
-
-def printable(text: str) -> str:
-    """*text* on one line of a terminal: a key or a value may hold line ends, or what drives the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return escape_unprintable(".".join(map(str, place)))
 
 
 def _short_tag(tag: str) -> str:

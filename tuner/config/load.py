@@ -10,13 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tuner.config.document import Document, Place, path_of, printable, read_document
+from tuner.config.document import Document, Place, path_of, read_document
 from tuner.config.feeders import OF_LOAD
 from tuner.config.fields import Misplaced
 from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
+from tuner.core.text.foreign import escape_unprintable
 from tuner.core.text.redaction import HIDDEN, redact
 
 __all__ = [
@@ -138,7 +139,7 @@ def _read(
         place = error.below if error.below[:1] == ("study",) else ("service", *error.below)
         given = options.get(place)
         where = f"{document.where(place)}: {path_of(place)}" if given is None else given.option
-        raise ConfigError(f"{where}: {printable(str(error))}") from error
+        raise ConfigError(f"{where}: {escape_unprintable(str(error))}") from error
 
 
 def _moved_places(asked: Mapping[str, Any], section: Mapping[str, Any]) -> dict[Place, Place]:
@@ -202,7 +203,8 @@ def settings_of_study(canonical: str, name: str) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(
-            f"the settings in {name} do not hold here: {path_of(first['loc'])}: {printable(message(first))}",
+            f"the settings in {name} do not hold here: {path_of(first['loc'])}:"
+            f" {escape_unprintable(message(first))}",
             hint=f"Name a config that does: tuner grid CONFIG --resume {name}",
         ) from error
 

@@ -9,8 +9,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from tuner.config.document import Document, Place, path_of, printable
+from tuner.config.document import Document, Place, path_of
 from tuner.config.fields import Misplaced, Section, nearest
+from tuner.core.text.foreign import escape_unprintable
 
 _LONGEST_SHOWN = 60
 
@@ -51,7 +52,7 @@ def problems(
         place = (moved or {}).get(place, place)
         unknown = entry["type"] == "extra_forbidden"
         near = _near_key(model, values, place) if unknown else ""
-        what = printable(_any_of(alike) + near + _describe_input(entry))
+        what = escape_unprintable(_any_of(alike) + near + _describe_input(entry))
         given = next((given for at, given in options.items() if place[: len(at)] == at), None)
         if given is not None:
             found.setdefault(f"{given.option}: {what}", (0, 0))

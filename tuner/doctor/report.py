@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from tuner.core.text.figures import pluralize
+from tuner.core.text.foreign import printable
 from tuner.doctor.finding import Finding
-from tuner.reports.text.cells import printable
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tuner.core.domain.records import StudyRecord
 from tuner.core.text.durations import render_duration, render_rest
 from tuner.core.text.figures import percent, pluralize
-from tuner.reports.text.visible import visible
+from tuner.core.text.foreign import visible
 
 _NAMED = 6  #: layouts; of more the first and the last
 

@@ -6,8 +6,8 @@ from tuner.core.planning.replay import ReplaySummary
 from tuner.core.search.recorded import RecordedStudy
 from tuner.core.search.suite import Suite
 from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.foreign import visible
 from tuner.reports.text.formats import Table, render_table
-from tuner.reports.text.visible import visible
 
 
 def render_replay(suite: Suite | RecordedStudy, result: ReplaySummary) -> str:

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from tuner import __version__
 from tuner.adapters.metrics.figures import PHASES, StudyFigures
+from tuner.core.text.foreign import replace_unprintable
 
 _LONGEST = 200  #: characters of a label's value
 _UNITS = ("seconds", "bytes")  #: a name that ends so says it
@@ -279,5 +280,5 @@ def _unit(name: str) -> str:
 
 def _clean(text: str) -> str:
     """*text* as a label: what has no picture, and half characters of strange file names, become one sign."""
-    shown = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)
+    shown = replace_unprintable(text, "\N{REPLACEMENT CHARACTER}")
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

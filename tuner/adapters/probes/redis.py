@@ -19,7 +19,7 @@ from tuner.config.probes import ProbeSettings
 from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.one_line import one_line
+from tuner.core.text.foreign import one_line
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from tuner.adapters.queues.message import BODY, Message, spread_places
 from tuner.adapters.queues.queue import BrokerAway, BrokerError, without_password
 from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.text.one_line import one_line
+from tuner.core.text.foreign import one_line
 
 if TYPE_CHECKING:
     from amqp import Channel, Connection

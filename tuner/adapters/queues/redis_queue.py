@@ -23,7 +23,7 @@ from tuner.adapters.queues.redis_forms import FORMS, Holding, forms_of, queues_t
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import pluralize
-from tuner.core.text.one_line import one_line
+from tuner.core.text.foreign import one_line
 
 if TYPE_CHECKING:
     from redis import Redis

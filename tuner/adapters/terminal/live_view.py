@@ -23,6 +23,7 @@ from tuner.core.domain.window import Window
 from tuner.core.messages.host import view_failed
 from tuner.core.ranking.live_status import Board, BoardKeeper, Leading
 from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
+from tuner.core.text.foreign import replace_unprintable
 
 EVERY_S = 2.0  #: between two drawings; bench/overhead.py --bars says what one costs
 _ASIDE = 4  #: lines of the terminal that are left to the windows above
@@ -136,7 +137,7 @@ class LiveView(Follower):
 
     def say(self, text: str) -> None:
         """Leave *text* above."""
-        one_line = "".join(c if c.isprintable() else "?" for c in " ".join(text.splitlines()))
+        one_line = replace_unprintable(" ".join(text.splitlines()), "?")
         with self._lock:
             self._screen.say(f"{time.strftime('%H:%M:%S')} {one_line}", self._lines())
 

@@ -43,7 +43,7 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     """
     from tuner.bootstrap.configs.configs import render_config_for
     from tuner.bootstrap.configs.on_this_host import adapt, relative_to
-    from tuner.config.document import printable
+    from tuner.core.text.foreign import escape_unprintable
     from tuner.services.catalogue import known_services
     from tuner.services.running import escape_fields
 
@@ -57,7 +57,7 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
         _without_what_tuner_sets(one, service, started.copies, notes)
     if started.copies > 1:
         notes.append(f"the file starts {started.copies} of it: in a study the layout sets this number")
-    notes = [printable(redact(note)) for note in notes]
+    notes = [escape_unprintable(redact(note)) for note in notes]
     _check_computed(started, one.words)
     words = tuple(map(escape_fields, one.words))
     environment = {name: escape_fields(value) for name, value in one.environment.items()}

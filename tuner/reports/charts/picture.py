@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
 
-from tuner.reports.text.visible import in_markup, visible
+from tuner.core.text.foreign import visible
 
 # Elements of SVG as text, every foreign word in them escaped.
 
@@ -62,6 +63,11 @@ def fitting(text: object, width: float, size: float = USUAL) -> str:
     while len(shown) > 2 and width_of(shown, size) > width:
         shown = f"{shown[:-2]}…"
     return shown
+
+
+def in_markup(text: object, most: int | None = None) -> str:
+    """Escape what is `visible` of *text* for the text and the attributes of HTML and SVG."""
+    return escape(visible(text, most))
 
 
 def _value(value: object) -> str:

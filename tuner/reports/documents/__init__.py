@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tuner.core.text.foreign import page_line
 from tuner.reports.documents import asciidoc, confluence, html, jira, markdown, rst
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Note, Paragraph, Picture
-from tuner.reports.documents.plain import one_line, shell_line
+from tuner.reports.documents.plain import shell_line
 from tuner.reports.text.formats import Table, render_table
 
 __all__ = [
@@ -66,16 +67,16 @@ def render_document(document: Sequence[Block], fmt: str) -> str:
 def _render(block: Block, writer: _Writer, fmt: str) -> str:
     match block:
         case Heading(text, level):
-            return writer.heading(one_line(text), level) + "\n"
+            return writer.heading(page_line(text), level) + "\n"
         case Paragraph(text, is_strong):
-            return writer.paragraph(one_line(text), is_strong) + "\n"
+            return writer.paragraph(page_line(text), is_strong) + "\n"
         case Note(text):
-            return writer.note(one_line(text)) + "\n"
+            return writer.note(page_line(text)) + "\n"
         case Bullets(items):
-            return writer.bullets([one_line(item) for item in items]) + "\n"
+            return writer.bullets([page_line(item) for item in items]) + "\n"
         case Code(lines):
-            return writer.code([one_line(line) for line in lines]) + "\n"
+            return writer.code([page_line(line) for line in lines]) + "\n"
         case Picture(file, text):
-            return writer.picture(file, one_line(text)) + "\n"
+            return writer.picture(file, page_line(text)) + "\n"
         case Table():
             return render_table(block, fmt)

@@ -1,4 +1,4 @@
-"""Text without what a reader cannot see: control characters, line ends, marks that turn its direction."""
+"""Commands to type, whatever characters are in their words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\", "'": "\\'"}
-
-
-def one_line(text: str) -> str:
-    """*text* on one line, a blank for whatever cannot be printed."""
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    return " ".join(shown.split()) if shown != text else text.strip()
 
 
 def shell_word(word: str) -> str:

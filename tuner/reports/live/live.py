@@ -11,6 +11,7 @@ from tuner.core.ranking.live_status import Board
 from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import pluralize
+from tuner.core.text.foreign import printable
 from tuner.reports.live.live_table import table_lines
 from tuner.reports.live.live_words import (
     describe_end,
@@ -22,7 +23,7 @@ from tuner.reports.live.live_words import (
     format_head,
     format_rate,
 )
-from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, printable, width, wrap_cells
+from tuner.reports.text.cells import Line, Style, cut_cells, pad_cells, width, wrap_cells
 
 _SILENT_S = 15.0  #: what runs says something every other second ...
 _STARTING_SILENT_S = 120.0  #: ... but while a layout starts, which may take so long

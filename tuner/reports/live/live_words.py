@@ -10,8 +10,8 @@ from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
 from tuner.core.text.durations import render_duration, render_rest, until
 from tuner.core.text.figures import format_block, percent, pluralize
+from tuner.core.text.foreign import printable
 from tuner.reports.ranking.groups import SCATTER, describe_groups
-from tuner.reports.text.cells import printable
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
 

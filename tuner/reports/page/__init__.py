@@ -34,9 +34,9 @@ def render_page(
         small: without script, and shorter tables: for mail.
         live: says what runs, and loads itself anew every few seconds from where it was served.
     """
+    from tuner.core.text.foreign import visible
     from tuner.reports.page.document import LONGEST_NAME, document
     from tuner.reports.ranking.ranking_words import headline
-    from tuner.reports.text.visible import visible
 
     study = overview.study
     sections = _sections(overview, prediction, starts, small=small, live=live)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tuner.core.planning.compared import StudyComparison
 from tuner.core.text.figures import percent
+from tuner.core.text.foreign import visible
 from tuner.reports.charts.changes import changes_picture
 from tuner.reports.comparison.comparison import (
     FIGURES_TOLD,
@@ -16,7 +17,6 @@ from tuner.reports.comparison.comparison import (
 from tuner.reports.comparison.words import comparison_notes, comparison_sentences
 from tuner.reports.page.blocks import Block, Section, Shown, Text, draw_pictures
 from tuner.reports.page.document import LONGEST_NAME, document
-from tuner.reports.text.visible import visible
 
 
 def render_comparison_page(found: StudyComparison) -> str:

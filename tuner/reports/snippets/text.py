@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.core.errors import ConfigError
+from tuner.core.text.foreign import number_unprintable
 
 WIDTH = 110  #: of comments
 
@@ -16,17 +17,12 @@ class Unfit(ConfigError):
     """A format cannot hold a rollout; `tuner.reports.snippets.snippet` adds which ones can."""
 
 
-def one_line(text: str) -> str:
-    """*text* as it may stand in a comment: what is no printable character is shown by its number."""
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-
-
 def comment(sentences: Iterable[str], mark: str = "#") -> str:
     """*sentences* as lines of a comment, each ending in a newline."""
     lines = []
     for sentence in sentences:
         lines += textwrap.wrap(
-            one_line(sentence),
+            number_unprintable(sentence),
             WIDTH,
             initial_indent=f"{mark} ",
             subsequent_indent=f"{mark}   ",

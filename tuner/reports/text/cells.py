@@ -68,12 +68,6 @@ _BREAK = re.compile(r" (?!%|[KMGT]iB\b)")  # a figure keeps its sign, a size its
 _CODES: dict[Style, str] = {"bold": "1", "dim": "2", "good": "32", "bad": "31", "doubtful": "33"}
 
 
-def printable(text: str) -> str:
-    """*text* in one line, every control character, escape and change of direction a ``?``."""
-    joined = " ".join(text.split())
-    return joined if joined.isprintable() else "".join(c if c.isprintable() else "?" for c in joined)
-
-
 def width(text: str) -> int:
     """So many cells *text* takes; it is printable."""
     return len(text) if text.isascii() else sum(map(_cells, text))

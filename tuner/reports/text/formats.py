@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import tabulate as tabulate_module
 from tabulate import tabulate, tabulate_formats
 
-from tuner.reports.text.visible import escape_invisible
+from tuner.core.text.foreign import table_cell
 
 # Two blanks beside every header, which tabulate adds, take the table past the 100 columns of a terminal.
 tabulate_module.MIN_PADDING = 0
 
-_CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -94,7 +93,7 @@ def _render_separated(table: Table, fmt: str) -> str:
     for row in table.rows:
         writer.writerow(
             [
-                _plain(cell) if column in table.numeric else _no_formula(_plain(cell))
+                table_cell(cell) if column in table.numeric else _no_formula(table_cell(cell))
                 for column, cell in enumerate(row)
             ]
         )
@@ -112,41 +111,39 @@ def _tabulate_name(fmt: str) -> str:
 
 def _escape_for(fmt: str, *, in_table: bool = True) -> Callable[[str], str]:
     if fmt in ("latex", "latex_booktabs", "latex_longtable"):  # tabulate escapes the cells of these itself
-        return _plain if in_table else _escape_latex
-    return _ESCAPES.get(fmt, _plain)
-
-
-def _plain(text: str) -> str:
-    return escape_invisible(_CONTROL.sub(" ", text))
+        return table_cell if in_table else _escape_latex
+    return _ESCAPES.get(fmt, table_cell)
 
 
 def _backslashed(characters: str) -> Callable[[str], str]:
     pattern = re.compile(f"([{re.escape(characters)}])")
-    return lambda text: pattern.sub(r"\\\1", _plain(text))
+    return lambda text: pattern.sub(r"\\\1", table_cell(text))
 
 
 def _entities(characters: str) -> Callable[[str], str]:
     pattern = re.compile(f"[{re.escape(characters)}]")
-    return lambda text: pattern.sub(lambda match: f"&#{ord(match[0])};", _plain(text))
+    return lambda text: pattern.sub(lambda match: f"&#{ord(match[0])};", table_cell(text))
 
 
 def _escape_markdown(text: str) -> str:
     # Entities where Python-Markdown, which mkdocs has, knows no backslash. An underscore inside a word is no
     # emphasis in Markdown: it stays readable.
-    escaped = re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(_plain(text), quote=False)).replace("~", "&#126;")
+    escaped = re.sub(r"([\\`*\[\]|])", r"\\\1", html.escape(table_cell(text), quote=False)).replace(
+        "~", "&#126;"
+    )
     return re.sub(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\_", escaped)
 
 
 def _escape_latex(text: str) -> str:
-    return re.sub(r"[\\~^<>&%$#_{}]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _plain(text))
+    return re.sub(r"[\\~^<>&%$#_{}]", lambda match: _LATEX.get(match[0], "\\" + match[0]), table_cell(text))
 
 
 def _escape_html(text: str) -> str:
-    return html.escape(_plain(text))
+    return html.escape(table_cell(text))
 
 
 def _escape_org(text: str) -> str:
-    return _plain(text).replace("|", r"\vert{}")
+    return table_cell(text).replace("|", r"\vert{}")
 
 
 _ESCAPES: dict[str, Callable[[str], str]] = {
