@@ -30,10 +30,10 @@ from tuner.adapters.probes.redis import RedisProbe, Term
 from tuner.adapters.probes.sql import SqlProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
 from tuner.adapters.queues.brokers import open_queue
-from tuner.adapters.queues.message import Ids, read_sample
+from tuner.adapters.queues.forms.message import Ids, read_sample
+from tuner.adapters.queues.forms.rabbitmq_forms import FORMS as IN_RABBITMQ
+from tuner.adapters.queues.forms.redis_forms import FORMS as IN_REDIS
 from tuner.adapters.queues.queue import Claim
-from tuner.adapters.queues.rabbitmq_forms import FORMS as IN_RABBITMQ
-from tuner.adapters.queues.redis_forms import FORMS as IN_REDIS
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the tests know how to start servers

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from tuner.adapters.queues.queue import BrokerError, MessageQueue
+from tuner.adapters.queues.forms.message import BrokerError
+from tuner.adapters.queues.queue import MessageQueue
 from tuner.core.errors import TunerError
 
 Queue = TypeVar("Queue", bound=MessageQueue)

@@ -29,7 +29,7 @@ from tuner.adapters.probes.redis import RedisProbe, Term
 from tuner.adapters.probes.sql import SqliteDatabase, SqlProbe
 from tuner.adapters.probes.statsd import ADDRESS_VARIABLE, StatsdProbe
 from tuner.adapters.probes.uwsgi import UwsgiProbe
-from tuner.adapters.queues.message import BODY
+from tuner.adapters.queues.forms.message import BODY
 from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue
 from tuner.core.domain.layout import Layout

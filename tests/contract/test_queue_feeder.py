@@ -18,8 +18,8 @@ from redis import BusyLoadingError, Redis
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
+from tuner.adapters.queues.forms.redis_forms import FORMS
 from tuner.adapters.queues.queue import Claim
-from tuner.adapters.queues.redis_forms import FORMS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from tuner.adapters.queues.message import BODY, Clone, Ids, UnclonableError, read_sample
-from tuner.adapters.queues.queue import BrokerError, Claim
-from tuner.adapters.queues.redis_forms import FORMS
+from tuner.adapters.queues.forms.message import BODY, BrokerError, Clone, Ids, UnclonableError, read_sample
+from tuner.adapters.queues.forms.redis_forms import FORMS
+from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.redis_queue import RedisQueue, empty_queue, find_queue
 from tuner.core.errors import ConfigError
 

@@ -19,9 +19,9 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.feeders.queue import Fed, QueueFeeder
 from tuner.adapters.probes.queue import QueueProbe
-from tuner.adapters.queues.message import Clone, Ids, read_sample
-from tuner.adapters.queues.queue import BrokerError, Claim
-from tuner.adapters.queues.rabbitmq_forms import FORMS
+from tuner.adapters.queues.forms.message import BrokerError, Clone, Ids, read_sample
+from tuner.adapters.queues.forms.rabbitmq_forms import FORMS
+from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.bootstrap.parts import samples
 from tuner.core.domain.layout import Layout

@@ -16,7 +16,8 @@ import pytest
 
 from tuner.adapters.queues import rabbitmq_link, rabbitmq_queue
 from tuner.adapters.queues.brokers import find_queue
-from tuner.adapters.queues.queue import BrokerError, Claim
+from tuner.adapters.queues.forms.message import BrokerError
+from tuner.adapters.queues.queue import Claim
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
 from tuner.core.errors import ConfigError, TunerError
 

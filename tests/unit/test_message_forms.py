@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.queues.forms.huey import _parse_fields
-from tuner.adapters.queues.message import (
+from tuner.adapters.queues.forms.message import (
     BODY,
     Ids,
     Message,
@@ -22,8 +22,8 @@ from tuner.adapters.queues.message import (
     study_tag,
     write_sample,
 )
-from tuner.adapters.queues.rabbitmq_forms import FORMS as RABBITMQ_FORMS
-from tuner.adapters.queues.redis_forms import FORMS
+from tuner.adapters.queues.forms.rabbitmq_forms import FORMS as RABBITMQ_FORMS
+from tuner.adapters.queues.forms.redis_forms import FORMS
 from tuner.core.errors import ConfigError
 
 from ..raising import raises

@@ -8,7 +8,8 @@ from amqp.exceptions import AccessRefused, NotAllowed
 from redis.exceptions import ClusterCrossSlotError, MasterDownError
 
 from tuner.adapters.probes.sql import hint_of
-from tuner.adapters.queues.queue import BrokerAway, BrokerError, hint_for
+from tuner.adapters.queues.forms.message import BrokerAway, BrokerError
+from tuner.adapters.queues.queue import hint_for
 from tuner.adapters.queues.redis_queue import asking
 from tuner.core.errors import MeasurementError
 from tuner.doctor.around import trouble_of

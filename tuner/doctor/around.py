@@ -45,7 +45,8 @@ def problem_of(ask: Callable[[], None]) -> str:
 def trouble_of(ask: Callable[[], None]) -> tuple[str, str]:
     """The same, and what to do where a server that is there refuses; empty: start it, or name another."""
     from tuner.adapters.probes.sql import hint_of
-    from tuner.adapters.queues.queue import BrokerError, hint_for
+    from tuner.adapters.queues.forms.message import BrokerError
+    from tuner.adapters.queues.queue import hint_for
 
     try:
         ask()

@@ -181,7 +181,8 @@ def queue_seen(settings: Settings) -> Iterator[QueueSeen]:
     """Whether it could be fed now; nothing where its server does not answer, which is told by itself."""
     from tuner.adapters.feeders.queue import QueueFeederSettings
     from tuner.adapters.queues.brokers import open_queue
-    from tuner.adapters.queues.queue import BrokerError, Claim
+    from tuner.adapters.queues.forms.message import BrokerError
+    from tuner.adapters.queues.queue import Claim
 
     service = settings.service
     if service.kind != "script" or not isinstance(fed := service.feeder, QueueFeederSettings):

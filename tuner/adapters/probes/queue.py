@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from tuner.adapters.feeders.queue import QueueFeederSettings
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.queues.brokers import open_queue
-from tuner.adapters.queues.queue import BrokerError, Claim, MessageQueue, claim_of
+from tuner.adapters.queues.forms.message import BrokerError
+from tuner.adapters.queues.queue import Claim, MessageQueue, claim_of
 from tuner.config.feeders import FORMS_THAT_TELL_FAILED, FeederSettings
 from tuner.config.fields import LongerThanZero
 from tuner.config.probes import ProbeSettings

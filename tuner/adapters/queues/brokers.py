@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tuner.adapters.queues import rabbitmq_queue, redis_queue
+from tuner.adapters.queues.forms.redis_forms import FORMS as REDIS_FORMS
 from tuner.adapters.queues.queue import Claim, MessageQueue, without_password
 from tuner.adapters.queues.rabbitmq_queue import RabbitQueue
-from tuner.adapters.queues.redis_forms import FORMS as REDIS_FORMS
 from tuner.adapters.queues.redis_queue import RedisQueue
 from tuner.core.errors import ConfigError
 

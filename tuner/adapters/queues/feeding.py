@@ -15,9 +15,17 @@ from pathlib import Path
 
 from tuner.adapters.processes.pausing import Asked, PausingProcess
 from tuner.adapters.queues.brokers import open_queue
-from tuner.adapters.queues.message import Cut, Ids, Message, UnclonableError, read_sample
+from tuner.adapters.queues.forms.message import (
+    BrokerAway,
+    BrokerError,
+    Cut,
+    Ids,
+    Message,
+    UnclonableError,
+    read_sample,
+)
 from tuner.adapters.queues.order import FeedOrder, State, StateWriter, read_order
-from tuner.adapters.queues.queue import BrokerAway, BrokerError, MessageQueue
+from tuner.adapters.queues.queue import MessageQueue
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.settings.backlog import BestRate, wanted_backlog
 

@@ -9,16 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tuner.adapters.queues.message import Clone, Cut, Message
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """What there is in a queue, all seen in one moment."""
-
-    ready: int  #: messages that wait for a worker
-    in_hand: int  #: taken and not acknowledged, as far as the broker tells
-    failed: int = 0  #: put aside as failed, those of others included; 0 where the broker does not tell
+from tuner.adapters.queues.forms.message import Clone, Cut, Left, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +74,6 @@ def hint_for(error: BaseException, otherwise: str) -> str:
     cause = error.__cause__
     said = (hint for words, hint in _SAID.items() if words in str(cause))
     return _REFUSED.get(type(cause).__name__) or next(said, otherwise)
-
-
-class BrokerError(Exception):
-    """The broker cannot be asked, or forgot what it knew; says what happened."""
-
-
-class BrokerAway(BrokerError):
-    """The broker cannot be reached, is starting, or was started anew: it may be back in a while."""
 
 
 class MessageQueue(Protocol):

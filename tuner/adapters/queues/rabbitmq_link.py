@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket, TooMuchError
-from tuner.adapters.queues.message import BODY, Message, spread_places
-from tuner.adapters.queues.queue import BrokerAway, BrokerError, without_password
-from tuner.adapters.queues.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
+from tuner.adapters.queues.forms.message import BODY, BrokerAway, BrokerError, Message, spread_places
+from tuner.adapters.queues.forms.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
+from tuner.adapters.queues.queue import without_password
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.foreign import one_line
 

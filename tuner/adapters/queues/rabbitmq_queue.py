@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message, study_tag
-from tuner.adapters.queues.queue import (
-    Backlog,
+from tuner.adapters.queues.forms.message import (
+    BODY,
     BrokerAway,
     BrokerError,
-    Claim,
+    Clone,
+    Cut,
     Left,
-    hint_for,
-    without_password,
+    Message,
+    study_tag,
 )
-from tuner.adapters.queues.rabbitmq_forms import FORMS, PROPERTIES
+from tuner.adapters.queues.forms.rabbitmq_forms import FORMS, PROPERTIES
+from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_password
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
 from tuner.core.errors import ConfigError
 from tuner.core.text.counts import LARGEST_COUNT

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.queues.message import Clone, Cut, Message, study_tag
-from tuner.adapters.queues.queue import (
-    Backlog,
-    BrokerAway,
-    BrokerError,
-    Claim,
-    Left,
-    hint_for,
-    without_password,
-)
-from tuner.adapters.queues.redis_forms import FORMS, Holding, forms_of, queues_there
+from tuner.adapters.queues.forms.message import BrokerAway, BrokerError, Clone, Cut, Left, Message, study_tag
+from tuner.adapters.queues.forms.redis_forms import FORMS, Holding, forms_of, queues_there
+from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_password
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.counts import LARGEST_COUNT
 from tuner.core.text.figures import pluralize

@@ -29,8 +29,8 @@ def record_sample(url: str, form: str | None, queue: str | None, n_most: int, in
         ConfigError: the broker does not answer, no messages wait, none can be cloned, or *into* is there.
     """
     from tuner.adapters.queues.brokers import empty_queue, find_queue, open_queue
-    from tuner.adapters.queues.message import UnclonableError, write_sample
-    from tuner.adapters.queues.queue import BrokerError, Claim, hint_for
+    from tuner.adapters.queues.forms.message import BrokerError, UnclonableError, write_sample
+    from tuner.adapters.queues.queue import Claim, hint_for
 
     form, name = find_queue(url, form, queue, _TIMEOUT_S)
     source = open_queue(url, form, name, Claim("", "", ""), _TIMEOUT_S)

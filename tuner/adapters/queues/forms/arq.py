@@ -6,9 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.adapters.queues.forms.message import BODY, Clone, Cut, Left, Message, spread_places
 from tuner.adapters.queues.forms.redis_parts import members_of
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message, spread_places
-from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
     from redis import Redis

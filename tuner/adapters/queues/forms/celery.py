@@ -8,6 +8,18 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.adapters.queues.forms.message import (
+    BODY,
+    HOLE,
+    Clone,
+    Cut,
+    Left,
+    Message,
+    UnclonableError,
+    cut_json,
+    entry,
+    json_of,
+)
 from tuner.adapters.queues.forms.redis_parts import (
     remove_entries,
     remove_fields,
@@ -15,18 +27,6 @@ from tuner.adapters.queues.forms.redis_parts import (
     sample_lists,
     sift_list,
 )
-from tuner.adapters.queues.message import (
-    BODY,
-    HOLE,
-    Clone,
-    Cut,
-    Message,
-    UnclonableError,
-    cut_json,
-    entry,
-    json_of,
-)
-from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
     from redis import Redis

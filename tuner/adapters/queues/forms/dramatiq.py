@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import remove_entries, remove_members, sift_ids
-from tuner.adapters.queues.message import (
+from tuner.adapters.queues.forms.message import (
     BODY,
     HOLE,
     STAMP,
     Clone,
     Cut,
+    Left,
     Message,
     UnclonableError,
     cut_json,
@@ -19,7 +19,7 @@ from tuner.adapters.queues.message import (
     json_of,
     spread_places,
 )
-from tuner.adapters.queues.queue import Left
+from tuner.adapters.queues.forms.redis_parts import remove_entries, remove_members, sift_ids
 
 if TYPE_CHECKING:
     from redis import Redis

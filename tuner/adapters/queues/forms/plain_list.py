@@ -10,9 +10,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.adapters.queues.forms.message import BODY, Clone, Cut, Left, Message, UnclonableError
 from tuner.adapters.queues.forms.redis_parts import sample_lists, sift_list
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError
-from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
     from redis import Redis

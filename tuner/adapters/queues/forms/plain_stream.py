@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread_places
-from tuner.adapters.queues.queue import BrokerError, Left
+from tuner.adapters.queues.forms.message import (
+    BrokerError,
+    Clone,
+    Cut,
+    Left,
+    Message,
+    UnclonableError,
+    spread_places,
+)
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
-from tuner.adapters.queues.message import BODY, Message, spread_places
+from tuner.adapters.queues.forms.message import BODY, Message, spread_places
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tuner.adapters.queues.forms.message import Clone, Cut, Left, Message, UnclonableError, spread_places
 from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys, sift_list
-from tuner.adapters.queues.message import Clone, Cut, Message, UnclonableError, spread_places
-from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys, sift_list
-from tuner.adapters.queues.message import (
+from tuner.adapters.queues.forms.message import (
     BODY,
     HOLE,
     STAMP,
     Clone,
     Cut,
+    Left,
     Message,
     UnclonableError,
     cut_json,
     json_of,
     spread_places,
 )
-from tuner.adapters.queues.queue import Left
+from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys, sift_list
 
 if TYPE_CHECKING:
     from redis import Redis

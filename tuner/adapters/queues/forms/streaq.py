@@ -8,9 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tuner.adapters.queues.forms.inert_pickle import read_inert
+from tuner.adapters.queues.forms.message import (
+    BODY,
+    Clone,
+    Cut,
+    Left,
+    Message,
+    UnclonableError,
+    spread_places,
+)
 from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys
-from tuner.adapters.queues.message import BODY, Clone, Cut, Message, UnclonableError, spread_places
-from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.redis_parts import sample_lists, sift_list
-from tuner.adapters.queues.message import (
+from tuner.adapters.queues.forms.message import (
     BODY,
     HOLE,
     Clone,
     Cut,
+    Left,
     Message,
     UnclonableError,
     cut_json,
     entry,
     json_of,
 )
-from tuner.adapters.queues.queue import Left
+from tuner.adapters.queues.forms.redis_parts import sample_lists, sift_list
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -8,7 +8,16 @@ from typing import Any, Protocol
 
 from tuner.adapters.queues.forms.celery import FOLLOWED
 from tuner.adapters.queues.forms.dramatiq import split_document
-from tuner.adapters.queues.message import BODY, HOLE, Cut, Message, UnclonableError, cut_json, entry, json_of
+from tuner.adapters.queues.forms.message import (
+    BODY,
+    HOLE,
+    Cut,
+    Message,
+    UnclonableError,
+    cut_json,
+    entry,
+    json_of,
+)
 
 PROPERTIES = "properties"  #: the part with AMQP's properties, as JSON; ``headers`` is one of them
 UNKEPT = "unkept"  #: the part that names what JSON cannot hold, where there is any

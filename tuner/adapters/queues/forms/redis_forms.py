@@ -12,14 +12,13 @@ from tuner.adapters.queues.forms.arq import Arq
 from tuner.adapters.queues.forms.celery import Celery
 from tuner.adapters.queues.forms.dramatiq import Dramatiq
 from tuner.adapters.queues.forms.huey import Huey
+from tuner.adapters.queues.forms.message import Clone, Cut, Left, Message
 from tuner.adapters.queues.forms.plain_list import PlainList
 from tuner.adapters.queues.forms.plain_stream import PlainStream
 from tuner.adapters.queues.forms.rq import Rq
 from tuner.adapters.queues.forms.saq import Saq
 from tuner.adapters.queues.forms.streaq import Streaq
 from tuner.adapters.queues.forms.taskiq import Taskiq
-from tuner.adapters.queues.message import Clone, Cut, Message
-from tuner.adapters.queues.queue import Left
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -172,3 +172,23 @@ def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode()
     return base64.b64decode(value["base64"], validate=True)
+
+
+# What every form says of a queue.
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What there is in a queue, all seen in one moment."""
+
+    ready: int  #: messages that wait for a worker
+    in_hand: int  #: taken and not acknowledged, as far as the broker tells
+    failed: int = 0  #: put aside as failed, those of others included; 0 where the broker does not tell
+
+
+class BrokerError(Exception):
+    """The broker cannot be asked, or forgot what it knew; says what happened."""
+
+
+class BrokerAway(BrokerError):
+    """The broker cannot be reached, is starting, or was started anew: it may be back in a while."""
