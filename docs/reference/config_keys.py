@@ -14,7 +14,18 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic_core import PydanticUndefined
 
-from tuner.config import brake, feeders, fields, paths, probes, ready, settings, study, variants
+from tuner.config import (
+    brake,
+    feeders,
+    fields,
+    paths,
+    probes,
+    ready,
+    request_fields,
+    settings,
+    study,
+    variants,
+)
 from tuner.config import service as service_section
 from tuner.config.fields import Section
 from tuner.core.domain import service
@@ -22,7 +33,7 @@ from tuner.core.text.durations import render_duration
 
 _KINDS = (ready.CHECKS, probes.PROBES, feeders.FEEDERS)
 MODULES = (
-    *(fields, paths, ready, probes),
+    *(fields, paths, ready, probes, request_fields),
     *(sys.modules[model.__module__] for kinds in _KINDS for model in kinds.models()),
     *(feeders, brake, service, variants, service_section, study, settings),
 )

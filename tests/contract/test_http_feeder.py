@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.feeders.http import HttpFeeder, Traffic
+from tuner.adapters.feeders.http import HttpFeeder
 from tuner.adapters.load.order import read_order
 from tuner.adapters.load.totals import read_counts
+from tuner.adapters.load.traffic import Traffic
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests, bucket_limits_ns
 from tuner.core.errors import ConfigError, MeasurementError

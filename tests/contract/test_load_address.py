@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.feeders.http import HttpFeeder, Traffic
+from tuner.adapters.feeders.http import HttpFeeder
 from tuner.adapters.load.first_answer import close_at_once, tls_context
 from tuner.adapters.load.order import Order, Request, write_workers
 from tuner.adapters.load.totals import Totals, read_totals
+from tuner.adapters.load.traffic import Traffic
 from tuner.adapters.load.workers import Address, listening_at
 from tuner.adapters.supervisord.service_clue import clue_of
 from tuner.core.domain.layout import Layout

@@ -7,15 +7,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     Field,
-    PlainSerializer,
-    PlainValidator,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -23,13 +21,21 @@ from pydantic import (
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.load.order import Order, Request, read_problem, write_rate, write_workers
-from tuner.adapters.load.requests_file import read_body, read_requests
+from tuner.adapters.load.order import ARRIVALS, Order, read_problem, write_rate, write_workers
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals, totals_file
+from tuner.adapters.load.traffic import MOST_OUTSTANDING, Traffic
 from tuner.adapters.processes.pausing import PausedProcess
 from tuner.config.feeders import FeederSettings, with_clients
-from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, as_value_error, nearest
+from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, nearest
 from tuner.config.paths import ConfigPath, check_file
+from tuner.config.request_fields import (
+    NUMBER,
+    ConnectionsText,
+    Rate,
+    check_url,
+    checked_headers,
+    checked_method,
+)
 from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
@@ -45,14 +51,13 @@ from tuner.core.settings.clients import (
     parse_connections,
     render_connections,
 )
-from tuner.core.settings.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
-from tuner.core.text.http_request import HttpUrl, check_header, check_method, parse_url, render_request
+from tuner.core.settings.pace import Pace
+from tuner.core.text.http_request import HttpUrl, parse_url
 from tuner.core.text.redaction import redact
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
 
-MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
 MANY_FAILED_RATIO = 0.01
 _PAUSE_SLACK_S = 5.0  #: beyond the time of one answer, until the generator has stopped sending
 #: ``-I -S``: no PYTHON* variables of the user, no site-packages; the generator needs none
@@ -62,65 +67,6 @@ _BOOT = (
 )
 
 
-ARRIVALS = ("poisson", "even")
-_NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
-
-
-def _url(text: str) -> str:
-    try:
-        parse_url(text.replace(_NUMBER, "0"))
-    except ConfigError as error:
-        raise as_value_error(error) from error
-    return text
-
-
-def _method(text: str) -> str:
-    try:
-        return check_method(text)
-    except ConfigError as error:
-        raise as_value_error(error) from error
-
-
-def _rate(value: Any) -> float | Pace:
-    """``200``, ``70%``, ``p95=200ms``; as a study keeps it, a number or such a text."""
-    try:
-        if isinstance(value, str):
-            return parse_rate(value)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return checked_rate(float(value))
-    except ConfigError as error:
-        raise as_value_error(error) from error
-    raise ValueError("should be a rate, as 200, 70% or p95=200ms")
-
-
-#: rate: `200` per second, `70%` of each layout's capacity, or the highest one that keeps `p95=200ms`
-Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
-
-
-def _connections(value: Any) -> str:
-    """``even``, ``fresh``, ``kept``, ``reuse: 100``; YAML reads the last one as a mapping."""
-    if isinstance(value, dict) and [*value] == ["reuse"]:
-        value = f"reuse: {value['reuse']}"
-    if not isinstance(value, str):
-        raise ValueError("should be even, fresh, kept or reuse: N")
-    try:
-        return render_connections(parse_connections(value))
-    except ConfigError as error:
-        raise as_value_error(error) from error
-
-
-ConnectionsText = Annotated[str, PlainValidator(_connections)]
-
-
-def _headers(headers: dict[str, str]) -> dict[str, str]:
-    for name, value in headers.items():
-        try:
-            check_header(name, value)
-        except ConfigError as error:
-            raise as_value_error(error) from error
-    return headers
-
-
 class HttpFeederSettings(FeederSettings):
     """tuner sends requests to an HTTP service, in a closed loop or at a rate."""
 
@@ -128,10 +74,10 @@ class HttpFeederSettings(FeederSettings):
     reports_latency: ClassVar[bool] = True
     kind: Literal["http"]  #: Kind of feeder
     #: URL of the requests. `{process}` stands for 0, 1, ... if each process has its own address
-    url: Annotated[str, AfterValidator(_url)]
-    method: Annotated[str, AfterValidator(_method)] = "GET"  #: Method of each request
+    url: Annotated[str, AfterValidator(check_url)]
+    method: Annotated[str, AfterValidator(checked_method)] = "GET"  #: Method of each request
     #: Headers of each request, by name
-    headers: Annotated[dict[str, Word], AfterValidator(_headers)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, Word], AfterValidator(checked_headers)] = Field(default_factory=dict)
     body: str | None = None  #: Body of each request
     body_file: ConfigPath | None = None  #: File that has the body to send in each request
     #: File of requests as JSON lines, which are sent in turn. The URLs in it may be paths
@@ -210,7 +156,7 @@ class HttpFeederSettings(FeederSettings):
     @property
     def is_numbered(self) -> bool:
         """Whether each process listens at an address of its own."""
-        return _NUMBER in self.url
+        return NUMBER in self.url
 
     @property
     def target(self) -> HttpUrl:
@@ -219,7 +165,7 @@ class HttpFeederSettings(FeederSettings):
 
     def targets(self, processes: int) -> list[HttpUrl]:
         """Where the requests of so many *processes* go."""
-        return [parse_url(self.url.replace(_NUMBER, str(process))) for process in range(processes)]
+        return [parse_url(self.url.replace(NUMBER, str(process))) for process in range(processes)]
 
     @property
     def has_closed_loop(self) -> bool:
@@ -275,30 +221,6 @@ class HttpFeederSettings(FeederSettings):
         return HttpFeeder(traffic, layouts, totals_file(scratch), scratch, around.warn)
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """What is sent to the service, and how."""
-
-    url: HttpUrl
-    method: str = "GET"
-    headers: Mapping[str, str] | None = None
-    body: bytes = b""
-    body_file: Path | None = None
-    requests_file: Path | None = None  #: instead of one request; see ``read_requests``
-    clients: int | None = None  #: of the closed loop; None: twice the threads of the largest layout
-    connections: Connections = EVEN
-    rate_per_s: float | None = None  #: None: closed loop
-    pace: Pace | None = None  #: what the rate follows from once the closed loop has warmed up
-    arrivals: str = "poisson"
-    max_outstanding: int = MOST_OUTSTANDING
-    timeout_s: float = 30.0
-    wait_s: float = 60.0
-    seed: int = 1
-    finds_address: bool = False  #: whether *url* gives way to where the launch's own processes listen
-    #: where so many processes listen, if each does at an address of its own, *url* first; None: all at *url*
-    addresses: Callable[[int], Sequence[HttpUrl]] | None = None
-
-
 class HttpFeeder:
     """Starts a generator for each launch, which waits until the service answers, and ends it with the launch.
 
@@ -334,8 +256,8 @@ class HttpFeeder:
 
     def prepare(self) -> None:
         """Check that all requests can be made, and that there is a client for each thread of every layout."""
-        self._requests()
-        if self._traffic.url.is_tls and not self._checks_certificate:
+        self._traffic.requests()
+        if self._traffic.url.is_tls and not self._traffic.checks_certificate:
             self._warn(*certificate_unchecked(f"https://{self._traffic.url.authority}"))
         largest = max(self._layouts, key=lambda layout: layout.total_threads)
         n = self.clients_of(largest)
@@ -493,7 +415,7 @@ class HttpFeeder:
         return Order(
             host=traffic.url.host,
             port=traffic.url.port,
-            requests=self._requests(),
+            requests=traffic.requests(),
             clients=self.clients_of(layout) or first_clients(self._layouts),
             reuse=traffic.connections.reuse,
             spreads=traffic.connections.is_even,
@@ -509,18 +431,13 @@ class HttpFeeder:
             wait_s=traffic.wait_s,
             seed=traffic.seed + self._n_fed,
             is_tls=traffic.url.is_tls,
-            checks_certificate=self._checks_certificate,
+            checks_certificate=traffic.checks_certificate,
             finds_address=traffic.finds_address,
             authority=traffic.url.authority,
             found_file=str(self._found_file),
             gate_descriptor=gate_descriptor,
             others=tuple((one.host, one.port) for one in others),
         )
-
-    @property
-    def _checks_certificate(self) -> bool:
-        """Whether a certificate has to be one that this host trusts: not on the host itself."""
-        return not (self._traffic.url.is_loopback or self._traffic.finds_address)
 
     def _warn_found_elsewhere(self) -> None:
         """Warn once where the service listens, if that is not where the config says."""
@@ -532,13 +449,6 @@ class HttpFeeder:
             asked = self._traffic.url
             before = asked.host if asked.host.startswith("/") else asked.authority
             self._warn(*address_found(url, before))
-
-    def _requests(self) -> tuple[Request, ...]:
-        traffic, headers = self._traffic, self._traffic.headers or {}
-        if traffic.requests_file is not None:
-            return read_requests(traffic.requests_file, traffic.url, headers)
-        body = traffic.body if traffic.body_file is None else read_body(traffic.body_file)
-        return (Request(traffic.method, render_request(traffic.method, traffic.url, headers, body)),)
 
     def _report(self, layout: Layout, totals: Totals) -> None:
         """Warn when many failed; what failed after the last good answer is the end of the service."""
