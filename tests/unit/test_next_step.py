@@ -19,10 +19,11 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer
-from tuner.core.ranking.next_step import RULES, SLUGS, Facts, NextStep, facts_of, next_step
+from tuner.core.ranking.next_step import RULES, next_step
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import Claim, RemainingTime
 from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.ranking.step_case import SLUGS, Facts, NextStep, facts_of
 from tuner.core.ranking.wider import Wider
 from tuner.core.stats.groups import Group
 from tuner.core.stats.interval import Estimate

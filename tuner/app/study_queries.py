@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tuner.core.domain.limits import Verdict
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
-    from tuner.core.ranking.next_step import NextStep
     from tuner.core.ranking.overview import Live, Overview
     from tuner.core.ranking.ranking import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.step_case import NextStep
     from tuner.core.windows.launch_sums import Sums
     from tuner.study.strategy_driver import Recalled
 
@@ -62,7 +62,8 @@ def rank_file(
 
 
 def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
-    from tuner.core.ranking.next_step import OF_HOST, Facts, next_step
+    from tuner.core.ranking.next_step import next_step
+    from tuner.core.ranking.step_case import OF_HOST, Facts
     from tuner.reports.documents.plain import file_word
 
     ending, ranking = None, seen.ranking

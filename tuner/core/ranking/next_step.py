@@ -18,149 +18,37 @@ does not keep, and the address of a fleet have to be put in.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil, sqrt
-from typing import Literal, get_args
+from collections.abc import Callable, Sequence
+from math import sqrt
 
-from tuner.core.domain.fleet import LOST, is_fleet
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
-from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, is_simulated, resume_arguments
-from tuner.core.ranking.overview import Ending, Overview
-from tuner.core.ranking.race_result import leader
+from tuner.core.domain.limits import LimitVerdict, limits_from
+from tuner.core.domain.records import StudyRecord, is_simulated, resume_arguments
 from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.step_case import (
+    OF_HOST,
+    Case,
+    Facts,
+    NextStep,
+    amount_above,
+    config_again,
+    has_too_many_invalid,
+    is_nothing_ranked,
+    layouts_option,
+    options_again,
+)
 from tuner.core.settings.limit_text import OPTIONS, WORDS, render_level
 from tuner.core.text.durations import render_exact_duration, render_rest
 from tuner.core.text.figures import list_names, percent, pluralize
 
-Slug = Literal[
-    "watch",
-    "pairs",
-    "check",
-    "begin",
-    "disturbed",
-    "invalid-windows",
-    "few-clients",
-    "first-look",
-    "limits",
-    "edge",
-    "go-on",
-    "too-noisy",
-    "latency",
-    "simulated",
-    "check-later",
-    "export",
-]
-SLUGS: tuple[Slug, ...] = get_args(Slug)
-
-#: why windows are invalid though the service ran as usual: the host was not quiet
-OF_HOST = ("disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled")
-MOST_INVALID = 0.25  #: of the windows of a study without an answer; a larger share has a cause to be mended
 PATIENCE_S = 12 * 3600.0  #: a rest that is no longer than a night is measured; a longer one is too noisy
 FEW_LAUNCHES = 3  #: of a layout; fewer say little of the noise
 MARGINS = (0.03, 0.05, 0.1, 0.15, 0.2, 0.3)  #: to ask for instead of a smaller one
-_MOST_LAYOUTS = 12  #: that a command names; a race for more begins with all layouts
-
-
-@dataclass(frozen=True, slots=True)
-class NextStep:
-    """What to do next: why, and the words of one command."""
-
-    slug: Slug
-    sentence: str  #: why, and what the command does; ends with a colon
-    words: tuple[str, ...]  #: of the command, not quoted
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a step depends on beside the study and its ranking."""
-
-    file: str  #: of the study, as it is to be typed
-    ending: Ending | None = None  #: why nothing more is measured; None: not known, or not asked
-    is_held: bool = False  #: a tuner measures the study now
-    invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> windows
-    n_launches: int = 1  #: that were begun
-    n_failed: int = 0  #: of these, for a reason of their own
-    n_invalid: int = 0  #: windows that are, each once, whatever its reasons
-    n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
-
-
-def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
-    """What a step depends on, of a study as it stands, whose *file* is to be typed so.
-
-    *at_any_time*: whether a tuner measures it just now makes no difference.
-    """
-    void = [
-        {reason.slug for reason in window.void}
-        for window in overview.windows
-        if window.void and window.block != WARMING_BLOCK
-    ]
-    invalid = Counter(slug for slugs in void for slug in slugs)
-    ending: Ending | None = None
-    if overview.is_over is not None:
-        ending = "over" if overview.is_over else "out-of-budget" if overview.is_spent else "cut-off"
-    return Facts(
-        file=file,
-        ending=ending,
-        is_held=overview.is_held and not at_any_time,
-        invalid=invalid,
-        n_launches=len(overview.launches),
-        n_failed=sum(
-            one.error is not None and not one.error.startswith(LOST) for _, one in overview.launches
-        ),
-        n_invalid=len(void),
-        n_of_host=sum(not slugs.isdisjoint(OF_HOST) for slugs in void),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A study with all that the rules look at."""
-
-    study: StudyRecord
-    ranking: Ranking
-    facts: Facts
-
-    @property
-    def best(self) -> RankedLayout | None:
-        return self.ranking.best
-
-    @property
-    def is_answered(self) -> bool:
-        claim = self.ranking.claim
-        return self.best is not None and (claim is None or claim.answer.reached)
-
-    @property
-    def rivals(self) -> tuple[Layout, ...]:
-        """The named layout, and each that may be as good, likeliest first."""
-        first = leader(self.ranking)
-        groups = ("best-or-tied", "not-ruled-out")
-        others = [row.layout for row in self.ranking.rows if row.group in groups]
-        return tuple(dict.fromkeys([*([] if first is None else [first.layout]), *others]))
-
-    def anew(self, *options: str) -> tuple[str, ...]:
-        """A new study, as this one but for *options*."""
-        before, after = resume_arguments(self.study)
-        fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
-        return ("tuner", "grid", *before, "--like", self.facts.file, *options, *_asked(self), *fleet, *after)
-
-    def going_on(self) -> tuple[str, ...]:
-        """The same study, longer."""
-        before, after = resume_arguments(self.study)
-        made_by = self.study.provenance.command.split()
-        fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
-        return (*made_by, *before, "--resume", self.facts.file, *fleet, *after)
-
-    def of(self, command: str, *options: str) -> tuple[str, ...]:
-        """A command that reads the study."""
-        return ("tuner", command, self.facts.file, *options)
 
 
 def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:
     """What to do next; there is always something."""
-    case = _Case(study, ranking, facts)
+    case = Case(study, ranking, facts)
     for rule in RULES:
         if (step := rule(case)) is not None:
             return step
@@ -170,7 +58,7 @@ def next_step(study: StudyRecord, ranking: Ranking, facts: Facts) -> NextStep:
 # ---------------------------------------------------------------------- 1. what the file is
 
 
-def _watch(case: _Case) -> NextStep | None:
+def _watch(case: Case) -> NextStep | None:
     if not case.facts.is_held:
         return None
     return NextStep(
@@ -180,7 +68,7 @@ def _watch(case: _Case) -> NextStep | None:
     )
 
 
-def _pairs(case: _Case) -> NextStep | None:
+def _pairs(case: Case) -> NextStep | None:
     if case.study.strategy != "aa":
         return None
     if case.facts.ending == "cut-off":
@@ -192,7 +80,7 @@ def _pairs(case: _Case) -> NextStep | None:
     )
 
 
-def _check(case: _Case) -> NextStep | None:
+def _check(case: Case) -> NextStep | None:
     parent = case.study.provenance.check_of
     if case.study.strategy != "check" or parent is None:
         return None
@@ -203,11 +91,11 @@ def _check(case: _Case) -> NextStep | None:
     )
 
 
-def _begin(case: _Case) -> NextStep | None:
+def _begin(case: Case) -> NextStep | None:
     facts = case.facts
     if not facts.n_launches:
         return NextStep("begin", "Nothing was measured yet. This starts the study:", case.going_on())
-    if facts.ending == "cut-off" and _is_nothing_ranked(case) and not facts.n_failed + facts.n_invalid:
+    if facts.ending == "cut-off" and is_nothing_ranked(case) and not facts.n_failed + facts.n_invalid:
         return NextStep(
             "go-on", "The study was interrupted before its first window. This continues it:", case.going_on()
         )
@@ -217,12 +105,12 @@ def _begin(case: _Case) -> NextStep | None:
 # ---------------------------------------------------------------------- 2. doubtful figures
 
 
-def _disturbed(case: _Case) -> NextStep | None:
+def _disturbed(case: Case) -> NextStep | None:
     others, invalid = case.ranking.others, case.facts.invalid
     n_of_host = case.facts.n_of_host
     if others is not None and others.is_no_evidence:
         why = f"Other processes used {others.cores:.2f} of {others.host_cores:g} cores"
-    elif _too_many_invalid(case) and 2 * n_of_host >= case.facts.n_invalid:
+    elif has_too_many_invalid(case) and 2 * n_of_host >= case.facts.n_invalid:
         most = max(OF_HOST, key=lambda slug: invalid.get(slug, 0))
         why = f"The host was not quiet: {pluralize(n_of_host, 'window')} invalid, most for {most}"
     else:
@@ -234,11 +122,11 @@ def _disturbed(case: _Case) -> NextStep | None:
     )
 
 
-def _invalid(case: _Case) -> NextStep | None:
-    if _is_nothing_ranked(case):
+def _invalid(case: Case) -> NextStep | None:
+    if is_nothing_ranked(case):
         first = case.ranking.rows[0]
         why = f"No layout could be measured ({first.layout}: {first.reason})"
-    elif _too_many_invalid(case):
+    elif has_too_many_invalid(case):
         most = max(case.facts.invalid, key=lambda slug: case.facts.invalid[slug])
         why = f"{pluralize(case.facts.n_invalid, 'window')} invalid, most for {most}"
     else:
@@ -250,7 +138,7 @@ def _invalid(case: _Case) -> NextStep | None:
     )
 
 
-def _few_clients(case: _Case) -> NextStep | None:
+def _few_clients(case: Case) -> NextStep | None:
     starved = case.ranking.starved
     if not starved:
         return None
@@ -263,7 +151,7 @@ def _few_clients(case: _Case) -> NextStep | None:
     )
 
 
-def _first_look(case: _Case) -> NextStep | None:
+def _first_look(case: Case) -> NextStep | None:
     if not case.study.provenance.is_quick:
         return None
     return NextStep(
@@ -276,7 +164,7 @@ def _first_look(case: _Case) -> NextStep | None:
 # ---------------------------------------------------------------------- 3. another question
 
 
-def _limits(case: _Case) -> NextStep | None:
+def _limits(case: Case) -> NextStep | None:
     kept_out = [row for row in case.ranking.rows if row.is_kept_out]
     if case.best is not None or not kept_out:
         return None
@@ -312,7 +200,7 @@ def _limits(case: _Case) -> NextStep | None:
         for one in findings
         for word in (
             OPTIONS[one.limit.name],
-            _amount_above(one.limit.name, max(_most_of(one), one.limit.at_most)),
+            amount_above(one.limit.name, max(_most_of(one), one.limit.at_most)),
         )
     ]
     return NextStep(
@@ -323,7 +211,7 @@ def _limits(case: _Case) -> NextStep | None:
     )
 
 
-def _edge(case: _Case) -> NextStep | None:
+def _edge(case: Case) -> NextStep | None:
     wider = case.ranking.wider
     if wider is None or not wider.larger:
         return None
@@ -337,7 +225,7 @@ def _edge(case: _Case) -> NextStep | None:
 # ---------------------------------------------------------------------- 4. an uncertain answer
 
 
-def _go_on(case: _Case) -> NextStep | None:
+def _go_on(case: Case) -> NextStep | None:
     claim, ending = case.ranking.claim, case.facts.ending
     if case.is_answered and claim is not None:
         return None
@@ -367,7 +255,7 @@ def _go_on(case: _Case) -> NextStep | None:
     )
 
 
-def _too_noisy(case: _Case) -> NextStep | None:
+def _too_noisy(case: Case) -> NextStep | None:
     claim, rivals = case.ranking.claim, case.rivals
     if claim is not None:
         if claim.answer.reached or claim.answer.layout is None:
@@ -380,11 +268,11 @@ def _too_noisy(case: _Case) -> NextStep | None:
     return NextStep(
         "too-noisy",
         f"{why} {list_names(rivals[1:], 4)}. A race measures them until the best is known:",
-        case.anew("--strategy", "race", *_layouts(case)),
+        case.anew("--strategy", "race", *layouts_option(case)),
     )
 
 
-def _coarser(case: _Case) -> NextStep:
+def _coarser(case: Case) -> NextStep:
     """A race whose margin is too small for the noise: a larger one, among those that are left."""
     claim, within = case.ranking.claim, case.study.within_ratio
     rest = None if claim is None else claim.rest
@@ -401,14 +289,14 @@ def _coarser(case: _Case) -> NextStep:
         "too-noisy",
         f"The noise is too large for a margin of {percent(within)}{left}. A race for {percent(margin)} needs"
         " less time:",
-        case.anew("--within", f"{100 * margin:g}%", *_layouts(case)),
+        case.anew("--within", f"{100 * margin:g}%", *layouts_option(case)),
     )
 
 
 # ---------------------------------------------------------------------- 5. what an answer leaves open
 
 
-def _latency(case: _Case) -> NextStep | None:
+def _latency(case: Case) -> NextStep | None:
     seen = [row.latency for row in case.ranking.rows if row.latency is not None]
     if not seen or any(one.rate_per_s is not None for one in seen):
         return None
@@ -420,11 +308,11 @@ def _latency(case: _Case) -> NextStep | None:
     return NextStep(
         "latency",
         f"Latency was measured at saturation only, where clients never pause. This measures it {how}:",
-        case.anew("--rate", rate, *_layouts(case, always=True)),
+        case.anew("--rate", rate, *layouts_option(case, always=True)),
     )
 
 
-def _simulated(case: _Case) -> NextStep | None:
+def _simulated(case: Case) -> NextStep | None:
     if not is_simulated(case.study):
         return None
     return NextStep(
@@ -438,7 +326,7 @@ def _simulated(case: _Case) -> NextStep | None:
 # ---------------------------------------------------------------------- 6. a good answer
 
 
-def _check_later(case: _Case) -> NextStep | None:
+def _check_later(case: Case) -> NextStep | None:
     current = next((row for row in case.ranking.rows if row.layout == case.ranking.current), None)
     if current is None or current.group != "best-or-tied":
         return None
@@ -451,7 +339,7 @@ def _check_later(case: _Case) -> NextStep | None:
     )
 
 
-def _export(case: _Case) -> NextStep | None:
+def _export(case: Case) -> NextStep | None:
     best = case.best
     if best is None:
         return NextStep(
@@ -463,11 +351,11 @@ def _export(case: _Case) -> NextStep | None:
     return NextStep(
         "export",
         f"{best.layout} can be used now. This writes a page on how to apply it and how to roll back:",
-        case.of("export", "--into", "RUNBOOK.md", *options, *_asked(case)),
+        case.of("export", "--into", "RUNBOOK.md", *options, *options_again(case)),
     )
 
 
-RULES: tuple[Callable[[_Case], NextStep | None], ...] = (
+RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     _watch,
     _pairs,
     _check,
@@ -487,30 +375,6 @@ RULES: tuple[Callable[[_Case], NextStep | None], ...] = (
 )
 
 
-def _is_nothing_ranked(case: _Case) -> bool:
-    """Whether no layout has a rank, for other reasons than limits."""
-    return case.best is None and not any(row.is_kept_out for row in case.ranking.rows)
-
-
-def _too_many_invalid(case: _Case) -> bool:
-    n_invalid = sum(row.n_void for row in case.ranking.rows)
-    n_valid = sum(row.n_windows for row in case.ranking.rows)
-    if not n_invalid or not case.facts.invalid:
-        return False
-    is_much = n_invalid > MOST_INVALID * (n_invalid + n_valid)
-    return _is_nothing_ranked(case) or (is_much and (case.ranking.claim is None or not case.is_answered))
-
-
-def _layouts(case: _Case, *, always: bool = False) -> list[str]:
-    """The option that names those that may be best; none where these are nearly all, or too many to name."""
-    rivals = case.rivals
-    if len(rivals) < 2 and not always:
-        return []
-    if len(rivals) > _MOST_LAYOUTS or len(rivals) == len(case.study.layouts):
-        return []
-    return ["--layouts", ",".join(map(str, rivals))]
-
-
 def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[LimitVerdict, ...]] | None:
     """The layout that passes its limits by the least factor, with what is known of it; None: nothing is."""
     known = [
@@ -526,39 +390,6 @@ def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[LimitVerdi
 def _most_of(finding: LimitVerdict) -> float:
     """The upper end of what a layout uses."""
     return finding.estimate.high or finding.level or 0.0
-
-
-def _amount_above(name: Quantity, value: float) -> str:
-    """A round value of an option that is no less than *value*."""
-    if name == "memory_bytes":
-        return f"{ceil(value / 1e6)}MB"
-    if name == "load":
-        return f"{ceil(10 * value) / 10:g}"
-    return f"{ceil(1000 * value)}ms"
-
-
-def _asked(case: _Case) -> list[str]:
-    """Options that the ranking was made with, and others have to be made with to say the same."""
-    study, ranking = case.study, case.ranking
-    words = [] if ranking.objective == study.objective else ["--objective", ranking.objective]
-    if ranking.limits != limits_from(study.limits):
-        for limit in ranking.limits:
-            words += [OPTIONS[limit.name], exact_amount(limit.name, limit.at_most)]
-    return words
-
-
-def exact_amount(name: Quantity, value: float) -> str:
-    """A limit as its option reads it back, exactly."""
-    if name == "p95_s":
-        return render_exact_duration(value)
-    per_unit, unit = (1024, "KiB") if name == "memory_bytes" else (1, "")
-    return f"{repr(value / per_unit).removesuffix('.0')}{unit}"
-
-
-def config_again(study: StudyRecord) -> list[str]:
-    """The config, where a check needs it again; see `tuner.core.domain.records`."""
-    before, after = resume_arguments(study)
-    return before or ["CONFIG"] * bool(after)
 
 
 def _beside(file: str, name: str) -> str:

@@ -8,8 +8,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import PYTHON, VERSION
 from tuner.core.domain.records import StudyRecord, resume_arguments
 from tuner.core.domain.rollout import PROCESS, Rollout, has_number
-from tuner.core.ranking.next_step import config_again
 from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.step_case import config_again
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Paragraph
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.ranking.next_step import TITLE

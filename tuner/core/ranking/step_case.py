@@ -1,0 +1,208 @@
+"""What the rules of the next step look at: a study, its ranking, and facts beside these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Literal, get_args
+
+from tuner.core.domain.fleet import LOST, is_fleet
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.limits import Quantity, limits_from
+from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, resume_arguments
+from tuner.core.ranking.overview import Ending, Overview
+from tuner.core.ranking.race_result import leader
+from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.settings.limit_text import OPTIONS
+from tuner.core.text.durations import render_exact_duration
+
+Slug = Literal[
+    "watch",
+    "pairs",
+    "check",
+    "begin",
+    "disturbed",
+    "invalid-windows",
+    "few-clients",
+    "first-look",
+    "limits",
+    "edge",
+    "go-on",
+    "too-noisy",
+    "latency",
+    "simulated",
+    "check-later",
+    "export",
+]
+SLUGS: tuple[Slug, ...] = get_args(Slug)
+
+#: why windows are invalid though the service ran as usual: the host was not quiet
+OF_HOST = ("disturbed", "stolen", "memory-pressure", "clock-jumped", "stalled")
+_MOST_LAYOUTS = 12  #: that a command names; a race for more begins with all layouts
+MOST_INVALID = 0.25  #: of the windows of a study without an answer; a larger share has a cause to be mended
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What to do next: why, and the words of one command."""
+
+    slug: Slug
+    sentence: str  #: why, and what the command does; ends with a colon
+    words: tuple[str, ...]  #: of the command, not quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a step depends on beside the study and its ranking."""
+
+    file: str  #: of the study, as it is to be typed
+    ending: Ending | None = None  #: why nothing more is measured; None: not known, or not asked
+    is_held: bool = False  #: a tuner measures the study now
+    invalid: Mapping[str, int] = field(default_factory=dict)  #: reason -> windows
+    n_launches: int = 1  #: that were begun
+    n_failed: int = 0  #: of these, for a reason of their own
+    n_invalid: int = 0  #: windows that are, each once, whatever its reasons
+    n_of_host: int = 0  #: of these, that have a reason of `OF_HOST`
+
+
+def facts_of(overview: Overview, file: str, *, at_any_time: bool = False) -> Facts:
+    """What a step depends on, of a study as it stands, whose *file* is to be typed so.
+
+    *at_any_time*: whether a tuner measures it just now makes no difference.
+    """
+    void = [
+        {reason.slug for reason in window.void}
+        for window in overview.windows
+        if window.void and window.block != WARMING_BLOCK
+    ]
+    invalid = Counter(slug for slugs in void for slug in slugs)
+    ending: Ending | None = None
+    if overview.is_over is not None:
+        ending = "over" if overview.is_over else "out-of-budget" if overview.is_spent else "cut-off"
+    return Facts(
+        file=file,
+        ending=ending,
+        is_held=overview.is_held and not at_any_time,
+        invalid=invalid,
+        n_launches=len(overview.launches),
+        n_failed=sum(
+            one.error is not None and not one.error.startswith(LOST) for _, one in overview.launches
+        ),
+        n_invalid=len(void),
+        n_of_host=sum(not slugs.isdisjoint(OF_HOST) for slugs in void),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A study with all that the rules look at."""
+
+    study: StudyRecord
+    ranking: Ranking
+    facts: Facts
+
+    @property
+    def best(self) -> RankedLayout | None:
+        """The layout that is named, if one is."""
+        return self.ranking.best
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a layout is named, as surely as was asked for."""
+        claim = self.ranking.claim
+        return self.best is not None and (claim is None or claim.answer.reached)
+
+    @property
+    def rivals(self) -> tuple[Layout, ...]:
+        """The named layout, and each that may be as good, likeliest first."""
+        first = leader(self.ranking)
+        groups = ("best-or-tied", "not-ruled-out")
+        others = [row.layout for row in self.ranking.rows if row.group in groups]
+        return tuple(dict.fromkeys([*([] if first is None else [first.layout]), *others]))
+
+    def anew(self, *options: str) -> tuple[str, ...]:
+        """A new study, as this one but for *options*."""
+        before, after = resume_arguments(self.study)
+        fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
+        return (
+            "tuner",
+            "grid",
+            *before,
+            "--like",
+            self.facts.file,
+            *options,
+            *options_again(self),
+            *fleet,
+            *after,
+        )
+
+    def going_on(self) -> tuple[str, ...]:
+        """The same study, longer."""
+        before, after = resume_arguments(self.study)
+        made_by = self.study.provenance.command.split()
+        fleet = ["--fleet", "ADDRESS"] * is_fleet(self.study)
+        return (*made_by, *before, "--resume", self.facts.file, *fleet, *after)
+
+    def of(self, command: str, *options: str) -> tuple[str, ...]:
+        """A command that reads the study."""
+        return ("tuner", command, self.facts.file, *options)
+
+
+def options_again(case: Case) -> list[str]:
+    """Options that the ranking was made with, and others have to be made with to say the same."""
+    study, ranking = case.study, case.ranking
+    words = [] if ranking.objective == study.objective else ["--objective", ranking.objective]
+    if ranking.limits != limits_from(study.limits):
+        for limit in ranking.limits:
+            words += [OPTIONS[limit.name], exact_amount(limit.name, limit.at_most)]
+    return words
+
+
+def exact_amount(name: Quantity, value: float) -> str:
+    """A limit as its option reads it back, exactly."""
+    if name == "p95_s":
+        return render_exact_duration(value)
+    per_unit, unit = (1024, "KiB") if name == "memory_bytes" else (1, "")
+    return f"{repr(value / per_unit).removesuffix('.0')}{unit}"
+
+
+def config_again(study: StudyRecord) -> list[str]:
+    """The config, where a check needs it again; see `tuner.core.domain.records`."""
+    before, after = resume_arguments(study)
+    return before or ["CONFIG"] * bool(after)
+
+
+def is_nothing_ranked(case: Case) -> bool:
+    """Whether no layout has a rank, for other reasons than limits."""
+    return case.best is None and not any(row.is_kept_out for row in case.ranking.rows)
+
+
+def has_too_many_invalid(case: Case) -> bool:
+    """Whether so many windows are invalid that their cause is to be mended first."""
+    n_invalid = sum(row.n_void for row in case.ranking.rows)
+    n_valid = sum(row.n_windows for row in case.ranking.rows)
+    if not n_invalid or not case.facts.invalid:
+        return False
+    is_much = n_invalid > MOST_INVALID * (n_invalid + n_valid)
+    return is_nothing_ranked(case) or (is_much and (case.ranking.claim is None or not case.is_answered))
+
+
+def layouts_option(case: Case, *, always: bool = False) -> list[str]:
+    """The option that names those that may be best; none where these are nearly all, or too many to name."""
+    rivals = case.rivals
+    if len(rivals) < 2 and not always:
+        return []
+    if len(rivals) > _MOST_LAYOUTS or len(rivals) == len(case.study.layouts):
+        return []
+    return ["--layouts", ",".join(map(str, rivals))]
+
+
+def amount_above(name: Quantity, value: float) -> str:
+    """A round value of an option that is no less than *value*."""
+    if name == "memory_bytes":
+        return f"{ceil(value / 1e6)}MB"
+    if name == "load":
+        return f"{ceil(10 * value) / 10:g}"
+    return f"{ceil(1000 * value)}ms"
