@@ -12,8 +12,7 @@ import pytest
 import tuner.adapters.probes
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.virtual.service import VirtualService, virtual_study
-from tuner.bootstrap.parts.probes import probe_of
-from tuner.bootstrap.parts.services import backends_found
+from tuner.bootstrap.parts.services import backends_found, probe_of
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
 from tuner.config.surroundings import StudyName, Surroundings

@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.objective import value_of
-from tuner.core.domain.records import WindowRecord
+from tuner.core.domain.records import WindowRecord, value_of
 
 from ..raising import raises
 from ..wording import wording

@@ -17,7 +17,7 @@ from tuner.adapters.ready.command import CommandSucceeds
 from tuner.adapters.ready.http import HttpAnswer
 from tuner.adapters.ready.log import LogLines, LogReady
 from tuner.adapters.ready.tcp import TcpAnswer
-from tuner.adapters.supervisord.ready import await_ready
+from tuner.adapters.supervisord.startup import await_ready
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.ports import ReadyCheck

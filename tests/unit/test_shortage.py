@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tuner.cli import run
-from tuner.core.domain.shortage import shortage
+from tuner.core.errors import shortage
 
 from ..wording import key_of, wording
 

@@ -35,10 +35,16 @@ from tuner.bootstrap import progress_ui
 from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, use_clients_of, warn_saturation
 from tuner.bootstrap.parts.folders import counter_root
 from tuner.bootstrap.parts.gates import gate_of
-from tuner.bootstrap.parts.probes import cross_check_of, probe_of
-from tuner.bootstrap.parts.ready import ready_of
 from tuner.bootstrap.parts.safety_limits import brake_of
-from tuner.bootstrap.parts.services import backends_found, owner, prepare_service, service_of
+from tuner.bootstrap.parts.services import (
+    backends_found,
+    cross_check_of,
+    owner,
+    prepare_service,
+    probe_of,
+    ready_of,
+    service_of,
+)
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.surroundings import Surroundings
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated

@@ -23,8 +23,7 @@ from tuner.cli.shared.exit_codes import (
     EXIT_NOTHING,
     EXIT_WEAKER,
 )
-from tuner.core.domain.shortage import shortage
-from tuner.core.errors import TunerError
+from tuner.core.errors import TunerError, shortage
 
 if TYPE_CHECKING:
     import typer

@@ -19,7 +19,7 @@ from tuner.config.fields import (
     nearest,
 )
 from tuner.core.errors import ConfigError
-from tuner.core.text.sizes import parse_size
+from tuner.core.text.figures import parse_size
 
 _LIMITS = ("load", "memory", "errors", "command")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")

@@ -23,7 +23,7 @@ from pydantic import (
 from tuner.core.domain.axes import ANY
 from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.domain.limits import Quantity
-from tuner.core.domain.objective import Objective, parse_objective
+from tuner.core.domain.records import Objective, parse_objective
 from tuner.core.errors import ConfigError
 from tuner.core.settings.limit_text import parse_limit
 from tuner.core.text.command_words import split_command

@@ -21,7 +21,7 @@ from tuner.config.fields import (
 )
 from tuner.core.errors import ConfigError
 from tuner.core.model.profile import FAILURES
-from tuner.core.text.sizes import parse_size
+from tuner.core.text.figures import parse_size
 
 #: key of a profile's demands -> field of `Demands` that is seconds per item
 DEMANDS = {

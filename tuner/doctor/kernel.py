@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import render_size
 from tuner.doctor.finding import UNKNOWN, Finding, doubtful, fine
 
 #: read through the kernel and a device, not from memory: kernel/time/clocksource.c rates them lowest

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tuner.core.domain.layout import Layout
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import render_size
 from tuner.doctor.finding import Finding, blocking, doubtful, fine
 from tuner.doctor.service import PortSeen, port_finding
 

@@ -16,7 +16,7 @@ from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, S
 from tuner.core.domain.strategy import Proposal
 from tuner.core.search.racing import FIRST_WINDOW_S, N_REPLICATES, N_SPREAD, SOONER
 from tuner.core.search.spread import spread_subset
-from tuner.study.launch.deadline import Deadline
+from tuner.study.launch.plan_cells import Deadline
 from tuner.study.timetable import before_launches_s, guess_s
 
 LASTS_S = 540.0  #: about so long at most

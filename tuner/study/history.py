@@ -9,8 +9,14 @@ from dataclasses import dataclass, field
 from tuner.core.domain.fleet import LOST
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import usage_of
-from tuner.core.domain.objective import value_of
-from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.records import (
+    FIRST_LOOK,
+    WARMING_BLOCK,
+    LaunchRecord,
+    StudyRecord,
+    WindowRecord,
+    value_of,
+)
 from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.windows.layout_check import RanLayouts

@@ -17,7 +17,7 @@ from tuner.core.settings.pace import Pace, rate_kept
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import pluralize
 from tuner.core.warmup import LEAST_S
-from tuner.study.launch.deadline import NO_END, Deadline
+from tuner.study.launch.plan_cells import NO_END, Deadline
 from tuner.study.launch.rate_search import least_search_s, usual_search_s
 
 SETTLING_GUESS_S = 30.0  #: warm-up that is found, until one was: constant work settles after 10-25 s

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tuner.adapters.ready.log import LogLines
-from tuner.adapters.supervisord.ready import Readiness
+from tuner.adapters.supervisord.startup import Readiness
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 

@@ -19,7 +19,7 @@ from tuner.adapters.sqlite.study_errors import Damaged
 from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
 from tuner.core.domain.layout import MOST_TIMES
 from tuner.core.domain.limits import QUANTITIES
-from tuner.core.domain.objective import OBJECTIVES
+from tuner.core.domain.records import OBJECTIVES
 from tuner.core.domain.strategy import Kind
 
 _SINCE = {

@@ -6,12 +6,45 @@ import json
 import os
 import select
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tuner.adapters.supervisord.config import GROUP
 from tuner.adapters.supervisord.launch import SupervisedLaunch
 from tuner.core.errors import ConfigError, MeasurementError
+from tuner.ports import ReadyCheck
+
+# Whether a launch that runs is ready to work: a program that is RUNNING may still be importing.
+
+_LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How a launch shows that it is ready to work."""
+
+    check: ReadyCheck
+    within_s: float  #: else the launch has failed
+
+
+def await_ready(
+    check: ReadyCheck, logs: Sequence[Path], patience_s: float, raise_if_dead: Callable[[], None]
+) -> str:
+    """What *check* still lacks after *patience_s*; empty, and sooner, when it lacks nothing.
+
+    Raises:
+        TunerError: what *raise_if_dead* raises meanwhile.
+    """
+    deadline = time.monotonic() + patience_s
+    while lacking := check.lacks(logs):
+        raise_if_dead()
+        if time.monotonic() > deadline:
+            return lacking
+        time.sleep(_LOOK_EVERY_S)
+    return ""
+
 
 _PATIENCE_S = 60.0  #: for each step of a start, on a box that is busy with other things
 _PATIENCE_PER_PROGRAM_S = 1.0  #: in addition; 200 took 14 s together on two cores that others used, too

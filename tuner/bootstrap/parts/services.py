@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.bootstrap.parts.feeders import feeder_of
-from tuner.config.surroundings import StudyName
+from tuner.config.surroundings import StudyName, Surroundings
 from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
-from tuner.ports import Feeder, Warn
+from tuner.ports import CrossCheck, Feeder, Probe, Warn
 
 if TYPE_CHECKING:
+    from tuner.adapters.supervisord.startup import Readiness
+    from tuner.config.probes import ProbeSettings
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings
     from tuner.services.running import Running
@@ -182,3 +184,44 @@ def _running(
 def owner(settings: Settings) -> tuple[int, int] | None:
     """User and group id that the service runs as; None: ours."""
     return settings.service.owner
+
+
+# The check whether a launch is ready to work, as its config asks for it.
+
+
+def ready_of(settings: Settings) -> Callable[[Layout], Readiness | None]:
+    """Tells how a launch of a layout shows that it is ready; None: what runs is ready."""
+    from tuner.adapters.supervisord.startup import Readiness
+
+    def readiness(layout: Layout) -> Readiness | None:
+        service = settings.service_in(layout.variant)
+        if service.ready is None:
+            return None
+        return Readiness(service.ready.build(layout, service.directory), service.ready.within)
+
+    return readiness
+
+
+# What counts the items of a service.
+
+
+CROSS_CHECK_WITHIN = 0.02  #: of a window's items, unless told otherwise
+
+
+def cross_check_of(settings: Settings, around: Surroundings) -> CrossCheck | None:
+    """The second probe that *settings* ask for, if any; ConfigError as for ``probe_of``."""
+    service = settings.service
+    if service.cross_check is None:
+        return None
+    within = CROSS_CHECK_WITHIN if service.cross_check_within is None else service.cross_check_within
+    names = f"probe {service.probe.kind}", f"cross_check {service.cross_check.kind}"
+    return CrossCheck(probe_of(service.cross_check, settings, around), within, names)
+
+
+def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> Probe:
+    """The probe that is *asked* for, of the service of *settings*.
+
+    Raises:
+        ConfigError: it could never count here.
+    """
+    return asked.build(settings, around)

@@ -42,8 +42,8 @@ def axis_options(axes: list[str] | None) -> Options:
     Raises:
         ConfigError: there is no ``=``, tuner does not know an axis of that name, or one is there twice.
     """
-    from tuner.config.known_axes import KNOWN_AXES
     from tuner.config.load import Given
+    from tuner.config.variants import KNOWN_AXES
 
     options: Options = {}
     for text in axes or []:

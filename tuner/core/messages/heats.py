@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.messages.catalogue import warning
-from tuner.core.text.figures import pluralize
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import pluralize, render_size
 
 
 @warning(

@@ -9,7 +9,7 @@ from math import log
 
 from tuner.core.defaults import WITHIN
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.objective import value_from
+from tuner.core.domain.records import value_from
 from tuner.core.ranking.host_effects import Boxes, what_boxes_do
 from tuner.core.stats.groups import Comparison, Group, OfBest, compare, group_of
 from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs

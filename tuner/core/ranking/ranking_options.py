@@ -9,8 +9,7 @@ from difflib import get_close_matches
 from typing import cast
 
 from tuner.core.domain.limits import Limit, limits_from
-from tuner.core.domain.objective import Objective, parse_objective
-from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.records import Objective, StudyRecord, parse_objective
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.pareto import COSTS, Cost
 from tuner.core.settings.limit_text import parse_limits

@@ -32,8 +32,7 @@ from tuner.core.domain.service import connections_of, shape_of
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.study import grid_grows
-from tuner.core.text.figures import list_names
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import list_names, render_size
 
 if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord

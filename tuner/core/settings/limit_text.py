@@ -8,8 +8,7 @@ from tuner.core.domain.limits import Limit, LimitVerdict, Quantity, Verdict
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
 from tuner.core.text.durations import parse_duration
-from tuner.core.text.figures import pluralize
-from tuner.core.text.sizes import parse_size, render_size
+from tuner.core.text.figures import parse_size, pluralize, render_size
 
 #: what people call them
 WORDS: dict[Quantity, str] = {"load": "load", "memory_bytes": "memory", "p95_s": "p95"}

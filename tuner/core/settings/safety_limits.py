@@ -16,8 +16,7 @@ from tuner.core.domain.load import DECAY, STEP_S
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.errors import MeasurementError
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import percent, render_size
 
 BRAKED = "braked"  #: a launch whose error begins so was cut off by the brake: it says nothing of its layout
 OVER_LIMIT = "over-limit"  #: a launch whose error begins so was stopped by the brake: its layout is left out

@@ -9,8 +9,7 @@ from tuner.core.model.calibration.calibrated import Calibrated
 from tuner.core.model.demand import NO_TERMS, Demands
 from tuner.core.model.prediction.trust import CONFIDENCE
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import percent
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import percent, render_size
 from tuner.reports.model.model import (
     DEMANDS,
     estimate_facts,

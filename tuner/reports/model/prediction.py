@@ -13,8 +13,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.trust import Trusted, TrustedLayout, order_of
 from tuner.core.model.prediction.whatif import WhatIf
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import list_names, percent, pluralize
-from tuner.core.text.sizes import render_size
+from tuner.core.text.figures import list_names, percent, pluralize, render_size
 from tuner.reports.model.model import (
     estimate_facts,
     headline,

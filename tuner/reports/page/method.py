@@ -12,8 +12,7 @@ from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.ranking.overview import Overview
 from tuner.core.settings.limit_text import render_limit
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent, pluralize
-from tuner.core.text.sizes import format_kept_size
+from tuner.core.text.figures import format_kept_size, percent, pluralize
 from tuner.reports.documents.plain import file_word, shell_line
 from tuner.reports.page.blocks import Block, CodeText, Facts, Section, Text
 

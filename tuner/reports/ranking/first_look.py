@@ -7,8 +7,7 @@ from math import sqrt
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.objective import value_of
-from tuner.core.domain.records import StudyRecord, WindowRecord
+from tuner.core.domain.records import StudyRecord, WindowRecord, value_of
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import percent, pluralize
 

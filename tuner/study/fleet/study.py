@@ -44,13 +44,12 @@ from tuner.study.fleet.roster import (
     note_place,
     note_start,
 )
-from tuner.study.gil import keep_gil
 from tuner.study.history import History, read_ran_before
-from tuner.study.inner_threads import note_inner
 from tuner.study.launch.hooks import around_hooks, finishing
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.timetable import Timetable, check_budget
+from tuner.study.worker_facts import keep_gil, note_inner
 
 LOOK_S = 1.0  #: so long news are waited for before anything else is looked at
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord
 from tuner.core.domain.requests import uneven_ratio
-from tuner.core.domain.shortage import shortage
 from tuner.core.domain.window import Window
-from tuner.core.errors import MeasurementError
+from tuner.core.errors import MeasurementError, shortage
 from tuner.core.messages import study as messages
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.feeders import connections_uneven
@@ -29,9 +28,8 @@ from tuner.core.warmup.report import CUT
 from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
-from tuner.study.launch.deadline import NO_END, Deadline, NotWanted
 from tuner.study.launch.hooks import around_hooks
-from tuner.study.launch.plan_cells import Cell, spoils_launch
+from tuner.study.launch.plan_cells import NO_END, Cell, Deadline, NotWanted, spoils_launch
 from tuner.study.launch.rate_search import find_rate, usual_search_s
 from tuner.study.launch.source_away import error_text, lost_source_reason
 from tuner.study.launch.watching import RunningLayout, Warmup

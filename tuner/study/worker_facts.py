@@ -1,4 +1,4 @@
-"""Keeping what a launch showed of the GIL of its workers, and telling of one that nobody expected."""
+"""What is kept and said of workers: threads that the layout does not have, and whether they have a GIL."""
 
 from __future__ import annotations
 
@@ -6,8 +6,23 @@ from collections.abc import Callable
 
 from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, WorkerFacts
 from tuner.core.domain.records import LaunchRecord
-from tuner.core.messages.launch import gil_came_back
+from tuner.core.domain.window import Window
+from tuner.core.messages.launch import gil_came_back, inner_threads
+from tuner.core.windows.inner_threads import inner_of, inner_to_facts
 from tuner.ports import Store
+
+
+def note_inner(window: Window, store: Store, warn: Callable[[str, str], None]) -> None:
+    """Keep it and warn, once for each layout: when a window that counts shows it for the first time."""
+    study = store.study()
+    if window.void or f"{window.layout}" in study.provenance.inner_threads:
+        return
+    if (found := inner_of(window)) is not None:
+        store.add_to_study((), inner_to_facts(found))
+        warn(*inner_threads(found.layout, found.n_threads, study.box_cores, found.cause))
+
+
+# Keeping what a launch showed of the GIL of its workers, and telling of one that nobody expected.
 
 
 def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None]) -> None:
