@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.core.ranking.race_result import Claim
+from tuner.core.domain.strategy import Claim
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.study.strategy_driver import replay_study
 

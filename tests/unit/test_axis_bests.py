@@ -15,10 +15,10 @@ from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.domain.strategy import Answer
+from tuner.core.domain.strategy import Answer, Claim
 from tuner.core.ranking.axis_effects import AxisBest, axis_bests, axis_effects
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.race_result import Claim, by_claim
+from tuner.core.ranking.race_result import by_claim
 from tuner.core.ranking.ranking import rank
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched

@@ -11,9 +11,9 @@ from tuner.cli import run
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.domain.strategy import Answer
+from tuner.core.domain.strategy import Answer, Claim
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.race_result import Claim, by_claim
+from tuner.core.ranking.race_result import by_claim
 from tuner.core.ranking.ranking import RankedLayout, rank
 from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tuner.app.beginning import beginning
-from tuner.app.fleet_run import box_of, say_who_is_idle
 from tuner.app.plan_builder import build_plan, with_turns
 from tuner.app.session import new_session
 from tuner.app.settings import load_request
 from tuner.config.load import Given, names_service
 from tuner.core.errors import ConfigError
-from tuner.core.search.strategies.of_study import strategy_of
-from tuner.study.fleet.study import least_on_fleet
 from tuner.study.timetable import check_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from tuner.app.settings import Options
     from tuner.bootstrap.wire import FleetAddress, Say, Session
+    from tuner.core.domain.records import StudyRecord
+    from tuner.core.domain.strategy import Proposal
     from tuner.core.model.profile import Profile
 
 # A new study with the settings of one that was made before: `tuner grid --like`.
@@ -124,11 +123,15 @@ def begin_study(
     settings, profile = load_request(config, options, simulate, kept=before, profile=kept)
     one = None
     if on is not None:
+        from tuner.app.fleet_run import box_of
+
         one = box_of(on, None if profile is not None else settings, say)
     thins_out = quick and ("study", "layouts") not in options
     record = build_plan(settings, profile, options, say, quick=thins_out, on=one, config=config)
     record = with_turns(record, settings, say, is_simulated=profile is not None, on_fleet=one is not None)
     if one is not None:
+        from tuner.app.fleet_run import say_who_is_idle
+
         say_who_is_idle(record, one[1], say)
     usual = Path(f"{record.service}.tuner.db")
     if like is not None:
@@ -139,8 +142,19 @@ def begin_study(
     if quick:
         few = "a few layouts, " * thins_out
         say(f"A first look only: {few}short windows. For an answer to rely on, leave --quick out.")
-    check_budget(record, strategy_of(record).propose() if on is None else least_on_fleet(record))
+    check_budget(record, _first_launches(record, is_fleet=on is not None))
     if one is not None and profile is None:
         for line in beginning(settings, record, is_new=True, n_hosts=one[1]):
             say(line)
     return session
+
+
+def _first_launches(record: StudyRecord, *, is_fleet: bool) -> Sequence[Proposal]:
+    """The launches that the study begins with."""
+    if is_fleet:
+        from tuner.study.fleet.study import least_on_fleet
+
+        return least_on_fleet(record)
+    from tuner.core.search.strategies.of_study import strategy_of
+
+    return strategy_of(record).propose()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.domain.strategy import Comparing, Foreseeing, Proposal, Strategy
-from tuner.core.ranking.overview import Ending
-from tuner.core.ranking.race_result import Claim, RemainingTime
+from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, RemainingTime, Strategy
 from tuner.ports import Store
 from tuner.study.exclusions import Failing
 from tuner.study.history import History
 from tuner.study.launch.plan_cells import Block, Cell
 from tuner.study.timetable import Timetable
+
+if TYPE_CHECKING:
+    from tuner.core.ranking.overview import Ending
 
 
 class Course:

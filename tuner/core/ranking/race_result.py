@@ -7,16 +7,15 @@ makes two. Who shares the first rank is the strategy's claim; its intervals tell
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import isfinite
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Answer
+from tuner.core.domain.strategy import Answer, Claim
 from tuner.core.ranking.ranking import RankedLayout, Ranking
-from tuner.core.stats.groups import GROUPS, Group, OfBest, behind_by
+from tuner.core.stats.groups import GROUPS, OfBest, behind_by
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import pluralize
 
 # The layout that a ranking would have one take, and whether it may be called the answer.
 
@@ -35,61 +34,6 @@ def is_answer(ranking: Ranking) -> bool:
     if ranking.claim is not None:
         return ranking.claim.answer.reached
     return any(row.rank == 1 for row in ranking.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class RemainingTime:
-    """What a study is still expected to take."""
-
-    n_windows: int
-    lasts_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The answer, how far it holds, and what it took to know it."""
-
-    answer: Answer
-    asked: tuple[Layout, ...]  #: the layouts of the study
-    failed: tuple[Layout, ...]  #: of these, those that cannot be run; nothing is claimed of them
-    unseen: tuple[Layout, ...]  #: of these, those without a window so far
-    within: float
-    confidence: float
-    n_windows: int  #: that count
-    spent_s: float  #: in launches, over all sessions
-    rest: RemainingTime | None = None  #: None: nobody can tell
-    has_limits: bool = False  #: only who keeps the study's limits may be the best
-    n_otherwise: int = 0  #: blocks that this version of the strategy would not have asked for
-    #: each measured layout but the named one: the intervals that the groups rest on
-    of_best: Mapping[Layout, OfBest] = field(default_factory=dict)
-
-    @property
-    def n_layouts(self) -> int:
-        """Among how many layouts the answer is one of the best."""
-        return len(self.asked) - len(self.failed)
-
-    @property
-    def of_whom(self) -> str:
-        """What the best is the best of, in words."""
-        if self.has_limits:
-            return f"those of {pluralize(self.n_layouts, 'layout')} that keep the limits"
-        return pluralize(self.n_layouts, "layout")
-
-    @property
-    def open_ties(self) -> tuple[Layout, ...]:
-        """Which layouts are not told apart from the named one, nor known to be near it."""
-        return tuple(layout for layout in self.answer.ties if layout not in self.answer.tied)
-
-    def group_of(self, layout: Layout) -> Group:
-        """The group of a measured layout: `tuner.core.stats.groups`."""
-        if layout == self.answer.layout or layout in self.answer.tied:
-            return "best-or-tied"
-        return "not-ruled-out" if layout in self.answer.ties else "slower"
-
-    @property
-    def not_ruled_out(self) -> tuple[Layout, ...]:
-        """Which may still be the best beside the leader, likeliest first; none once there is an answer."""
-        return () if self.answer.reached else (*self.answer.ties, *self.unseen)
 
 
 def by_claim(

@@ -52,8 +52,8 @@ from tuner.core.windows.summary import mean_or_none
 from tuner.core.windows.validity import Others, others_of
 
 if TYPE_CHECKING:
+    from tuner.core.domain.strategy import Claim
     from tuner.core.model.diagnosis.diagnose import What
-    from tuner.core.ranking.race_result import Claim
     from tuner.core.ranking.step_case import NextStep
     from tuner.core.ranking.wider import Wider
 

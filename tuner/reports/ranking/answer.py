@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tuner.core.domain.strategy import Guidance
-from tuner.core.ranking.race_result import Claim
+from tuner.core.domain.strategy import Claim, Guidance
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.groups import SCATTER, describe_groups

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.rollout import Rollout
-from tuner.core.ranking.race_result import Claim
+from tuner.core.domain.strategy import Claim
 from tuner.core.ranking.ranking import RankedLayout, Ranking
 from tuner.core.ranking.step_case import NextStep
 from tuner.core.stats.interval import Estimate

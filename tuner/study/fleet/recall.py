@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tuner.core.domain.fleet import Done, Place
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Comparing, Proposal
-from tuner.core.ranking.race_result import RemainingTime
+from tuner.core.domain.strategy import Comparing, Proposal, RemainingTime
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.stats.groups import OfBest
 from tuner.ports import Store
