@@ -26,7 +26,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
-from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.ranking import rank
 from tuner.core.stats.quantiles import student_t_tail
 
 Draw = Callable[[random.Random], float]

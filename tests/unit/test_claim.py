@@ -15,7 +15,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Claim, Guidance, RemainingTime
 from tuner.core.ranking.race_result import by_claim
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.core.stats.groups import OfBest
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise

@@ -21,7 +21,7 @@ from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Claim, RemainingTime
 from tuner.core.ranking.next_step import RULES, next_step
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
 from tuner.core.ranking.step_case import SLUGS, Facts, NextStep, facts_of
 from tuner.core.ranking.wider import Wider
 from tuner.core.stats.groups import Group

@@ -12,7 +12,8 @@ from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
-from tuner.core.ranking.ranking import RankedLayout, Ranking, rank
+from tuner.core.ranking.ranked import RankedLayout, Ranking
+from tuner.core.ranking.ranking import rank
 from tuner.core.stats.groups import compare
 from tuner.core.stats.two_way_anova import Observation
 

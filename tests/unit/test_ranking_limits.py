@@ -13,7 +13,8 @@ from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.errors import ConfigError
-from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.ranking import rank
 
 from ..raising import raises
 from ..wording import start_of, wording

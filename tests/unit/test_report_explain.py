@@ -15,7 +15,8 @@ from tuner.core.model.diagnosis.explanation import Explanation, explain
 from tuner.core.model.diagnosis.sizing import Rule, sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.ranking import rank
 from tuner.reports.model.explain import explanation_notes, render_explanation, render_explanation_json
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.text.formats import table_formats

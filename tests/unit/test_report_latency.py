@@ -15,7 +15,8 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.ranking import rank
 from tuner.reports.ranking.latency import AT_SATURATION
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.reports.text.formats import table_formats

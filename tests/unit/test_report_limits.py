@@ -16,7 +16,8 @@ from tuner.core.domain.limits import Limit
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.ranking import rank
 from tuner.reports.ranking.ranking import render_ranking, verdict
 from tuner.reports.text.formats import table_formats
 

@@ -14,7 +14,8 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
-from tuner.core.ranking.ranking import Ranking, rank
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.ranking import rank
 from tuner.reports.ranking.ranking import notes, render_ranking, verdict
 from tuner.reports.text.formats import table_formats
 

@@ -14,7 +14,8 @@ from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Claim
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import by_claim
-from tuner.core.ranking.ranking import RankedLayout, rank
+from tuner.core.ranking.ranked import RankedLayout
+from tuner.core.ranking.ranking import rank
 from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import PAGE_FORMATS, Bullets, Code, Heading, Note, Paragraph, render_document
 from tuner.reports.documents.blocks import Block

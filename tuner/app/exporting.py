@@ -12,7 +12,7 @@ from tuner.core.errors import ConfigError, StaleReport
 if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranked import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.reports.documents import Block, Picture
     from tuner.reports.runbook.runbook import MadeWith

@@ -14,7 +14,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranked import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.reports.ranking.first_screen import Starts
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.ranking.overview import Live, Overview
-    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranked import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
     from tuner.core.ranking.step_case import NextStep
     from tuner.core.windows.launch_sums import Sums

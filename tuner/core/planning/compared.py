@@ -17,7 +17,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.planning.differences import Difference, differences
 from tuner.core.planning.heteroscedastic_change import estimate_changes
 from tuner.core.ranking.anova import blocks_of
-from tuner.core.ranking.ranking import Ranking
+from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.study_difference import Changes, Side, changes, ratio_within
 from tuner.core.search.recheck import Launched
 from tuner.core.stats.interval import Estimate

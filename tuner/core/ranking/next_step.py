@@ -24,7 +24,7 @@ from math import sqrt
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import LimitVerdict, limits_from
 from tuner.core.domain.records import StudyRecord, is_simulated, resume_arguments
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.ranking.step_case import (
     OF_HOST,
     Case,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
-    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranked import Ranking
 
 #: why a study that nobody measures goes no further
 Ending = Literal["over", "out-of-budget", "cut-off"]

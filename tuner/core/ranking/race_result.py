@@ -13,7 +13,7 @@ from math import isfinite
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Claim
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.stats.groups import GROUPS, OfBest, behind_by
 from tuner.core.stats.interval import Estimate
 

@@ -14,7 +14,6 @@ What is claimed, and on what grounds: `docs/method/ranking.md` has the reasons a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial, reduce
 from math import exp, log
 from operator import attrgetter
@@ -27,19 +26,18 @@ from tuner.core.domain.limits import Limit, Verdict, check_seen, limits_from, ve
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
-from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axis_bests, axis_effects
-from tuner.core.ranking.host_effects import Boxes
+from tuner.core.ranking.axis_effects import axis_effects
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
+from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking, value_of
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched
 from tuner.core.settings.limit_text import why_kept_out
 from tuner.core.settings.safety_limits import over_limit
-from tuner.core.stats.groups import GROUPS, Group, OfBest, of_value
+from tuner.core.stats.groups import GROUPS, Group, OfBest
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.mixed_model import comparable
 from tuner.core.stats.two_way_anova import Observation
-from tuner.core.stats.variance import Noise
-from tuner.core.warmup.report import NONE_JUDGED, NeverSettled, summarize_settling
+from tuner.core.warmup.report import summarize_settling
 from tuner.core.windows.launch_sums import (
     LaunchTally,
     Sums,
@@ -49,175 +47,16 @@ from tuner.core.windows.launch_sums import (
     why_not_ranked,
 )
 from tuner.core.windows.summary import mean_or_none
-from tuner.core.windows.validity import Others, others_of
+from tuner.core.windows.validity import others_of
 
 if TYPE_CHECKING:
-    from tuner.core.domain.strategy import Claim
-    from tuner.core.model.diagnosis.diagnose import What
-    from tuner.core.ranking.step_case import NextStep
-    from tuner.core.ranking.wider import Wider
+    pass
 
 _SUMS = (
     *("length_s", "load", "active", "active_s", "from_load1", "from_load1_s", "cpu_s", "pss_bytes", "n_pss"),
     "n_windows",
 )
 _sums_of = attrgetter(*_SUMS)  #: one look at a launch: a study may have 20 000
-
-
-@dataclass(frozen=True, slots=True)
-class LatencySeen:
-    """How long the requests of a layout took: of each launch's requests, and of these the geometric mean."""
-
-    p50_s: float | None  #: None: too few requests to say
-    p95_s: float | None
-    p99_s: float | None
-    n_requests: int  #: failed ones included
-    failed_ratio: float | None  #: 0..1
-    rate_per_s: float | None  #: so many became due a second, mean over launches; None: closed loop
-    capacity_per_s: float | None  #: of which throughput in a closed loop that is a share; None: of none
-    #: mean connections of each worker process, the most first; None: not to be seen
-    connections_per_worker: tuple[float, ...] | None = None
-    starved_ratio: float | None = None  #: of the threads' time, left without a request by uneven connections
-
-
-@dataclass(frozen=True, slots=True)
-class RankedLayout:
-    """One row of the ranking. What was never seen is None."""
-
-    layout: Layout
-    rank: int | None  #: 1 + the number of layouts that are significantly better; None: not ranked
-    throughput_per_10min: Estimate
-    load1_mean: float | None
-    load1_max: float | None
-    n_active_mean: float | None
-    n_active_from_load1: float | None  #: the same, as the kernel's load1 remembers it
-    cpu_ratio: float | None  #: service CPU / (cores x time), with the cores that were really there
-    pss_bytes: float | None  #: mean over windows
-    n_windows: int  #: windows that count
-    n_void: int
-    group: Group | None = None  #: beside the best one; None: not ranked
-    of_best: OfBest | None = None  #: what the group rests on; None: it is the best, or is not ranked
-    ratio_to_current: Estimate | None = (
-        None  #: throughput / the current layout's; the interval is Tukey's, as the rank
-    )
-    reason: str | None = None  #: why there is no rank
-    items_per_cpu_s: Estimate | None = None  #: of the service and its backends; None: not asked for
-    verdict: Verdict | None = None  #: whether it keeps the limits; None: there are none
-    behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
-    bound_by: tuple[What, ...] = ()  #: what binds it, the most first; empty: not known
-    latency: LatencySeen | None = None  #: None: not known
-
-    @property
-    def is_kept_out(self) -> bool:
-        """Whether it was measured, and has no rank for the limits alone."""
-        return (
-            self.rank is None
-            and self.n_windows > 0
-            and self.verdict is not None
-            and (self.verdict.state != "within")
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """All layouts of a study, best first, those without a rank last."""
-
-    rows: tuple[RankedLayout, ...]
-    confidence: float
-    current: Layout | None
-    noise: Noise
-    notes: tuple[str, ...] = ()  #: what limits the comparison, a sentence each
-    objective: str = "throughput"
-    limits: tuple[Limit, ...] = ()
-    fronts: tuple[Front, ...] = ()  #: one per cost that was asked for
-    settling: tuple[str, ...] = ()  #: of launches that never settled beyond chance, a sentence each
-    claim: Claim | None = (
-        None  #: of an adaptive study; then ranks follow from it, see `tuner.core.ranking.race_result`
-    )
-    axes: tuple[AxisEffect, ...] = ()  #: what each axis of the service alone changes
-    unbound: str | None = None  #: why it is not known what binds the layouts, a sentence; None: it is
-    boxes: Boxes | None = None  #: what the boxes do, by what the ranking is by; None: there is one
-    wider: Wider | None = None  #: that larger layouts give more than the answer; None: nothing shows it
-    next_step: NextStep | None = None  #: what to do next; None: not decided
-    never_settled: NeverSettled = NONE_JUDGED  #: how many launches did not settle, beside chance
-    settling_facts: tuple[str, ...] = ()  #: the same in a sentence, where chance explains it
-    within: float = WITHIN  #: the margin of what is tied
-    others: Others | None = None  #: what others took of the host; None: no window counts
-    gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
-    axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
-
-    @property
-    def verdicts(self) -> dict[Layout, Verdict | None]:
-        """Whether each layout keeps the limits; None: there are none."""
-        return {row.layout: row.verdict for row in self.rows}
-
-    @property
-    def best(self) -> RankedLayout | None:
-        """The row that all others are grouped beside: the answer, or what measured best; None: none."""
-        first = next(iter(self.rows), None)
-        return first if first is not None and first.group is not None else None
-
-    def of_group(self, group: Group) -> tuple[RankedLayout, ...]:
-        """The rows of *group*, the fastest first."""
-        return tuple(row for row in self.rows if row.group == group)
-
-    @property
-    def is_bound_known(self) -> bool:
-        """Whether any row says what binds its layout."""
-        return any(row.bound_by for row in self.rows)
-
-    @property
-    def is_latency_known(self) -> bool:
-        """Whether any row has a latency."""
-        return any(row.latency is not None for row in self.rows)
-
-    @property
-    def axis_bests(self) -> tuple[AxisBest, ...]:
-        """The values of each axis beside each other, each at its best layout."""
-        if self.gaps is None:
-            return ()
-        ranked = [row for row in self.rows if row.rank is not None]
-        ranked.sort(key=lambda row: (row is not self.best, -(value_of(row, self.objective).mean or 0.0)))
-        return axis_bests(
-            self.axis_names,
-            self.axes,
-            {row.layout: row.n_windows > 0 for row in self.rows},
-            [row.layout for row in ranked],
-            self.gaps.gap,
-            self.starved,
-        )
-
-    @property
-    def starved(self) -> tuple[Layout, ...]:
-        """The layouts whose figure says how many requests were sent, not what they can do."""
-        return tuple(row.layout for row in self.rows if "connections" in row.bound_by)
-
-    def with_bound_by(self, bound_by: Mapping[Layout, tuple[What, ...]], unbound: str | None) -> Ranking:
-        """The same, saying what binds each layout, or why that is not known."""
-        rows = tuple(replace(row, bound_by=bound_by.get(row.layout, ())) for row in self.rows)
-        return replace(self, rows=rows, unbound=unbound)
-
-
-def value_of(row: RankedLayout, objective: str) -> Estimate:
-    """What a ranking by *objective* is by, with the interval of the layout by itself."""
-    if objective == "throughput":
-        return row.throughput_per_10min
-    return row.items_per_cpu_s or Estimate(None)
-
-
-def value_beside(row: RankedLayout, ranking: Ranking) -> Estimate:
-    """What a row gives, with the interval that its group rests on: of the difference to the best one.
-
-    The best one has none, nor has a layout that is not ranked; a layout that is compared with nothing has the
-    interval that it has by itself.
-    """
-    own, best = value_of(row, ranking.objective), ranking.best
-    if best is None or sum(one.group is not None for one in ranking.rows) < 2:
-        return own
-    first = value_of(best, ranking.objective).mean
-    if row.of_best is None or first is None:
-        return Estimate(own.mean)
-    return replace(of_value(row.of_best, first), mean=own.mean)
 
 
 def rank(

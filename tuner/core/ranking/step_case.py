@@ -14,7 +14,7 @@ from tuner.core.domain.limits import Quantity, limits_from
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, resume_arguments
 from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.race_result import leader
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.settings.limit_text import OPTIONS
 from tuner.core.text.durations import render_exact_duration
 

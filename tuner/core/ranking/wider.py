@@ -20,7 +20,7 @@ from tuner.core.text.figures import percent
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import Diagnosis
-    from tuner.core.ranking.ranking import Ranking
+    from tuner.core.ranking.ranked import Ranking
 
 _MOST_DOUBLINGS = 6  #: that are proposed at once
 _NAMES_ONE = ("race", "all")  #: strategies that name a layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.reports.charts.frame import Scale, amount_colour, ink_on, tick_texts
 from tuner.reports.charts.picture import (
     WIDE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.core.text.figures import first_of
 from tuner.reports.charts.frame import (
     Scale,

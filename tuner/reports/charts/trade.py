@@ -10,7 +10,7 @@ from typing import Literal
 from tuner.core.domain.layout import Layout
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost, Front
-from tuner.core.ranking.ranking import RankedLayout
+from tuner.core.ranking.ranked import RankedLayout
 from tuner.core.stats.interval import Estimate
 from tuner.reports.charts.frame import (
     Scale,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.reports.model.model import interval, items
 from tuner.reports.ranking.groups import row_group
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tuner.core.domain.records import simulation_notes
 from tuner.core.domain.rollout import Rollout
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.ranking.step_case import NextStep
 from tuner.core.text.figures import percent, pluralize
 from tuner.reports.model.model import interval, items, load

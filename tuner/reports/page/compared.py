@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost
-from tuner.core.ranking.ranking import value_beside
+from tuner.core.ranking.ranked import value_beside
 from tuner.reports.charts.heat_map import heat_map_picture
 from tuner.reports.charts.ranking import ranking_picture
 from tuner.reports.charts.trade import cost_of, trade_picture

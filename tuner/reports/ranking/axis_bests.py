@@ -10,7 +10,7 @@ from tuner.core.domain.axes import values_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.ranking.axis_effects import AxisBest
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.ranking.study_difference import is_surely_changed
 from tuner.reports.ranking.ranking_cells import interval_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tuner.core.ranking.host_effects import Boxes, BoxLevel, Collapse
-from tuner.core.ranking.ranking import Ranking
+from tuner.core.ranking.ranked import Ranking
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import first_of, pluralize
 from tuner.reports.ranking.ranking_cells import interval_cell, times_cell

@@ -9,7 +9,7 @@ from tuner.core.domain.computing import OMP
 from tuner.core.domain.provenance import GIL_MODULE
 from tuner.core.domain.records import StudyRecord
 from tuner.core.messages import launch as messages
-from tuner.core.ranking.ranking import Ranking
+from tuner.core.ranking.ranked import Ranking
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import busy_cores, percent
 from tuner.core.windows.inner_threads import InnerThreads, describe_extra_threads, inner_threads_of

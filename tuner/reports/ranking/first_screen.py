@@ -9,7 +9,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.domain.rollout import Rollout
 from tuner.core.domain.strategy import Claim
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.ranking.step_case import NextStep
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize

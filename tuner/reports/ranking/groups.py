@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.groups import FAR, Group, OfBest
 from tuner.core.text.figures import list_names, percent, pluralize
 

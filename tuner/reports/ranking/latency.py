@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
-from tuner.core.ranking.ranking import LatencySeen, RankedLayout, Ranking
+from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
 from tuner.core.settings.limit_text import render_amount
 from tuner.core.settings.pace import WithinP95, rate_kept
 from tuner.core.text.figures import per_second, percent

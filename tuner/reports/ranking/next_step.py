@@ -7,7 +7,7 @@ from typing import Any
 from tuner.core.domain.records import StudyRecord, resume_arguments
 from tuner.core.ranking.next_step import next_step
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.ranking import Ranking
+from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.step_case import NextStep, facts_of
 from tuner.core.search.growth import growth_of
 from tuner.reports.documents.blocks import Block, Code, Paragraph

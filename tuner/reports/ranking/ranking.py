@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, simulation_notes
 from tuner.core.model.diagnosis.text import short
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.axis_bests import axes_heading, axes_table, describe_axis_bests
 from tuner.reports.ranking.boxes import boxes_heading, boxes_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.core.ranking.ranking import RankedLayout
+from tuner.core.ranking.ranked import RankedLayout
 from tuner.core.stats.interval import Estimate
 
 _LARGE = 1e9  #: from here on in powers of ten: a limit as far out says no more than that nothing is known

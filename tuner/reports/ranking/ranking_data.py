@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
 from tuner.reports.ranking.answer import answer_facts, answer_sentence
 from tuner.reports.ranking.axis_bests import axes_facts, axis_bests_facts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.core.domain.records import StudyRecord, memory_assumed
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_of
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import list_names, pluralize

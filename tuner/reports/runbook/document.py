@@ -8,7 +8,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated, simulation_notes
 from tuner.core.model.diagnosis.text import short
 from tuner.core.ranking.overview import Overview
-from tuner.core.ranking.ranking import RankedLayout, Ranking, value_beside
+from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.core.text.figures import pluralize
 from tuner.reports.documents.blocks import Block, Bullets, Heading, Note, Paragraph, Picture
 from tuner.reports.ranking.answer import answer_sentence

@@ -8,7 +8,7 @@ from tuner import __version__
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.ranking.race_result import is_answer, leader
-from tuner.core.ranking.ranking import RankedLayout, Ranking
+from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.evidence import describe_caveats, describe_no_evidence
 from tuner.reports.ranking.ranking_words import headline, level_of, value_ranked_by, verdict
