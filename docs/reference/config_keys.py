@@ -16,6 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from tuner.config import (
     brake,
+    broker_fields,
     feeders,
     fields,
     paths,
@@ -33,7 +34,7 @@ from tuner.core.text.durations import render_duration
 
 _KINDS = (ready.CHECKS, probes.PROBES, feeders.FEEDERS)
 MODULES = (
-    *(fields, paths, ready, probes, request_fields),
+    *(fields, broker_fields, paths, ready, probes, request_fields),
     *(sys.modules[model.__module__] for kinds in _KINDS for model in kinds.models()),
     *(feeders, brake, service, variants, service_section, study, settings),
 )

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, polling
 from tuner.adapters.queues.queue import hint_for
-from tuner.config.fields import LongerThanZero, RedisUrl, Section
+from tuner.config.broker_fields import RedisUrl
+from tuner.config.fields import LongerThanZero, Section
 from tuner.config.probes import ProbeSettings
 from tuner.config.surroundings import Surroundings
 from tuner.core.domain.layout import Layout
