@@ -21,9 +21,9 @@ from pydantic import (
 
 import tuner
 from tuner.adapters.feeders.command import CommandFeeder
-from tuner.adapters.load.order import ARRIVALS, Order, read_problem, write_rate, write_workers
+from tuner.adapters.load.order import ARRIVALS, read_problem, write_rate, write_workers
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals, totals_file
-from tuner.adapters.load.traffic import MOST_OUTSTANDING, Traffic
+from tuner.adapters.load.traffic import MOST_OUTSTANDING, LoadFiles, Traffic
 from tuner.adapters.processes.pausing import PausedProcess
 from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, nearest
@@ -283,7 +283,13 @@ class HttpFeeder:
             self._workers_file, self._workers = Path(folder) / "workers", frozenset()
             self._problem_file, self._found_file = Path(folder) / "problem", Path(folder) / "found"
             pausing = stack.enter_context(closing(PausedProcess("the load generator")))
-            self._order(layout, pausing.descriptor).write(order)
+            self._traffic.order(
+                layout,
+                clients=self.clients_of(layout) or first_clients(self._layouts),
+                n_fed=self._n_fed,
+                files=LoadFiles(self._workers_file, self._problem_file, self._found_file, self._rate_file),
+                gate_descriptor=pausing.descriptor,
+            ).write(order)
             self._n_fed += 1
             root = str(Path(tuner.__file__).parent.parent)
             command = [sys.executable, "-I", "-S", "-c", _BOOT, root, str(order), str(self._totals)]
@@ -408,36 +414,6 @@ class HttpFeeder:
         if self._pausing is None:
             raise ValueError("nothing is fed")
         return self._pausing
-
-    def _order(self, layout: Layout, gate_descriptor: int) -> Order:
-        traffic = self._traffic
-        others = () if traffic.addresses is None else traffic.addresses(layout.processes)[1:]
-        return Order(
-            host=traffic.url.host,
-            port=traffic.url.port,
-            requests=traffic.requests(),
-            clients=self.clients_of(layout) or first_clients(self._layouts),
-            reuse=traffic.connections.reuse,
-            spreads=traffic.connections.is_even,
-            processes=layout.processes,
-            threads=layout.threads,
-            workers_file=str(self._workers_file),
-            problem_file=str(self._problem_file),
-            rate_per_s=traffic.rate_per_s,
-            rate_file=None if self._rate_file is None else str(self._rate_file),
-            arrivals=traffic.arrivals,
-            max_outstanding=traffic.max_outstanding,
-            timeout_s=traffic.timeout_s,
-            wait_s=traffic.wait_s,
-            seed=traffic.seed + self._n_fed,
-            is_tls=traffic.url.is_tls,
-            checks_certificate=traffic.checks_certificate,
-            finds_address=traffic.finds_address,
-            authority=traffic.url.authority,
-            found_file=str(self._found_file),
-            gate_descriptor=gate_descriptor,
-            others=tuple((one.host, one.port) for one in others),
-        )
 
     def _warn_found_elsewhere(self) -> None:
         """Warn once where the service listens, if that is not where the config says."""

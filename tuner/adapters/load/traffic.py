@@ -6,13 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.adapters.load.order import Request
+from tuner.adapters.load.order import Order, Request
 from tuner.adapters.load.requests_file import read_body, read_requests
+from tuner.core.domain.layout import Layout
 from tuner.core.settings.clients import EVEN, Connections
 from tuner.core.settings.pace import Pace
 from tuner.core.text.http_request import HttpUrl, render_request
 
 MOST_OUTSTANDING = 1000  #: requests of a rate at once, unless told
+
+
+@dataclass(frozen=True, slots=True)
+class LoadFiles:
+    """The files by which a launch and its load generator tell each other what changes."""
+
+    workers: Path  #: the processes of the service
+    problem: Path  #: why it does not answer
+    found: Path  #: where it was found to listen
+    rate: Path | None  #: None: the rate stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +61,35 @@ class Traffic:
             return read_requests(self.requests_file, self.url, headers)
         body = self.body if self.body_file is None else read_body(self.body_file)
         return (Request(self.method, render_request(self.method, self.url, headers, body)),)
+
+    def order(
+        self, layout: Layout, *, clients: int, n_fed: int, files: LoadFiles, gate_descriptor: int
+    ) -> Order:
+        """Make the order of the load generator of one launch, after *n_fed* other launches."""
+        others = () if self.addresses is None else self.addresses(layout.processes)[1:]
+        return Order(
+            host=self.url.host,
+            port=self.url.port,
+            requests=self.requests(),
+            clients=clients,
+            reuse=self.connections.reuse,
+            spreads=self.connections.is_even,
+            processes=layout.processes,
+            threads=layout.threads,
+            workers_file=str(files.workers),
+            problem_file=str(files.problem),
+            rate_per_s=self.rate_per_s,
+            rate_file=None if files.rate is None else str(files.rate),
+            arrivals=self.arrivals,
+            max_outstanding=self.max_outstanding,
+            timeout_s=self.timeout_s,
+            wait_s=self.wait_s,
+            seed=self.seed + n_fed,
+            is_tls=self.url.is_tls,
+            checks_certificate=self.checks_certificate,
+            finds_address=self.finds_address,
+            authority=self.url.authority,
+            found_file=str(files.found),
+            gate_descriptor=gate_descriptor,
+            others=tuple((one.host, one.port) for one in others),
+        )
