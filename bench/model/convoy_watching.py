@@ -15,7 +15,7 @@ from random import Random
 
 from mix_registry import HERE
 
-from tuner.adapters.proc.host_times import read_box_times
+from tuner.adapters.proc.process_tree import read_box_times
 from tuner.core.domain.load import mean_active_from_load1
 from tuner.core.domain.window import Sample
 

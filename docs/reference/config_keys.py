@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, get_args
 from pydantic_core import PydanticUndefined
 
 from tuner.config import (
-    brake,
     broker_fields,
     feeders,
     fields,
@@ -36,7 +35,7 @@ _KINDS = (ready.CHECKS, probes.PROBES, feeders.FEEDERS)
 MODULES = (
     *(fields, broker_fields, paths, ready, probes, request_fields),
     *(sys.modules[model.__module__] for kinds in _KINDS for model in kinds.models()),
-    *(feeders, brake, service, variants, service_section, study, settings),
+    *(feeders, service, variants, service_section, study, settings),
 )
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
 _PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}

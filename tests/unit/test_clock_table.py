@@ -4,8 +4,7 @@ from pathlib import Path
 
 import tuner.adapters.sqlite
 from tuner.adapters.sqlite.details import EARLIER_CLOCKS, LATER_CLOCKS
-from tuner.core.domain.clocks import CLOCKS, SUMMED_CLOCKS, ClockTotals
-from tuner.core.domain.window import Reading, Usage
+from tuner.core.domain.window import CLOCKS, SUMMED_CLOCKS, ClockTotals, Reading, Usage
 from tuner.core.windows.launch_sums import TOLD
 
 SCHEMA = Path(tuner.adapters.sqlite.__file__).parent / "schema.sql"

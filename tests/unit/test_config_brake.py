@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tuner.config.brake import memory_limit
 from tuner.config.load import canonical_json, load_settings, settings_of_study
-from tuner.config.settings import Settings
+from tuner.config.settings import Settings, memory_limit
 from tuner.core.errors import ConfigError
 
 from ..wording import key_of, wording

@@ -17,14 +17,14 @@ from tuner.core.domain.window import VoidReason, Window
 from tuner.core.messages.launch import inner_threads
 from tuner.core.planning.differences import differences
 from tuner.core.ranking.ranking import rank
-from tuner.core.windows.inner_threads import (
+from tuner.core.windows.layout_check import (
     InnerThreads,
+    RanLayouts,
     describe_extra_threads,
     inner_of,
     inner_threads_of,
     inner_to_facts,
 )
-from tuner.core.windows.layout_check import RanLayouts
 from tuner.reports.ranking.evidence import describe_inner_threads
 from tuner.reports.ranking.ranking import render_ranking
 from tuner.study.worker_facts import note_inner

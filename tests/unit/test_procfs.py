@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.host_times import read_box_times
-from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat
+from tuner.adapters.proc.process_tree import ProcessStat, ProcessTable, parse_stat, read_box_times
 from tuner.adapters.proc.procfs import ProcSampler, ProcWatch
 from tuner.adapters.proc.pss import PssReader, PssSeen
 from tuner.adapters.virtual.box import VirtualClock

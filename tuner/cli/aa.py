@@ -130,8 +130,7 @@ def aa(
     from tuner.app.self_test import begin_self_test
     from tuner.app.session import resume_session
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.continuing import kept
-    from tuner.cli.shared.output import echo_err
+    from tuner.cli.shared.output import echo_err, kept
     from tuner.study.pairing import pairs_strategy
 
     metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)

@@ -111,8 +111,7 @@ def calibrate(
     from tuner.app.calibration import begin_calibration, has_windows
     from tuner.app.measuring import measure
     from tuner.app.session import resume_session
-    from tuner.cli.shared.continuing import kept
-    from tuner.cli.shared.output import echo_err
+    from tuner.cli.shared.output import echo_err, kept
     from tuner.core.search.strategies.of_study import strategy_of
     from tuner.study.calibration_run import MADE_BY
 

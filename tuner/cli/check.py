@@ -104,9 +104,8 @@ def check(
     from tuner.app.check import begin_check, check_strategy, read_check_of, resumed_check
     from tuner.app.measuring import measure
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.continuing import go_on
     from tuner.cli.shared.option_parsing import check_as_it_is
-    from tuner.cli.shared.output import echo, echo_err
+    from tuner.cli.shared.output import echo, echo_err, go_on
     from tuner.config.fields import LARGEST_FIGURE
     from tuner.reports.check import check_facts, render_check
 

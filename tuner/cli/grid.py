@@ -207,8 +207,7 @@ def _shown(
     """Print the result of a study that was measured; return its exit code."""
     from tuner.app import beginning
     from tuner.app.fleet_run import resume_options
-    from tuner.cli.shared.continuing import go_on
-    from tuner.cli.shared.output import echo_err, show
+    from tuner.cli.shared.output import echo_err, go_on, show
 
     file, (code, is_over) = session.file, reached
     if code == EXIT_NOTHING:

@@ -105,8 +105,7 @@ def plan(
     from tuner.app.measuring import measure
     from tuner.app.session import resume_session
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.continuing import kept
-    from tuner.cli.shared.output import echo_err
+    from tuner.cli.shared.output import echo_err, kept
     from tuner.core.search.strategies.of_study import strategy_of
 
     metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)

@@ -13,8 +13,14 @@ from tuner.adapters.proc.cgroup import Container, kernel_lines
 from tuner.adapters.proc.cores import group_name, groups_above, usable_cores
 from tuner.adapters.proc.cpu_accounts import BackendAccount
 from tuner.adapters.proc.host import steal_ratio, virtualization
-from tuner.adapters.proc.host_times import read_box_times, read_cgroup_pressure_s, read_pressure_s
-from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessStat, ProcessTable
+from tuner.adapters.proc.process_tree import (
+    TICKS_PER_S,
+    ProcessStat,
+    ProcessTable,
+    read_box_times,
+    read_cgroup_pressure_s,
+    read_pressure_s,
+)
 from tuner.doctor.cores import Busy, CoresSeen, Neighbours
 from tuner.doctor.kernel import KernelSeen
 from tuner.doctor.room import FolderSeen, LimitsSeen, TaskLimit

@@ -23,15 +23,13 @@ from tuner.core.warmup.report import SettlingCount, alarm_of
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study import first_look
-from tuner.study.exclusions import FailingAlike
 from tuner.study.history import History, Launched, read_ran_before
-from tuner.study.launch.hooks import around_hooks, finishing
 from tuner.study.launch.launching import Workbench
-from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
 from tuner.study.launch.plan_cells import NO_END, Block, Cell, Deadline
 from tuner.study.launch.source_away import SourceWatch, lost_source_reason
 from tuner.study.scouting import Scouting, is_due
-from tuner.study.strategy_driver import Course
+from tuner.study.strategy_driver import Course, FailingAlike
 from tuner.study.timetable import Timetable, check_budget
 from tuner.study.worker_facts import keep_gil, note_inner
 

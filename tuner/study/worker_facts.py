@@ -8,7 +8,7 @@ from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, 
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.window import Window
 from tuner.core.messages.launch import gil_came_back, inner_threads
-from tuner.core.windows.inner_threads import inner_of, inner_to_facts
+from tuner.core.windows.layout_check import inner_of, inner_to_facts
 from tuner.ports import Store
 
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 
 from tuner.adapters.probes.helper import Helper, HelperStart
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
-from tuner.adapters.supervisord.job import Job
+from tuner.adapters.supervisord.config import Job
 from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.adapters.worker_interpreter import interpreter_of
 from tuner.config.fields import Count, LongerThanZero

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from tuner.adapters.processes.own_group import end_group, ending_in_words
 from tuner.adapters.processes.signals import signals_held
-from tuner.adapters.supervisord.job import User
+from tuner.adapters.supervisord.config import User
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.durations import render_duration
 from tuner.core.text.json_text import parse_json

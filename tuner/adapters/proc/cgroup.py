@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.adapters.proc.host_times import read_box_times
 from tuner.adapters.proc.launch_cgroup import is_of_a_launch
+from tuner.adapters.proc.process_tree import read_box_times
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.host import container_load
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tuner.adapters.proc.cgroup import container_here
 from tuner.adapters.proc.cores import usable_cores
-from tuner.adapters.proc.host_times import read_box_times
+from tuner.adapters.proc.process_tree import read_box_times
 
 _GIB = 1 << 30
 

@@ -15,7 +15,7 @@ from tuner.adapters.proc.cgroup import Container, container_here
 from tuner.adapters.proc.computing_threads import ComputingThreads, ItemThreads
 from tuner.adapters.proc.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.proc.gil_waits import GilWaits, GilWatch
-from tuner.adapters.proc.host_times import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
+from tuner.adapters.proc.process_tree import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
 from tuner.adapters.proc.pss import PssReader
 from tuner.adapters.proc.task_states import ActiveTasks, StatesSeen, StateTimes
 from tuner.core.domain.load import LoadAverage

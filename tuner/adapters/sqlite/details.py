@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 
 from tuner.adapters.sqlite.rows import columns_of
 from tuner.adapters.sqlite.study_errors import Damaged
-from tuner.core.domain.clocks import CLOCKS, SINCE
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import N_BUCKETS, Latencies, Requests, spread_from_json, spread_to_json
-from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
+from tuner.core.domain.window import CLOCKS, SINCE, Reading, Sample, Usage, VoidReason, Window
 from tuner.core.text.counts import LARGEST_COUNT
 
 # A histogram of latencies in a few bytes: for the study file.

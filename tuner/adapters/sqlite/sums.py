@@ -21,9 +21,8 @@ from tuner.adapters.sqlite.details import (
 )
 from tuner.adapters.sqlite.rows import columns_of, layout_of
 from tuner.adapters.sqlite.study_errors import Damaged
-from tuner.core.domain.clocks import CLOCKS
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
-from tuner.core.domain.window import VoidReason
+from tuner.core.domain.window import CLOCKS, VoidReason
 from tuner.core.windows.launch_sums import (
     TOLD,
     LaunchTally,

@@ -18,8 +18,8 @@ from typing import Any
 
 import tuner
 from tuner.adapters.proc import launch_cgroup
+from tuner.adapters.supervisord.config import shim_command
 from tuner.adapters.supervisord.guardian_process import GRACE_S, remove_tree
-from tuner.adapters.supervisord.job import shim_command
 from tuner.adapters.supervisord.sweep import STUDY_ID, Swept, started_ticks, sweep
 from tuner.core.errors import MeasurementError
 

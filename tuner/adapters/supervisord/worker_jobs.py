@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.adapters.proc.cgroup import kernel_lines
-from tuner.adapters.supervisord.config import program_logs
-from tuner.adapters.supervisord.job import INTERNAL, Job, User
+from tuner.adapters.supervisord.config import INTERNAL, Job, User, program_logs
 from tuner.adapters.supervisord.sweep import KEEPS_MARKS, RUN_ID
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec

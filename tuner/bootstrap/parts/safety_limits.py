@@ -9,7 +9,7 @@ from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:
     from tuner.adapters.safety_limits import LimitsBrake
-    from tuner.config.brake import BrakeSettings
+    from tuner.config.settings import BrakeSettings
 
 EVERY_S = TIMEOUT_S = 10.0  #: of its command, when nobody says otherwise
 
@@ -24,7 +24,7 @@ def brake_of(asked: BrakeSettings | None, clock: Clock, warn: Warn) -> LimitsBra
         return None
     from tuner.adapters.processes.repeated_command import RepeatedCommand
     from tuner.adapters.safety_limits import LimitsBrake, read_box
-    from tuner.config.brake import memory_limit
+    from tuner.config.settings import memory_limit
     from tuner.core.settings.safety_limits import BrakeLimits
 
     ratio, size = (None, None) if asked.memory is None else memory_limit(asked.memory)

@@ -8,12 +8,12 @@ from difflib import get_close_matches
 from typing import Literal
 
 from tuner.core.defaults import CONFIDENCE, MEMORY_PRESSURE_RATIO, WITHIN
-from tuner.core.domain.clocks import WindowClocks
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Kind
+from tuner.core.domain.window import WindowClocks
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import StudyRecord, is_simulated
-from tuner.core.windows.inner_threads import inner_threads_of
+from tuner.core.windows.layout_check import inner_threads_of
 
 _FREQUENCY, _FREQUENCY_NOISE = "cpu_frequency", 0.05  #: a clock moves by so much while nobody does anything
 _MOST_SHOWN = 120  #: characters of a value

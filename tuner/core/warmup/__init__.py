@@ -1,11 +1,16 @@
 """Warm-up and steady state of one launch: when a window may begin, where steady state did, or why never.
 
-mser.py is the rule; transient.py follows what it leaves; trend.py and levels.py find what is no warm-up;
-online.py decides while a launch runs, head.py once a window is over, verdict.py once the launch is. What is
-claimed: docs/method/warmup.md.
+transient.py finds where it ends, and verdict.py judges it once a window or the launch is
+over. This file decides while a launch runs. What is claimed: docs/method/warmup.md.
 """
 
-from tuner.core.warmup.online import LEAST_S, has_settled, spoils, warming_n
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import fmean, variance
+
+from tuner.core.defaults import WINDOW_S
 from tuner.core.warmup.transient import BATCH, batch_means, remaining_ratio, transient_end, truncation_point
 from tuner.core.warmup.verdict import (
     FEWEST,
@@ -14,6 +19,7 @@ from tuner.core.warmup.verdict import (
     Trend,
     detectable_slope,
     estimate_trend,
+    first_item,
     judge,
     pool_trends,
 )
@@ -37,3 +43,101 @@ __all__ = [
     "truncation_point",
     "warming_n",
 ]
+
+
+# When the first window may begin: decided while the launch runs, once a second.
+
+
+BIAS_RATIO = 0.005  #: of a window, that the transient may still cause
+FEWEST_BATCHES = 4
+LEAST_S = float(FEWEST_BATCHES * BATCH)  #: no launch is seen to have settled sooner
+KEPT_BATCHES = 3  #: at least, after MSER's point
+MIN_ITEMS = 8  #: after MSER's point; slow items make it longer
+MIN_BUSY_S = 4  #: seconds of it in which an item finished: one burst shows no rate
+TOLERANCE_ACTIVE = 0.5  #: tasks; a count of few tasks is coarse
+TOLERANCE_RATIO = 0.05  #: of the active count
+STANDARD_ERRORS = 1.5  #: a difference within these is noise
+
+
+def has_settled(
+    items_per_s: Sequence[float], n_active: Sequence[float | None], window_s: float = WINDOW_S
+) -> bool:
+    """Whether a window of *window_s* may begin now.
+
+    It may when MSER-5 puts the end of warm-up into the first half of what was seen since the first item, when
+    at least 8 items in 4 different seconds came after that, when no exponential transient that fits what
+    was seen (see `remaining_ratio`) would bias the window by more than 0.5 %, and when the active count is
+    level. A transient that the noise hides, and a step yet to come, are found once the window is over: see
+    `judge`.
+
+    Args:
+        items_per_s: items finished, one value a second since the launch was up, the latest last.
+        n_active: the active count in the same seconds, None where it could not be seen. Never load1, which
+            remembers the previous layout for minutes.
+        window_s: length of the window; the shorter it is, the more the rest of a transient weighs.
+
+    Raises:
+        ValueError: the two are not of one length.
+    """
+    if len(items_per_s) != len(n_active):
+        raise ValueError(f"{len(items_per_s)} seconds of items, {len(n_active)} of the active count")
+    first = first_item(items_per_s)
+    batches = batch_means(items_per_s[first:])
+    if len(batches) < FEWEST_BATCHES:
+        return False
+    cut = truncation_point(batches)
+    if cut >= len(batches) // 2 or len(batches) - cut < KEPT_BATCHES:
+        return False
+    kept = items_per_s[first + cut * BATCH :]
+    if sum(kept) < MIN_ITEMS or sum(items > 0 for items in kept) < MIN_BUSY_S:
+        return False
+    if not _is_level([count for count in n_active[-len(kept) :] if count is not None]):
+        return False
+    return remaining_ratio(batches, window_s / BATCH) <= BIAS_RATIO
+
+
+def _is_level(active: Sequence[float]) -> bool:
+    """Whether the later half differs from the earlier by tolerance or noise at most; too few to say: yes."""
+    middle = len(active) // 2
+    if middle < 2:
+        return True
+    earlier, later = active[:middle], active[-middle:]
+    noise = STANDARD_ERRORS * sqrt((variance(earlier) + variance(later)) / middle)
+    allowed = max(TOLERANCE_ACTIVE, TOLERANCE_RATIO * fmean(active), noise)
+    return abs(fmean(later) - fmean(earlier)) <= allowed
+
+
+# Whether a window began too early: asked once it is over, when much more has been seen.
+
+FEWEST_REST = 10  #: seconds that a window must keep to be compared with what it was
+
+
+def warming_n(items_per_s: Sequence[float], began_n: int) -> int:
+    """How many seconds at the head of a window that is over are warm-up after all; 0: none that matter.
+
+    Args:
+        items_per_s: one value a second since the launch was up, to the end of the window.
+        began_n: how many of them are before the window.
+
+    Raises:
+        ValueError: nothing is in the window.
+    """
+    if began_n >= len(items_per_s):
+        raise ValueError(f"{len(items_per_s)} seconds, {began_n} of them before the window")
+    first = first_item(items_per_s)
+    batches = batch_means(items_per_s[first:])
+    if len(batches) < FEWEST_BATCHES:
+        return 0
+    # MSER itself keeps a late step while that is nearer to the end than to the beginning; a fit does not.
+    warming = first + transient_end(batches, or_trend=True) * BATCH - began_n
+    if not spoils(items_per_s[began_n:], warming):
+        return 0
+    return min(warming, len(items_per_s) - began_n)
+
+
+def spoils(window: Sequence[float], head_n: int) -> bool:
+    """Whether the first *head_n* seconds change the mean of *window* by over 0.5 %, or are most of it."""
+    if head_n <= 0:
+        return False
+    rest = window[head_n:]
+    return len(rest) < FEWEST_REST or abs(fmean(rest) - fmean(window)) > BIAS_RATIO * fmean(rest)

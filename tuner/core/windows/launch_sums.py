@@ -9,10 +9,10 @@ from functools import partial, reduce
 from operator import add, attrgetter
 from typing import Any
 
-from tuner.core.domain.clocks import SUMMED_CLOCKS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.requests import Requests
+from tuner.core.domain.window import SUMMED_CLOCKS
 from tuner.core.text.figures import list_names, percent, pluralize
 
 #: what is added up of the windows that tell the CPU of workers from that of their children

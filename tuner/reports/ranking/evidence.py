@@ -12,7 +12,7 @@ from tuner.core.messages import launch as messages
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import busy_cores, percent
-from tuner.core.windows.inner_threads import InnerThreads, describe_extra_threads, inner_threads_of
+from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
 from tuner.core.windows.validity import Others, foreign_limit_cores
 
 # Settings that let in what tuner's usual ones keep out: said beside every answer that rests on them.

@@ -13,13 +13,13 @@ from tuner.core.messages.study import budget_over_in_fleet, left_out, warmups_cu
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.text.durations import render_rest
 from tuner.ports import Clock, FleetProgress
-from tuner.study.exclusions import Failing
 from tuner.study.first_look import n_of_first_block
 from tuner.study.fleet.recall import done_of, show_history
 from tuner.study.fleet.roster import Work, covered_s
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Cell
+from tuner.study.strategy_driver import Failing
 from tuner.study.timetable import Timetable
 
 # What is still to come of a study on several boxes, and whether the budget has room for it.

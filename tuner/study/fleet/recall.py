@@ -10,11 +10,10 @@ from tuner.core.domain.strategy import Comparing, Proposal, RemainingTime
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.stats.groups import OfBest
 from tuner.ports import Store
-from tuner.study.exclusions import Failing
 from tuner.study.fleet.roster import covered_s
 from tuner.study.history import History, Launched
 from tuner.study.launch.plan_cells import Cell
-from tuner.study.strategy_driver import Recalled
+from tuner.study.strategy_driver import Failing, Recalled
 from tuner.study.timetable import Timetable
 
 

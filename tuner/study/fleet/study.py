@@ -45,8 +45,7 @@ from tuner.study.fleet.roster import (
     note_start,
 )
 from tuner.study.history import History, read_ran_before
-from tuner.study.launch.hooks import around_hooks, finishing
-from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
 from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.timetable import Timetable, check_budget
 from tuner.study.worker_facts import keep_gil, note_inner

@@ -22,7 +22,7 @@ from tuner.core.settings.clients import (
 )
 from tuner.core.text.figures import per_second
 from tuner.ports import Box, Feeder, Launch
-from tuner.study.launch.hooks import around_hooks
+from tuner.study.launch.outcome import around_hooks
 
 LOOK_S = 4.0  #: at one number of clients
 ENOUGH = 200  #: answers of a look; it takes longer where so few come ...
