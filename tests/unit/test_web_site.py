@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.web.server import PageRequest, Response, plain
-from tuner.adapters.web.site import AGAIN_S, SHARE, Fresh, Gate, Shown, Site
+from tuner.adapters.web.site import AGAIN_S, SHARE, Fresh, Shown, Site, TokenGate
 from tuner.core.errors import ConfigError
 from tuner.reports.page.index import render_index
 
@@ -164,11 +164,11 @@ def test_what_cannot_be_made_is_tried_again_once_its_study_has_changed_or_after_
 
 
 @pytest.fixture
-def gate() -> Gate:
-    return Gate(lambda _: plain(HTTPStatus.OK, "inside"), 8765)
+def gate() -> TokenGate:
+    return TokenGate(lambda _: plain(HTTPStatus.OK, "inside"), 8765)
 
 
-def test_without_the_token_nothing_is_seen(gate: Gate) -> None:
+def test_without_the_token_nothing_is_seen(gate: TokenGate) -> None:
     assert ask(gate, "/").status == HTTPStatus.UNAUTHORIZED
     for wrong in ("x", gate.token[:-1], f"{gate.token}x", "é", "\udcff"):
         assert ask(gate, "/", wrong).status == HTTPStatus.UNAUTHORIZED
@@ -178,7 +178,7 @@ def test_without_the_token_nothing_is_seen(gate: Gate) -> None:
     assert ask(gate, "/", cookie=f"tuner-9={gate.token}").status == HTTPStatus.UNAUTHORIZED
 
 
-def test_the_token_goes_from_the_address_into_a_cookie_that_scripts_cannot_read(gate: Gate) -> None:
+def test_the_token_goes_from_the_address_into_a_cookie_that_scripts_cannot_read(gate: TokenGate) -> None:
     entered = ask(gate, "/study/a b", gate.token)
 
     assert (entered.status, entered.headers["Location"]) == (HTTPStatus.SEE_OTHER, "/study/a%20b")
@@ -188,12 +188,12 @@ def test_the_token_goes_from_the_address_into_a_cookie_that_scripts_cannot_read(
     assert ask(gate, "/", authorization=f"Bearer {gate.token}").body == b"inside\n"
 
 
-def test_the_token_never_leads_to_another_host(gate: Gate) -> None:
+def test_the_token_never_leads_to_another_host(gate: TokenGate) -> None:
     assert ask(gate, "//elsewhere.example/x", gate.token).headers["Location"] == "/elsewhere.example/x"
 
 
 def test_every_server_has_a_token_of_its_own() -> None:
-    tokens = {Gate(lambda _: Response(), 1).token for _ in range(20)}
+    tokens = {TokenGate(lambda _: Response(), 1).token for _ in range(20)}
 
     assert len(tokens) == 20
     assert min(map(len, tokens)) >= 32

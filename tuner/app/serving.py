@@ -40,11 +40,11 @@ def studies_served(files: Sequence[Path], address: Address) -> Iterator[Served]:
         ConfigError: one is no study, or nobody can listen there.
     """
     from tuner.adapters.web.server import serving
-    from tuner.adapters.web.site import Gate, Site
+    from tuner.adapters.web.site import Site, TokenGate
     from tuner.reports.page.index import render_index
 
     site = Site(_Shelf(files).studies, render_index)
-    gate = None if address.is_loopback else Gate(site, address.port)
+    gate = None if address.is_loopback else TokenGate(site, address.port)
     with serving(address, gate or site, option="--port", of_host="--host") as where:
         yield Served(where, None if gate is None else gate.token)
 

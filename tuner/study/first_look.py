@@ -14,7 +14,6 @@ from random import Random
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
-from tuner.core.search.racing import FIRST_WINDOW_S, N_REPLICATES, N_SPREAD, SOONER
 from tuner.core.search.spread import spread_subset
 from tuner.study.launch.plan_cells import Deadline
 from tuner.study.timetable import before_launches_s, guess_s
@@ -98,6 +97,8 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
     is_race = study.strategy == "race"
     first_window_s = study.window_s * study.windows_per_launch
     if is_race:
+        from tuner.core.search.racing import FIRST_WINDOW_S
+
         first_window_s = _within(study, FIRST_WINDOW_S)
     n_first = n_of_first_block(study)
     ahead_s = beside_s if study.warms_cache else 0.0
@@ -112,6 +113,8 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
         launches = {"aa": 2, "check": 2}.get(study.strategy, 1) * n * ceil(max(1, study.n_blocks) / n_hosts)
         all_s = ahead_s + launches * (beside_s + first_window_s)
         return Before(n_first, None, first_s, all_s, inf if study.strategy == "check" else all_s)
+    from tuner.core.search.racing import N_REPLICATES, SOONER
+
     later_s = beside_s + _within(study, SOONER * sqrt(beside_s * LENGTH_REF_S))
     most = MOST_PER_LAYOUT * min(n, MOST_RIVALS) + MOST_BESIDE
     look_s = lasts_s(study) if takes_look else None
@@ -122,7 +125,11 @@ def before(study: StudyRecord, n_hosts: int = 1) -> Before:
 def n_of_first_block(study: StudyRecord) -> int:
     """How many layouts the first block has: a race may begin with some that are well spread."""
     n = len(study.layouts)
-    return min(n, N_SPREAD) if study.strategy == "race" and study.kind != "strict" else n
+    if study.strategy != "race" or study.kind == "strict":
+        return n
+    from tuner.core.search.racing import N_SPREAD
+
+    return min(n, N_SPREAD)
 
 
 def _within(study: StudyRecord, length_s: float) -> float:

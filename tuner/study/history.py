@@ -83,7 +83,7 @@ class _HeatRun:
     n_launches: int = 0
 
 
-class Heats:
+class HeatTimes:
     """The study's time of launches that took turns: all windows of such a run have one in common.
 
     A heat that was cut off, or of which launches failed, is run again with the launches that are missing.
@@ -164,7 +164,7 @@ class History:
         self.n_launches_spoilt = 0
         self._study = study
         self._timeline = Timeline()
-        self._heats = Heats()
+        self._heats = HeatTimes()
         self._over_limit: set[Layout] = set()  #: passed a limit while they only warmed the cache
         self._recorded: dict[int, list[Launched]] = defaultdict(list)  # block -> its launches
         windows_of = defaultdict(list)

@@ -79,7 +79,7 @@ class Fresh(Generic[T]):
 _PARAMETER = "token"
 
 
-class Gate:
+class TokenGate:
     """Lets through who has the token: in the address once, then in a cookie; or as a bearer."""
 
     def __init__(self, respond: Respond, port: int, token: str | None = None) -> None:
