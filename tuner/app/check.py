@@ -20,11 +20,13 @@ from tuner.study.recheck_plan import check_study, read_check, read_past, recheck
 from tuner.study.timetable import check_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tuner.app.settings import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.core.domain.layout import Layout
-    from tuner.core.domain.records import StudyRecord
-    from tuner.core.domain.strategy import Kind, Strategy
+    from tuner.core.domain.records import StudyRecord, WindowRecord
+    from tuner.core.domain.strategy import Kind, Slices, Strategy
     from tuner.core.search.recheck import Checked
 
 
@@ -39,6 +41,7 @@ def begin_check(
     budget_s: float | None,
     kind: Kind,
     foreign_limit: float | None,
+    slices: Slices | None,
     to: Path | None,
     simulate: Path | None,
 ) -> Session:
@@ -53,6 +56,7 @@ def begin_check(
         budget_s: the longest time to measure.
         kind: whether the study's own windows count as evidence.
         foreign_limit: as ``--foreign-limit``; None: as in the study.
+        slices: whether layouts take turns where the service allows it; None: as in the study.
         to: the file of the check; None: the next free name next to the study.
         simulate: the profile to simulate; None: as the study was made.
 
@@ -96,6 +100,15 @@ def begin_check(
         parent_name=visible(study.name),
         windows=windows,
     )
+    as_in_study = parent.n_resident > 1 or settings.study.slices == "auto"
+    if slices == "auto" or (slices is None and as_in_study):
+        record = plan_builder.check_with_turns(
+            record,
+            settings,
+            say,
+            is_simulated=profile is not None,
+            rate_per_s=None if window_s is not None else _slowest_per_s(record, windows),
+        )
     if profile is not None:
         plan_builder.check_simulated(record.layouts)  # --current may name any
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
@@ -134,6 +147,16 @@ def read_check_of(study: Path, file: Path) -> tuple[StudyRecord, Checked]:
         stores.open_store(file, read_only=True) as store,
     ):
         return store.study(), read_check(parent, store)
+
+
+def _slowest_per_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> float | None:
+    """Items per second of the slowest layout of *record* in the *windows* of a study; None: it did none."""
+    rates = []
+    for layout in record.layouts:
+        own = [one for one in windows if one.layout == layout and not one.void]
+        if n_done := sum(one.n_done for one in own):
+            rates.append(n_done / sum(one.length_s for one in own))
+    return min(rates, default=None)
 
 
 def _free_name(study: Path) -> Path:

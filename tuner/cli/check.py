@@ -23,9 +23,10 @@ from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
-    from tuner.core.domain.strategy import Kind
+    from tuner.core.domain.strategy import Kind, Slices
 
 _BUDGET = "2h"
+_SLICES: dict[str, Slices] = {"auto": "auto", "off": "off"}
 _KINDS: dict[str, Kind] = {"calibrated": "calibrated", "strict": "strict"}
 
 _WHAT = "Layouts"
@@ -65,6 +66,15 @@ def check(
                 "Evidence used. calibrated: the study's result and the new measurements; strict: only the"
                 " new measurements (default: calibrated)."
             ),
+        ),
+    ] = None,
+    slices: Annotated[
+        str | None,
+        setting(
+            "slices",
+            "auto: layouts stay started and take turns in slices of seconds, if the service allows it, and"
+            " windows have 500 items; off: one layout after the other (default: as in the study).",
+            panel=_WHAT,
         ),
     ] = None,
     foreign_limit: Annotated[
@@ -112,6 +122,8 @@ def check(
 
     if kind is not None and kind not in _KINDS:
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
+    if slices is not None and slices not in _SLICES:
+        raise ConfigError(f"--slices {slices}: should be {' or '.join(_SLICES)}")
     if foreign_limit is not None and not 0 < foreign_limit <= LARGEST_FIGURE:
         raise ConfigError(
             f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0, at most"
@@ -122,6 +134,7 @@ def check(
         of_new = {
             "current": current,
             "kind": kind,
+            "slices": slices,
             "foreign-limit": foreign_limit,
             "budget": budget,
             "window": window,
@@ -141,6 +154,7 @@ def check(
             current=_layout(current),
             kind=_KINDS[kind or "calibrated"],
             foreign_limit=foreign_limit,
+            slices=None if slices is None else _SLICES[slices],
             to=to,
             simulate=simulate,
         )
