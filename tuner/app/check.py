@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from tuner.core.domain.strategy import Kind, Slices, Strategy
     from tuner.core.search.recheck import Checked
 
+ITEMS_IN_TURNS = 500.0  #: of a window whose layouts take turns: their number then varies by a few per cent
+
 
 def begin_check(
     study: Path,
@@ -102,13 +104,10 @@ def begin_check(
     )
     as_in_study = parent.n_resident > 1 or settings.study.slices == "auto"
     if slices == "auto" or (slices is None and as_in_study):
-        record = plan_builder.check_with_turns(
-            record,
-            settings,
-            say,
-            is_simulated=profile is not None,
-            rate_per_s=None if window_s is not None else _slowest_per_s(record, windows),
-        )
+        n_resident = plan_builder.n_layouts_in_turns(settings, say, is_simulated=profile is not None)
+        record = replace(record, n_resident=n_resident)
+        if n_resident > 1 and window_s is None:
+            record = replace(record, window_s=_window_in_turns_s(record, windows))
     if profile is not None:
         plan_builder.check_simulated(record.layouts)  # --current may name any
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
@@ -149,14 +148,16 @@ def read_check_of(study: Path, file: Path) -> tuple[StudyRecord, Checked]:
         return store.study(), read_check(parent, store)
 
 
-def _slowest_per_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> float | None:
-    """Items per second of the slowest layout of *record* in the *windows* of a study; None: it did none."""
-    rates = []
+def _window_in_turns_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> float:
+    """Return a length that holds `ITEMS_IN_TURNS` items of each layout of *record*, as the *windows* of a
+    study had them; at most the length that the check would have without turns.
+    """
+    needed_s = plan_builder.SHORTEST_IN_TURNS_S
     for layout in record.layouts:
         own = [one for one in windows if one.layout == layout and not one.void]
         if n_done := sum(one.n_done for one in own):
-            rates.append(n_done / sum(one.length_s for one in own))
-    return min(rates, default=None)
+            needed_s = max(needed_s, ITEMS_IN_TURNS * sum(one.length_s for one in own) / n_done)
+    return min(record.window_s, round(needed_s, 1))
 
 
 def _free_name(study: Path) -> Path:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
 
 QUICK_LAYOUTS = 5
-ITEMS_IN_TURNS = 500.0  #: of a window of a check: their number then varies by a few per cent at most
 SHORTEST_IN_TURNS_S = 20.0  #: window of layouts that take turns, as noise of the host is shared
 _NAMED = 12  #: layouts that a line names
 #: of a layout that the model is asked for, as 512x64 has them: 1x32768 takes it two seconds, 1x100000 six
@@ -158,7 +157,7 @@ def with_turns(
     """Return the *record* of a grid with the number of layouts that take turns, and print it."""
     if settings.study.slices != "auto":
         return record
-    n_resident = _n_resident(settings, say, is_simulated=is_simulated, on_fleet=on_fleet)
+    n_resident = n_layouts_in_turns(settings, say, is_simulated=is_simulated, on_fleet=on_fleet)
     if n_resident == 1:
         return record
     shortest_s = record.min_window_s
@@ -167,24 +166,7 @@ def with_turns(
     return replace(record, n_resident=n_resident, min_window_s=shortest_s)
 
 
-def check_with_turns(
-    record: StudyRecord, settings: Settings, say: Say, *, is_simulated: bool, rate_per_s: float | None
-) -> StudyRecord:
-    """Return the *record* of a check whose layouts take turns, where the service allows it, and print it.
-
-    Its windows hold `ITEMS_IN_TURNS` items of the slowest layout, which does *rate_per_s* items per second.
-    None: the record has the length of windows that was asked for.
-    """
-    n_resident = _n_resident(settings, say, is_simulated=is_simulated, on_fleet=False)
-    if n_resident == 1:
-        return record
-    if rate_per_s is not None:
-        enough_s = max(SHORTEST_IN_TURNS_S, ITEMS_IN_TURNS / rate_per_s)
-        record = replace(record, window_s=min(record.window_s, round(enough_s, 1)))
-    return replace(record, n_resident=n_resident)
-
-
-def _n_resident(settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool) -> int:
+def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool = False) -> int:
     """Return the most layouts that take turns, 1 for none, and print it with the reason."""
     n_resident, why = _takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
     if n_resident == 1:

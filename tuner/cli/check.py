@@ -23,10 +23,9 @@ from tuner.core.errors import ConfigError, StaleReport
 
 if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
-    from tuner.core.domain.strategy import Kind, Slices
+    from tuner.core.domain.strategy import Kind
 
 _BUDGET = "2h"
-_SLICES: dict[str, Slices] = {"auto": "auto", "off": "off"}
 _KINDS: dict[str, Kind] = {"calibrated": "calibrated", "strict": "strict"}
 
 _WHAT = "Layouts"
@@ -115,15 +114,13 @@ def check(
     from tuner.app.measuring import measure
     from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.continuing import go_on
-    from tuner.cli.shared.option_parsing import check_as_it_is
+    from tuner.cli.shared.option_parsing import check_as_it_is, parse_slices
     from tuner.cli.shared.output import echo, echo_err
     from tuner.config.fields import LARGEST_FIGURE
     from tuner.reports.check import check_facts, render_check
 
     if kind is not None and kind not in _KINDS:
         raise ConfigError(f"--kind {kind}: should be {' or '.join(_KINDS)}")
-    if slices is not None and slices not in _SLICES:
-        raise ConfigError(f"--slices {slices}: should be {' or '.join(_SLICES)}")
     if foreign_limit is not None and not 0 < foreign_limit <= LARGEST_FIGURE:
         raise ConfigError(
             f"--foreign-limit {foreign_limit:g}: should be a number of cores greater than 0, at most"
@@ -154,7 +151,7 @@ def check(
             current=_layout(current),
             kind=_KINDS[kind or "calibrated"],
             foreign_limit=foreign_limit,
-            slices=None if slices is None else _SLICES[slices],
+            slices=parse_slices(slices),
             to=to,
             simulate=simulate,
         )
