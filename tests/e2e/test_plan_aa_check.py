@@ -216,9 +216,8 @@ def test_the_layouts_of_a_check_take_turns_in_short_windows(typed: Typed) -> Non
     launches = launches_of(typed.folder / "turns.db")
     assert [block for block, _, _ in launches] == [n // 2 for n in range(len(launches))]
     assert {heat for _, heat, _ in launches} == {0}
-    assert {length_s for _, _, length_s in launches} == {
-        22.6
-    }  # 500 items of the slower one; the study had 2 minutes
+    # 500 items of the slower layout; windows of the study have 2 minutes
+    assert {length_s for _, _, length_s in launches} == {22.6}
     assert again.returncode == done.returncode
     off = typed(*check, "--slices", "off", "--to", "off.db")
     assert wording("check.take-turns") not in off.stderr
