@@ -67,6 +67,15 @@ def check(
             ),
         ),
     ] = None,
+    slices: Annotated[
+        str | None,
+        setting(
+            "slices",
+            "auto: layouts stay started and take turns in slices of seconds, if the service allows it, and"
+            " windows have 500 items; off: one layout after the other (default: as in the study).",
+            panel=_WHAT,
+        ),
+    ] = None,
     foreign_limit: Annotated[
         float | None,
         typer.Option(
@@ -104,7 +113,7 @@ def check(
     from tuner.app.check import begin_check, check_strategy, read_check_of, resumed_check
     from tuner.app.measuring import measure
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.option_parsing import check_as_it_is
+    from tuner.cli.shared.option_parsing import check_as_it_is, parse_slices
     from tuner.cli.shared.output import echo, echo_err, go_on
     from tuner.config.fields import LARGEST_FIGURE
     from tuner.reports.check import check_facts, render_check
@@ -121,6 +130,7 @@ def check(
         of_new = {
             "current": current,
             "kind": kind,
+            "slices": slices,
             "foreign-limit": foreign_limit,
             "budget": budget,
             "window": window,
@@ -140,6 +150,7 @@ def check(
             current=_layout(current),
             kind=_KINDS[kind or "calibrated"],
             foreign_limit=foreign_limit,
+            slices=parse_slices(slices),
             to=to,
             simulate=simulate,
         )
