@@ -12,25 +12,31 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
-from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal, Strategy
+from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
 from tuner.core.search.growth import Growth, growth_to_json, growth_warning
+from tuner.core.settings.safety_limits import BRAKED, parse_brake_error, was_stopped_by_brake
 from tuner.core.text.durations import render_rest
+from tuner.core.warmup.report import SettlingCount, alarm_of
+from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study import first_look
-from tuner.study.history import History, read_ran_before
+from tuner.study.history import History, Launched, read_ran_before
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
 from tuner.study.launch.plan_cells import NO_END, Block, Cell, Deadline
-from tuner.study.launch.study_launches import StudyLaunches
+from tuner.study.launch.source_away import SourceWatch, lost_source_reason
 from tuner.study.scouting import Scouting, is_due
-from tuner.study.strategy_driver import Course
+from tuner.study.strategy_driver import Course, FailingAlike
 from tuner.study.timetable import Timetable, check_budget
+from tuner.study.worker_facts import keep_gil, note_inner
 
 if TYPE_CHECKING:
     from tuner.study.heat.heat import Heats
 
+CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
 MOST_DISTURBED = (
     10  #: launches in a row without a window, for no fault of their own: the box is no place for it
 )
@@ -86,8 +92,8 @@ def run_study(
                 study.scout()
                 with ExitStack() as places:
                     study.measure(places)
-            if (braked := study.braked) is not None:
-                facts["brake"] = braked  # for the hook after it too
+            if study.braked is not None:
+                facts["brake"] = study.braked  # for the hook after it too
         return ending.at(study.outcome())
 
 
@@ -110,24 +116,22 @@ class _Study:
         self._began_s = box.clock.monotonic_s() if began_s is None else began_s
         self._before_s: float | None = None  #: that earlier sessions took
         self._said: set[str] = set()  #: slugs of warnings that a session prints once
-        self._launches = StudyLaunches(
-            box,
-            store,
-            progress,
-            stop,
-            usual_deadline=lambda asked: self._deadline(asked, after=self._rest_in_hand()),
-            remaining_s=self._remaining_s,
-            n_planned=self._n_planned,
-        )
         launches = self._recall()
-        self._launches.recall(launches)
         self._scouts_first = grew is not None and is_due(self.asked, launches)
         self._looks_first = looked is not None and first_look.is_due(self.asked, launches)
+        self._settling = SettlingCount.of(launch for _, launch in launches)
         self._block: Block | None = None  #: in hand; None: there is nothing more to measure
         self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
         self._out_of_budget = False
         self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
+        self.braked: str | None = None  #: what passed a limit of the user's, and so stops the study
+        self._works: bool | None = None  #: whether any layout comes through its warm-up; None: not known yet
+        if any(launch.warmup_s is not None for _, launch in launches):
+            self._works = True
+        self._alike = FailingAlike(_smallest(self.asked.layouts))
         self._heats: Heats | None = None  #: once there was one
+        self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
+        self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
     def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
         """Begin with what the store holds; gives its launches."""
@@ -142,17 +146,11 @@ class _Study:
         self._timetable = Timetable(self.asked, launches, windows)
         if self._before_s is None:
             self._before_s = self._timetable.total_s
-        self._launches.use(self.asked, self._bench, self._history, self._timetable)
         self._timetable.session_began(self._began_s, self._before_s, self._box.clock.monotonic_s)
         return launches
 
     def _add_stop(self, lasted_s: float) -> None:
         self._timetable.add_stop(lasted_s)
-
-    @property
-    def braked(self) -> str | None:
-        """What passed a limit of the user's, and so stops the study."""
-        return self._launches.braked
 
     def n_windows(self) -> int:
         """Return the number of valid windows so far."""
@@ -180,7 +178,7 @@ class _Study:
             cell = self._history.look(n, first_look.look_at(layout))
             if cell.is_done or self._must_end():
                 continue
-            self._launches.warm_cache(layout, lambda: first_look.deadline(clock.monotonic_s(), discards=True))
+            self._warm_cache(layout, lambda: first_look.deadline(clock.monotonic_s(), discards=True))
             self._measure_cell(cell, lambda _: first_look.deadline(clock.monotonic_s()))
         if self._must_end():
             return
@@ -222,7 +220,7 @@ class _Study:
         over = brake.still_over(nothing_runs, self._stop.requested)
         if over is None or self._stop.requested():
             return False
-        self._launches.braked = f"before anything was started: {over}"
+        self.braked = f"before anything was started: {over}"
         self._progress.warning(*messages.braked_before_start(over))
         return True
 
@@ -236,7 +234,7 @@ class _Study:
             cells = self._course.open_cells(self._block)
             if self._must_end() or not self._may_begin(self._block):
                 return
-            self._launches.warm_cache(cells[0].layout)
+            self._warm_cache(cells[0].layout)
             n = 0
             for heat, group in groupby(cells, key=lambda cell: cell.heat):
                 together = list(group)
@@ -259,7 +257,13 @@ class _Study:
         self._foreseen = self._course.expected_rest() if self._block is not None else []
 
     def _must_end(self) -> bool:
-        return self._stop.requested() or self._launches.must_end or self._n_disturbed >= MOST_DISTURBED
+        return (
+            self._stop.requested()
+            or self._works is False
+            or self.braked is not None
+            or self._n_disturbed >= MOST_DISTURBED
+            or self._source.gave_up
+        )
 
     def _renew_budget(self) -> None:
         """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
@@ -296,7 +300,7 @@ class _Study:
     def _measure_cell(self, cell: Cell, deadline_of: Callable[[Proposal], Deadline]) -> None:
         """Try *cell* as long as the budget has room for it, each launch until its deadline."""
         while not cell.is_done and not self._must_end() and self._timetable.has_room(cell.rest):
-            self._history.end_launch(cell, self._launches.make_for(cell, deadline_of(cell.rest)))
+            self._history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
         self._report_cell(cell)
 
     def _measure_heat(self, cells: Sequence[Cell], places: ExitStack) -> None:
@@ -316,7 +320,7 @@ class _Study:
             self._report_cell(cell)
 
     def _launch_resident(self, cell: Cell, bench: Workbench) -> None:
-        self._history.end_launch(cell, self._launches.make_for(cell, NO_END, bench))
+        self._history.end_launch(cell, self._launch_of(cell, NO_END, bench))
 
     def _heats_in(self, places: ExitStack) -> Heats:
         if self._heats is None:
@@ -335,12 +339,115 @@ class _Study:
             self._n_disturbed += 1
             self._warn_when_disturbed()
 
-    def _n_planned(self) -> int | None:
-        """How many valid windows the study will have; None: the strategy cannot tell."""
-        if self._foreseen is None:
-            return None
-        ahead = [*self._rest_in_hand(), *self._foreseen]
-        return self._history.n_windows + sum(one.n_windows for one in ahead)
+    def _launch_of(self, cell: Cell, deadline: Deadline, bench: Workbench | None = None) -> Launched:
+        which = cell.block, cell.position, cell.n_spoilt + 1
+        return self._launched(cell.asked, which, deadline, cell, bench)
+
+    def _warm_cache(self, layout: Layout, deadline: Callable[[], Deadline] | None = None) -> None:
+        """Page cache, compiled bytecode, the CPU's clock: let a launch that is discarded pay for them."""
+        if not self.asked.warms_cache or self._box.clock.wall_s() - self._seen_wall_s < CACHE_KEEPS_S:
+            return
+        self._discard(layout, deadline)
+
+    def _discard(
+        self,
+        layout: Layout,
+        deadline_of: Callable[[], Deadline] | None = None,
+        bench: Workbench | None = None,
+    ) -> LaunchRecord:
+        asked = Proposal(layout, self.asked.window_s, 0)
+        deadline = deadline_of() if deadline_of else self._deadline(asked, after=self._rest_in_hand())
+        launched = self._launched(asked, (WARMING_BLOCK, 0, 1), deadline, bench=bench)
+        self._history.end_warming(launched)
+        return launched.launch
+
+    def _launched(
+        self,
+        asked: Proposal,
+        which: tuple[int, int, int],
+        deadline: Deadline,
+        cell: Cell | None = None,
+        bench: Workbench | None = None,
+    ) -> Launched:
+        """Make a launch, and take the windows that *cell* still needs; None: it only warms up.
+
+        *bench* is that of a launch that takes turns with others; None: it runs alone.
+        """
+        bench = bench or self._bench
+        block, position, attempt = which
+        self._progress.launch_started(asked.layout, block, position, self._remaining_s())
+        began_s = bench.box.clock.monotonic_s()
+        launch = LaunchRecord(
+            block=block,
+            position=position,
+            attempt=attempt,
+            layout=asked.layout,
+            box=self._box.name,
+            started_wall_s=self._box.clock.wall_s(),
+            running_after_s=None,
+            warmup_s=None,
+            settled=None,
+            window_s=asked.window_s,
+            n_windows=asked.n_windows,
+            heat=asked.heat,
+        )
+        launched = self._history.begin(launch)
+        window_taken = partial(self._window_taken, cell, launched)
+        launched.launch = launch = bench.make(launch, cell, window_taken, deadline)
+        keep_gil(self._store, launch, self._progress.warning)
+        self._settling.add(launch)
+        if (alarm := alarm_of(launch, self._settling)) is not None:
+            self._progress.warning(*alarm)
+        self._timetable.add(launch, bench.box.clock.monotonic_s() - began_s, launched.counted_s)
+        self._seen_wall_s = self._box.clock.wall_s()
+        self.braked = parse_brake_error(launch.error, BRAKED) or self.braked
+        if launch.warmup_s is not None:  # one that was given up while it started shows nothing
+            self._works = self._works is not False
+        self._source.after(launch)
+        if launch.error is not None and not self._stop.requested() and not _was_cut_off(launch):
+            if self._works is None:
+                self._see_whether_it_works(bench)
+            elif self._works and self._history.n_windows == 0:
+                self._end_if_all_fail_alike(launch)
+        return launched
+
+    def _see_whether_it_works(self, bench: Workbench) -> None:
+        """Try the smallest layout after the very first launch failed, lest all fail at every attempt.
+
+        A launch that the brake stops says nothing about that.
+        """
+        self._works = False
+        smallest = _smallest(self.asked.layouts)
+        tried = self._discard(smallest, bench=bench)
+        if tried.warmup_s is not None:
+            self._works = True
+        elif tried.error is None or _was_cut_off(tried):
+            self._works = None
+        else:
+            self._progress.warning(
+                *messages.never_started(
+                    self.asked.service,
+                    smallest,
+                    failed_in="start" if tried.running_after_s is None else "warm-up",
+                )
+            )
+
+    def _end_if_all_fail_alike(self, launch: LaunchRecord) -> None:
+        """End the study where no window counts yet and its launches fail for one reason."""
+        if (failed := self._alike.add(launch)) is None:
+            return
+        self._works = False
+        self._progress.warning(*messages.fails_alike(failed, self._alike.smallest))
+
+    def _window_taken(self, cell: Cell | None, launched: Launched, window: Window, launch_id: int) -> None:
+        assert cell is not None  # a launch without one takes no windows
+        record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
+        self._history.add_window(cell, launched, record)
+        note_inner(window, self._store, self._progress.warning)
+        n_taken, n_planned = self._history.n_windows, None
+        if self._foreseen is not None:
+            n_planned = n_taken + sum(one.n_windows for one in [*self._rest_in_hand(), *self._foreseen])
+        self._progress.window_taken(window, n_taken, n_planned, self._remaining_s())
 
     def _rest_in_hand(self) -> list[Proposal]:
         """What is left to do of the block in hand."""
@@ -387,7 +494,23 @@ class _Study:
                 if cell.is_void and cell.layout not in course.failed
             ),
             out_of_budget=self._out_of_budget,
-            braked=self._launches.braked,
+            braked=self.braked,
             interrupted=self._stop.requested() and (self._block is not None or self._scouts_first),
             is_over=self._block is None and not self._scouts_first,
         )
+
+
+def _smallest(layouts: Sequence[Layout]) -> Layout:
+    return min(layouts, key=lambda layout: (layout.total_threads, layout))
+
+
+def _was_cut_off(launch: LaunchRecord) -> bool:
+    """Whether the brake or a lost source ended *launch*, which tells nothing of the service."""
+    return was_stopped_by_brake(launch) or lost_source_reason(launch) is not None
+
+
+def _last_seen_s(launch: LaunchRecord) -> float:
+    """When *launch* surely had the service's files in the page cache."""
+    if launch.ended_wall_s is not None:
+        return launch.ended_wall_s
+    return -inf if launch.block == WARMING_BLOCK else launch.started_wall_s

@@ -46,7 +46,7 @@ from tuner.study.fleet.roster import (
 )
 from tuner.study.history import History, read_ran_before
 from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
-from tuner.study.launch.study_launches import CACHE_KEEPS_S
+from tuner.study.run import CACHE_KEEPS_S
 from tuner.study.timetable import Timetable, check_budget
 from tuner.study.worker_facts import keep_gil, note_inner
 
