@@ -18,19 +18,18 @@ from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
 from tuner.core.search.growth import Growth, growth_to_json, growth_warning
 from tuner.core.settings.safety_limits import BRAKED, parse_brake_error, was_stopped_by_brake
-from tuner.core.text.durations import render_rest
 from tuner.core.warmup.report import SettlingCount, alarm_of
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store
 from tuner.study import first_look
-from tuner.study.history import History, Launched, read_ran_before
+from tuner.study.history import Launched, read_ran_before
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
-from tuner.study.launch.plan_cells import NO_END, Block, Cell, Deadline
+from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
 from tuner.study.launch.source_away import SourceWatch, lost_source_reason
 from tuner.study.scouting import Scouting, is_due
-from tuner.study.strategy_driver import Course, FailingAlike
-from tuner.study.timetable import Timetable, check_budget
+from tuner.study.strategy_driver import FailingAlike
+from tuner.study.study_plan import StudyPlan
 from tuner.study.worker_facts import keep_gil, note_inner
 
 if TYPE_CHECKING:
@@ -112,17 +111,13 @@ class _Study:
         looked: Looked | None,
     ) -> None:
         self._box, self._store, self._progress, self._stop = box, store, progress, stop
-        self._strategy, self._grew, self._looked = strategy, grew, looked
-        self._began_s = box.clock.monotonic_s() if began_s is None else began_s
-        self._before_s: float | None = None  #: that earlier sessions took
+        self._grew, self._looked = grew, looked
+        self._plan = StudyPlan(store, strategy, progress, box.clock, began_s, self._must_end)
         self._said: set[str] = set()  #: slugs of warnings that a session prints once
         launches = self._recall()
         self._scouts_first = grew is not None and is_due(self.asked, launches)
         self._looks_first = looked is not None and first_look.is_due(self.asked, launches)
         self._settling = SettlingCount.of(launch for _, launch in launches)
-        self._block: Block | None = None  #: in hand; None: there is nothing more to measure
-        self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
-        self._out_of_budget = False
         self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
         self.braked: str | None = None  #: what passed a limit of the user's, and so stops the study
         self._works: bool | None = None  #: whether any layout comes through its warm-up; None: not known yet
@@ -133,40 +128,31 @@ class _Study:
         self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
         self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
 
+    @property
+    def asked(self) -> StudyRecord:
+        """The study, as it is by now."""
+        return self._plan.asked
+
     def _recall(self) -> Sequence[tuple[int, LaunchRecord]]:
         """Begin with what the store holds; gives its launches."""
-        self.asked = self._store.study()
-        launches, windows = self._store.launches(), self._store.windows()
+        launches, windows = self._plan.recall()
         ran = read_ran_before(self._store, windows)
         self._bench = Workbench(
             self.asked, self._box, self._store, self._progress, self._stop, ran, self._add_stop, self._said
         )
-        self._history = History(self.asked, launches, windows)
-        self._course = Course(self._history, self._strategy, self.asked.max_attempts)
-        self._timetable = Timetable(self.asked, launches, windows)
-        if self._before_s is None:
-            self._before_s = self._timetable.total_s
-        self._timetable.session_began(self._began_s, self._before_s, self._box.clock.monotonic_s)
         return launches
 
     def _add_stop(self, lasted_s: float) -> None:
-        self._timetable.add_stop(lasted_s)
+        self._plan.timetable.add_stop(lasted_s)
 
     def n_windows(self) -> int:
         """Return the number of valid windows so far."""
-        return self._history.n_windows
+        return self._plan.history.n_windows
 
     def prepare(self) -> None:
         """Check that the first block fits into the budget, unless the grid may still grow."""
         if not self._scouts_first:
-            self._begin()
-
-    def _begin(self) -> None:
-        """Go to the first block with something left to measure."""
-        self._forward()
-        self._report_otherwise()
-        if self._block is not None and self._block.number == 0 and not self._block.is_started:
-            check_budget(self.asked, [cell.asked for cell in self._block.cells])
+            self._plan.begin()
 
     def look(self) -> None:
         """Take a first look if the study begins with one, and report its windows."""
@@ -175,7 +161,7 @@ class _Study:
         assert self._looked is not None
         clock = self._box.clock
         for n, layout in enumerate(first_look.layouts_of(self.asked)):
-            cell = self._history.look(n, first_look.look_at(layout))
+            cell = self._plan.history.look(n, first_look.look_at(layout))
             if cell.is_done or self._must_end():
                 continue
             self._warm_cache(layout, lambda: first_look.deadline(clock.monotonic_s(), discards=True))
@@ -193,13 +179,15 @@ class _Study:
                 self._grow(*scouting.grown())
                 return
             block = [Proposal(one, self.asked.shortest_window_s) for one in self.asked.layouts]
-            self._measure_cell(cell, partial(self._deadline, after=block))
+            self._measure_cell(cell, partial(self._plan.deadline, after=block))
             if not cell.is_done and not self._must_end():  # the budget has no room for it any more
                 self._grow(*self._scouting().grown())
                 return
 
     def _scouting(self) -> Scouting:
-        return Scouting.of(self.asked, self._box, self._history, self._timetable, self._store.windows())
+        return Scouting.of(
+            self.asked, self._box, self._plan.history, self._plan.timetable, self._store.windows()
+        )
 
     def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
         assert self._grew is not None
@@ -209,13 +197,13 @@ class _Study:
             self._grew(self.asked)
             self._progress.warning(*growth_warning(growth, more))
         self._scouts_first = False
-        self._begin()
+        self._plan.begin()
 
     def is_stopped_by_limit(self, facts: Mapping[str, str]) -> bool:
         """Whether a limit of the user's is passed before anything runs: then nothing is started."""
         brake = self._box.brake
         nothing_runs = {**facts, "layout": ""}  # commands may rely on it
-        if brake is None or (self._block is None and not self._scouts_first):
+        if brake is None or (self._plan.block is None and not self._scouts_first):
             return False
         over = brake.still_over(nothing_runs, self._stop.requested)
         if over is None or self._stop.requested():
@@ -229,10 +217,10 @@ class _Study:
 
         *places* closes the further places of launches that take turns.
         """
-        self._renew_budget()
-        while self._block is not None:
-            cells = self._course.open_cells(self._block)
-            if self._must_end() or not self._may_begin(self._block):
+        self._plan.renew_budget()
+        while self._plan.block is not None:
+            cells = self._plan.course.open_cells(self._plan.block)
+            if self._must_end() or not self._plan.may_begin(self._plan.block):
                 return
             self._warm_cache(cells[0].layout)
             n = 0
@@ -241,20 +229,15 @@ class _Study:
                 if heat is not None:
                     self._measure_heat(together, places)
                 for cell in () if heat is not None else together:
-                    if self._course.is_open(cell):
-                        after = [one.rest for one in cells[n + 1 :] if self._course.is_open(one)]
-                        self._measure_cell(cell, partial(self._deadline, after=after))
+                    if self._plan.course.is_open(cell):
+                        after = [one.rest for one in cells[n + 1 :] if self._plan.course.is_open(one)]
+                        self._measure_cell(cell, partial(self._plan.deadline, after=after))
                     n += 1
-            if self._course.open_cells(self._block):
-                self._report_budget_over()
+            if self._plan.course.open_cells(self._plan.block):
+                self._plan.report_budget_over()
                 return
-            self._warn_left_out(self._course.end_block(self._block))
-            self._forward()
-
-    def _forward(self) -> None:
-        """Go to the next block with something left to measure."""
-        self._block = self._course.forward()
-        self._foreseen = self._course.expected_rest() if self._block is not None else []
+            self._plan.warn_left_out(self._plan.course.end_block(self._plan.block))
+            self._plan.forward()
 
     def _must_end(self) -> bool:
         return (
@@ -265,62 +248,30 @@ class _Study:
             or self._source.gave_up
         )
 
-    def _renew_budget(self) -> None:
-        """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
-        if self._before_s and self._block is not None and not self._timetable.fits(self._rest_in_hand()):
-            self._timetable.renew_budget()
-
-    def _may_begin(self, block: Block) -> bool:
-        """Whether the rest of a block is to be measured: within the budget, or as far as it gets.
-
-        That is what a block gets which is begun, or the first: its launches are cut to fit in.
-        """
-        rest, left_s = self._rest_in_hand(), self._timetable.left_s
-        if left_s is None or self._timetable.fits(rest):
-            return True
-        if (self._course.n_blocks_done == 0 or block.is_started) and self._timetable.has_room(rest[0]):
-            needs, left = render_rest(self._timetable.expected_s(rest)), render_rest(left_s)
-            self._progress.warning(*messages.warmups_cut(block.number, needs, left))
-            return True
-        self._report_budget_over()
-        return False
-
-    def _report_budget_over(self) -> None:
-        """Say that the budget is over, unless something else ended the study."""
-        if self._must_end():
-            return
-        self._out_of_budget = True
-        block = self._block
-        partial = block.number if block is not None and block.is_started else None
-        self._progress.warning(*messages.budget_over(self._course.n_blocks_done, partial))
-
-    def _deadline(self, launch: Proposal, *, after: Sequence[Proposal]) -> Deadline:
-        return self._timetable.deadline(launch, after, self._box.clock.monotonic_s())
-
     def _measure_cell(self, cell: Cell, deadline_of: Callable[[Proposal], Deadline]) -> None:
         """Try *cell* as long as the budget has room for it, each launch until its deadline."""
-        while not cell.is_done and not self._must_end() and self._timetable.has_room(cell.rest):
-            self._history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
+        while not cell.is_done and not self._must_end() and self._plan.timetable.has_room(cell.rest):
+            self._plan.history.end_launch(cell, self._launch_of(cell, deadline_of(cell.rest)))
         self._report_cell(cell)
 
     def _measure_heat(self, cells: Sequence[Cell], places: ExitStack) -> None:
         """Try *cells* together as long as the budget has room for all of them."""
         while not self._must_end():
-            rest = [cell for cell in cells if self._course.is_open(cell) and not cell.is_done]
-            if not rest or not self._timetable.fits([cell.rest for cell in rest]):
+            rest = [cell for cell in cells if self._plan.course.is_open(cell) and not cell.is_done]
+            if not rest or not self._plan.timetable.fits([cell.rest for cell in rest]):
                 break
             launches = [
                 (str(cell.layout), cell.layout.total_threads, partial(self._launch_resident, cell))
                 for cell in rest
             ]
-            left_s = self._timetable.left_s
+            left_s = self._plan.timetable.left_s
             most_s = inf if left_s is None else self._box.clock.monotonic_s() + left_s
             self._heats_in(places).run(launches, self._progress.warning, most_s)
         for cell in cells:
             self._report_cell(cell)
 
     def _launch_resident(self, cell: Cell, bench: Workbench) -> None:
-        self._history.end_launch(cell, self._launch_of(cell, NO_END, bench))
+        self._plan.history.end_launch(cell, self._launch_of(cell, NO_END, bench))
 
     def _heats_in(self, places: ExitStack) -> Heats:
         if self._heats is None:
@@ -356,9 +307,11 @@ class _Study:
         bench: Workbench | None = None,
     ) -> LaunchRecord:
         asked = Proposal(layout, self.asked.window_s, 0)
-        deadline = deadline_of() if deadline_of else self._deadline(asked, after=self._rest_in_hand())
+        deadline = (
+            deadline_of() if deadline_of else self._plan.deadline(asked, after=self._plan.rest_in_hand())
+        )
         launched = self._launched(asked, (WARMING_BLOCK, 0, 1), deadline, bench=bench)
-        self._history.end_warming(launched)
+        self._plan.history.end_warming(launched)
         return launched.launch
 
     def _launched(
@@ -375,7 +328,7 @@ class _Study:
         """
         bench = bench or self._bench
         block, position, attempt = which
-        self._progress.launch_started(asked.layout, block, position, self._remaining_s())
+        self._progress.launch_started(asked.layout, block, position, self._plan.remaining_s())
         began_s = bench.box.clock.monotonic_s()
         launch = LaunchRecord(
             block=block,
@@ -391,14 +344,14 @@ class _Study:
             n_windows=asked.n_windows,
             heat=asked.heat,
         )
-        launched = self._history.begin(launch)
+        launched = self._plan.history.begin(launch)
         window_taken = partial(self._window_taken, cell, launched)
         launched.launch = launch = bench.make(launch, cell, window_taken, deadline)
         keep_gil(self._store, launch, self._progress.warning)
         self._settling.add(launch)
         if (alarm := alarm_of(launch, self._settling)) is not None:
             self._progress.warning(*alarm)
-        self._timetable.add(launch, bench.box.clock.monotonic_s() - began_s, launched.counted_s)
+        self._plan.timetable.add(launch, bench.box.clock.monotonic_s() - began_s, launched.counted_s)
         self._seen_wall_s = self._box.clock.wall_s()
         self.braked = parse_brake_error(launch.error, BRAKED) or self.braked
         if launch.warmup_s is not None:  # one that was given up while it started shows nothing
@@ -407,7 +360,7 @@ class _Study:
         if launch.error is not None and not self._stop.requested() and not _was_cut_off(launch):
             if self._works is None:
                 self._see_whether_it_works(bench)
-            elif self._works and self._history.n_windows == 0:
+            elif self._works and self._plan.history.n_windows == 0:
                 self._end_if_all_fail_alike(launch)
         return launched
 
@@ -442,36 +395,10 @@ class _Study:
     def _window_taken(self, cell: Cell | None, launched: Launched, window: Window, launch_id: int) -> None:
         assert cell is not None  # a launch without one takes no windows
         record = record_of(window, launch_id=launch_id, block=cell.block, box=self._box.name)
-        self._history.add_window(cell, launched, record)
+        self._plan.history.add_window(cell, launched, record)
         note_inner(window, self._store, self._progress.warning)
-        n_taken, n_planned = self._history.n_windows, None
-        if self._foreseen is not None:
-            n_planned = n_taken + sum(one.n_windows for one in [*self._rest_in_hand(), *self._foreseen])
-        self._progress.window_taken(window, n_taken, n_planned, self._remaining_s())
-
-    def _rest_in_hand(self) -> list[Proposal]:
-        """What is left to do of the block in hand."""
-        return [] if self._block is None else [cell.rest for cell in self._course.open_cells(self._block)]
-
-    def _remaining_s(self) -> float | None:
-        """Until there is nothing more to measure, or the budget ends; None: the strategy cannot tell."""
-        if self._foreseen is None:
-            return None
-        in_hand_s = self._timetable.expected_s(self._rest_in_hand())
-        all_s = in_hand_s + self._timetable.expected_s(self._foreseen)
-        left_s = self._timetable.left_s
-        return all_s if left_s is None else min(all_s, max(0.0, left_s))
-
-    def _report_otherwise(self) -> None:
-        numbers = self._course.otherwise
-        if numbers:
-            self._progress.warning(*messages.chosen_otherwise(len(numbers), numbers[0]))
-
-    def _warn_left_out(self, failed: list[Layout]) -> None:
-        for layout in failed:
-            if layout in self._course.over_limit:
-                continue  # told when it was stopped
-            self._progress.warning(*messages.left_out(layout))
+        plan = self._plan
+        self._progress.window_taken(window, plan.history.n_windows, plan.n_planned(), plan.remaining_s())
 
     def _warn_when_disturbed(self) -> None:
         if self._n_disturbed == MOST_DISTURBED:
@@ -479,25 +406,9 @@ class _Study:
 
     def outcome(self) -> StudyOutcome:
         """Return the outcome so far."""
-        history, course = self._history, self._course
-        return StudyOutcome(
-            answer=self._strategy.answer(),
-            n_blocks_done=course.n_blocks_done,
-            n_windows=history.n_windows,
-            n_void=history.n_void,
-            n_launches_failed=history.n_launches_spoilt,
-            left_out=tuple(sorted(course.failed)),
-            void_cells=tuple(
-                (cell.block, cell.layout)
-                for block in history.blocks
-                for cell in block.cells
-                if cell.is_void and cell.layout not in course.failed
-            ),
-            out_of_budget=self._out_of_budget,
-            braked=self.braked,
-            interrupted=self._stop.requested() and (self._block is not None or self._scouts_first),
-            is_over=self._block is None and not self._scouts_first,
-        )
+        is_over = self._plan.block is None and not self._scouts_first
+        interrupted = self._stop.requested() and not is_over
+        return self._plan.outcome(braked=self.braked, interrupted=interrupted, is_over=is_over)
 
 
 def _smallest(layouts: Sequence[Layout]) -> Layout:

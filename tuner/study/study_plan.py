@@ -1,0 +1,150 @@
+"""The plan of a study that is under way: its blocks, the rest of its budget, and what it has reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, WindowRecord
+from tuner.core.domain.strategy import Proposal, Strategy
+from tuner.core.messages import study as messages
+from tuner.core.text.durations import render_rest
+from tuner.ports import Clock, Progress, Store
+from tuner.study.history import History
+from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.launch.plan_cells import Block, Deadline
+from tuner.study.strategy_driver import Course
+from tuner.study.timetable import Timetable, check_budget
+
+
+class StudyPlan:
+    """What a study holds, its block in hand, and how much of its budget is left."""
+
+    def __init__(
+        self,
+        store: Store,
+        strategy: Strategy,
+        progress: Progress,
+        clock: Clock,
+        began_s: float | None,
+        must_end: Callable[[], bool],
+    ) -> None:
+        """The budget pays from *began_s* on; None: from now. *must_end*: something else ended the study."""
+        self._store, self._strategy, self._progress, self._clock = store, strategy, progress, clock
+        self._began_s = clock.monotonic_s() if began_s is None else began_s
+        self._must_end = must_end
+        self._before_s: float | None = None  #: that earlier sessions took
+        self.block: Block | None = None  #: in hand; None: there is nothing more to measure
+        self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
+        self._out_of_budget = False
+
+    def recall(self) -> tuple[Sequence[tuple[int, LaunchRecord]], Sequence[WindowRecord]]:
+        """Begin with what the store holds, and return its launches and windows."""
+        self.asked = self._store.study()
+        launches, windows = self._store.launches(), self._store.windows()
+        self.history = History(self.asked, launches, windows)
+        self.course = Course(self.history, self._strategy, self.asked.max_attempts)
+        self.timetable = Timetable(self.asked, launches, windows)
+        if self._before_s is None:
+            self._before_s = self.timetable.total_s
+        self.timetable.session_began(self._began_s, self._before_s, self._clock.monotonic_s)
+        return launches, windows
+
+    def begin(self) -> None:
+        """Go to the first block with something left to measure."""
+        self.forward()
+        self._report_otherwise()
+        if self.block is not None and self.block.number == 0 and not self.block.is_started:
+            check_budget(self.asked, [cell.asked for cell in self.block.cells])
+
+    def forward(self) -> None:
+        """Go to the next block with something left to measure."""
+        self.block = self.course.forward()
+        self._foreseen = self.course.expected_rest() if self.block is not None else []
+
+    def renew_budget(self) -> None:
+        """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""
+        if self._before_s and self.block is not None and not self.timetable.fits(self.rest_in_hand()):
+            self.timetable.renew_budget()
+
+    def may_begin(self, block: Block) -> bool:
+        """Whether the rest of a block is to be measured: within the budget, or as far as it gets.
+
+        That is what a block gets which is begun, or the first: its launches are cut to fit in.
+        """
+        rest, left_s = self.rest_in_hand(), self.timetable.left_s
+        if left_s is None or self.timetable.fits(rest):
+            return True
+        if (self.course.n_blocks_done == 0 or block.is_started) and self.timetable.has_room(rest[0]):
+            needs, left = render_rest(self.timetable.expected_s(rest)), render_rest(left_s)
+            self._progress.warning(*messages.warmups_cut(block.number, needs, left))
+            return True
+        self.report_budget_over()
+        return False
+
+    def report_budget_over(self) -> None:
+        """Say that the budget is over, unless something else ended the study."""
+        if self._must_end():
+            return
+        self._out_of_budget = True
+        block = self.block
+        partial = block.number if block is not None and block.is_started else None
+        self._progress.warning(*messages.budget_over(self.course.n_blocks_done, partial))
+
+    def deadline(self, launch: Proposal, *, after: Sequence[Proposal]) -> Deadline:
+        """Until when *launch* may take, if *after* is to be measured after it."""
+        return self.timetable.deadline(launch, after, self._clock.monotonic_s())
+
+    def rest_in_hand(self) -> list[Proposal]:
+        """What is left to do of the block in hand."""
+        return [] if self.block is None else [cell.rest for cell in self.course.open_cells(self.block)]
+
+    def n_planned(self) -> int | None:
+        """How many valid windows the study will have; None: the strategy cannot tell."""
+        if self._foreseen is None:
+            return None
+        ahead = [*self.rest_in_hand(), *self._foreseen]
+        return self.history.n_windows + sum(one.n_windows for one in ahead)
+
+    def remaining_s(self) -> float | None:
+        """Until there is nothing more to measure, or the budget ends; None: the strategy cannot tell."""
+        if self._foreseen is None:
+            return None
+        in_hand_s = self.timetable.expected_s(self.rest_in_hand())
+        all_s = in_hand_s + self.timetable.expected_s(self._foreseen)
+        left_s = self.timetable.left_s
+        return all_s if left_s is None else min(all_s, max(0.0, left_s))
+
+    def _report_otherwise(self) -> None:
+        numbers = self.course.otherwise
+        if numbers:
+            self._progress.warning(*messages.chosen_otherwise(len(numbers), numbers[0]))
+
+    def warn_left_out(self, failed: list[Layout]) -> None:
+        """Warn of layouts that are launched no more."""
+        for layout in failed:
+            if layout in self.course.over_limit:
+                continue  # told when it was stopped
+            self._progress.warning(*messages.left_out(layout))
+
+    def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:
+        """Return the outcome so far."""
+        history, course = self.history, self.course
+        return StudyOutcome(
+            answer=self._strategy.answer(),
+            n_blocks_done=course.n_blocks_done,
+            n_windows=history.n_windows,
+            n_void=history.n_void,
+            n_launches_failed=history.n_launches_spoilt,
+            left_out=tuple(sorted(course.failed)),
+            void_cells=tuple(
+                (cell.block, cell.layout)
+                for block in history.blocks
+                for cell in block.cells
+                if cell.is_void and cell.layout not in course.failed
+            ),
+            out_of_budget=self._out_of_budget,
+            braked=braked,
+            interrupted=interrupted,
+            is_over=is_over,
+        )
