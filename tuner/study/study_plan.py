@@ -18,7 +18,7 @@ from tuner.study.timetable import Timetable, check_budget
 
 
 class StudyPlan:
-    """What a study holds, its block in hand, and how much of its budget is left."""
+    """The contents of a study, its present block, and the rest of its budget."""
 
     def __init__(
         self,
