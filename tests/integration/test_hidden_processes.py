@@ -27,7 +27,7 @@ from unittest.mock import patch
 from tuner.adapters.host_lock import box_held, holder_of
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.cpu_accounts import BackendAccount
-from tuner.doctor.box import limits_seen
+from tuner.doctor.limits import limits_seen
 from tuner.doctor.box import neighbours_seen
 from tuner.adapters.proc.listeners import listener_at
 from tuner.adapters.proc.process_tree import ProcessTable

@@ -40,7 +40,7 @@ def warn_blockers(
 def room_of(settings: Settings, layouts: Sequence[Layout], spec: ServiceSpec, study: Path | None) -> Room:
     """What a study of *layouts*, kept in *study* (None: on another box), needs, and what there is."""
     from tuner.adapters.supervisord.config import supervisord_files
-    from tuner.doctor.box import limits_seen
+    from tuner.doctor.limits import limits_seen
 
     service = settings.service
     shapes = [spec.of(layout).shape(layout) for layout in layouts]
@@ -68,7 +68,7 @@ def connections_of_generator(
 
 
 def _folders(settings: Settings, layouts: Sequence[Layout], study: Path | None) -> Iterator[FolderSeen]:
-    from tuner.doctor.box import folder_seen, temporary_folder
+    from tuner.doctor.limits import folder_seen, temporary_folder
 
     asked, service = settings.study, settings.service
     if study is not None:
@@ -119,7 +119,7 @@ def refusing(
     clients of its *feeder* were found for these.
     """
     from tuner.adapters.supervisord.config import supervisord_files
-    from tuner.doctor.box import limits_seen
+    from tuner.doctor.limits import limits_seen
 
     service, user = settings.service, owner(settings)
     seen = limits_seen(dict(spec.limits), os.geteuid() if user is None else user[0])

@@ -17,7 +17,7 @@ from tuner.core.text.figures import format_block
 from tuner.ports import Progress
 
 if TYPE_CHECKING:
-    from tuner.core.ranking.live_status import Leading
+    from tuner.core.ranking.leading import Leading
     from tuner.core.ranking.overview import Phase
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from typing import Literal, get_args
 
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
@@ -18,63 +18,6 @@ from tuner.core.settings.limit_text import why_kept_out
 from tuner.core.settings.safety_limits import over_limit
 from tuner.core.stats.groups import OfBest, behind_by, of_value
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import percent, pluralize
-
-# Where a study stands, in one line: who leads, by how much, and how many may still be the best.
-
-MOST_NAMED = 4  #: layouts in the line
-
-
-class LeaderSource(Protocol):
-    """What a strategy says of a study that runs."""
-
-    def answer(self) -> Answer:
-        """What may be claimed now."""
-
-    def estimates(self) -> Mapping[Layout, Estimate]:
-        """Each measured layout's value."""
-
-
-class Leading:
-    """Gives the line after the first block, and after each that changes who leads."""
-
-    def __init__(self, standing: LeaderSource, layouts: int) -> None:
-        self._standing, self._n_layouts = standing, layouts
-        self._block, self._leader = 0, None  # type: tuple[int, Layout | None]
-
-    def at(self, block: int) -> str | None:
-        """The line, when *block* begins; None: there is nothing new to say."""
-        if block <= self._block:
-            return None
-        self._block = block
-        answer = self._standing.answer()
-        if answer.layout is None or answer.layout == self._leader:
-            return None
-        self._leader = answer.layout
-        return describe_leader(answer, self._standing.estimates(), self._n_layouts)
-
-    def grew(self, layouts: int) -> None:
-        """There are so many layouts now."""
-        self._n_layouts = layouts
-
-
-def describe_leader(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
-    """Who leads, who comes next, and what is not known, in one line."""
-    means = {layout: one.mean for layout, one in estimates.items() if one.mean is not None}
-    best = means.get(answer.layout) if answer.layout is not None else None
-    others = sorted((x for x in means if x != answer.layout), key=lambda x: -means[x])
-    parts = []
-    for layout in others[: MOST_NAMED - 1]:
-        change = means[layout] / best - 1 if best else 0.0
-        parts.append(f"{layout} ({'+' if change > 0 else '-'}{percent(abs(change))})")
-    text = f"Standing: {answer.layout} leads"
-    if parts:
-        text += f", then {', '.join(parts)}"
-    open_ = [x for x in answer.ties if x not in answer.tied]
-    known = f"; {pluralize(len(open_), 'layout')} not ruled out yet" if open_ else ""
-    unseen = n_layouts - len(means)
-    return f"{text}{known}{f'; {unseen} not measured yet' if unseen > 0 else ''}"
-
 
 State = Literal["leads", "tied", "open", "behind", "kept-out", "left-out", "failed", "unseen"]
 Stage = Literal["running", "over", "at-rest"]

@@ -1,0 +1,96 @@
+"""The limits on files, processes and threads of the workers of a study, and the free space of its folders."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from tuner.adapters.proc.cgroup import kernel_lines
+from tuner.adapters.proc.cores import group_name, groups_above
+from tuner.doctor.room import FolderSeen, LimitsSeen, TaskLimit
+
+
+def limits_seen(
+    asked: Mapping[str, int],
+    uid: int,
+    *,
+    proc: Path = Path("/proc"),
+    sys: Path = Path("/sys"),
+) -> LimitsSeen:
+    """The limits that hold for workers of the user *uid*; *asked* are those that a config sets them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return LimitsSeen(
+        files=asked.get("nofile", _finite(soft)),
+        files_hard=_finite(hard),
+        tasks=tuple(_task_limits(asked, uid, proc, sys / "fs" / "cgroup")),
+    )
+
+
+def folder_seen(folder: Path, what: str, needed_bytes: int, *, has_logs: bool = False) -> FolderSeen:
+    """The room that is left in *folder* for those who are not root."""
+    try:
+        room, disk = os.statvfs(folder), folder.stat().st_dev
+    except OSError:
+        return FolderSeen(str(folder), what, needed_bytes, None, can_write=False)
+    if not folder.is_dir():
+        return FolderSeen(str(folder), what, needed_bytes, None, can_write=False)
+    free_bytes = room.f_bavail * room.f_frsize
+    can_write = os.access(folder, os.W_OK | os.X_OK)
+    return FolderSeen(str(folder), what, needed_bytes, free_bytes, can_write, disk, has_logs)
+
+
+def temporary_folder() -> Path:
+    """Where temporary files would go; `tempfile` itself finds out by writing one."""
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    for folder in (*filter(None, named), "/tmp", "/var/tmp", "/usr/tmp"):
+        if os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    return Path.cwd()
+
+
+def _task_limits(asked: Mapping[str, int], uid: int, proc: Path, cgroup: Path) -> Iterator[TaskLimit]:
+    most = asked.get("nproc", _finite(resource.getrlimit(resource.RLIMIT_NPROC)[0]))
+    if most is not None and uid != 0:  # the kernel lets root pass (kernel/fork.c)
+        yield TaskLimit("ulimit -u", most, _tasks_of(uid, proc))
+    for _, folder, root in groups_above("pids", proc=proc, cgroup=cgroup):
+        reported, used = _number(folder / "pids.max"), _number(folder / "pids.current")
+        if reported is not None and used is not None:
+            yield TaskLimit(f"pids.max of cgroup {group_name(folder, root)}", reported, used)
+    used = _tasks_of_box(proc)
+    for name in ("threads-max", "pid_max"):
+        reported = _number(proc / "sys/kernel" / name)
+        if reported is not None and used is not None:
+            yield TaskLimit(f"kernel.{name}", reported, used)
+
+
+def _tasks_of(uid: int, proc: Path) -> int:
+    """Processes and threads of a user, as far as they are shown."""
+    n_tasks = 0
+    for name in os.listdir(proc):
+        if name.isdigit():
+            with suppress(OSError, KeyError):  # it ended meanwhile
+                lines = kernel_lines(proc / name / "status")
+                data = dict(line.split(":", 1) for line in lines if ":" in line)
+                if int(data["Uid"].split()[0]) == uid:
+                    n_tasks += int(data["Threads"])
+    return n_tasks
+
+
+def _tasks_of_box(proc: Path) -> int | None:
+    with suppress(OSError, IndexError, ValueError):  # 0.01 0.02 0.00 RUNNING/ALL LAST
+        return int((proc / "loadavg").read_text(encoding="ascii").split()[3].partition("/")[2])
+    return None
+
+
+def _number(file: Path) -> int | None:
+    """None: it is not there, or says max."""
+    with suppress(OSError, ValueError):
+        return int(file.read_text(encoding="ascii"))
+    return None
+
+
+def _finite(limit: int) -> int | None:
+    return None if limit == resource.RLIM_INFINITY else limit
