@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.proc.cgroup import container_here
-from tuner.adapters.proc.host import describe_host
+from tuner.adapters.proc.cores import describe_host
 from tuner.adapters.proc.procfs import ProcSampler, ProcWatch
 from tuner.adapters.virtual.box import VirtualClock
 from tuner.core.domain.layout import Layout

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.proc.cores import BoxCores, first_cores, usable_cores
-from tuner.adapters.proc.host import describe_host
+from tuner.adapters.proc.cores import BoxCores, describe_host, first_cores, usable_cores
 
 from ..wording import wording
 

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from tuner import __version__
 from tuner.adapters.proc.cgroup import launch_cgroups
-from tuner.adapters.proc.host import describe_host
+from tuner.adapters.proc.cores import describe_host
 from tuner.adapters.worker_interpreter import interpreter_facts
 
 _ASK_WAIT_S = 20.0

@@ -166,9 +166,14 @@ def grid(
     from tuner.app.measuring import measure
     from tuner.app.session import resume_session
     from tuner.bootstrap.parts.metrics import parse_metrics_options
-    from tuner.cli.shared.option_parsing import axis_options, check_as_it_is, service_options, typed_options
+    from tuner.cli.shared.option_parsing import (
+        axis_options,
+        check_as_it_is,
+        python_options,
+        service_options,
+        typed_options,
+    )
     from tuner.cli.shared.output import echo_err
-    from tuner.cli.shared.pythons import python_options
     from tuner.core.search.strategies.of_study import strategy_of
 
     metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter, ValidationError, ValidationInfo
 from tuner.config.fields import LayoutCommand, Misplaced, Section
 from tuner.config.paths import with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
-from tuner.core.domain.axes import CommandChange, variants_of
-from tuner.core.domain.computing import OMP, VARIABLES
+from tuner.core.domain.axes import OMP, VARIABLES, CommandChange, variants_of
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import is_python, parse_command
 

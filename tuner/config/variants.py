@@ -23,7 +23,7 @@ from tuner.config.fields import (
 )
 from tuner.config.ready import AnyReady
 from tuner.core.defaults import STOP_WAIT_S
-from tuner.core.domain.computing import OMP, VARIABLES
+from tuner.core.domain.axes import OMP, VARIABLES
 from tuner.core.domain.service import OsThreads, Programs, Workers
 from tuner.core.text.command_words import is_python
 

@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tuner.adapters.proc.cgroup import Container
-from tuner.adapters.proc.cores import usable_cores
+from tuner.adapters.proc.cores import steal_ratio, usable_cores, virtualization
 from tuner.adapters.proc.cpu_accounts import BackendAccount
-from tuner.adapters.proc.host import steal_ratio, virtualization
 from tuner.adapters.proc.process_tree import (
     TICKS_PER_S,
     ProcessStat,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.adapters.worker_interpreter import ask_interpreter
-from tuner.core.domain.computing import VARIABLES
+from tuner.core.domain.axes import VARIABLES
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.text.command_words import parse_command

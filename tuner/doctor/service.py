@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tuner.core.domain.computing import VARIABLES
+from tuner.core.domain.axes import VARIABLES
 from tuner.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
 
 

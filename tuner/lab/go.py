@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tuner.adapters.processes.own_group import running_in_own_group
+from tuner.adapters.processes.signals import running_in_own_group
 from tuner.core.errors import ConfigError
 
 _USUAL_ROOT = "/usr/local/go"  #: where Go's own archives go, which no PATH has by itself

@@ -20,7 +20,7 @@ from resource import struct_rusage as Usage
 from typing import IO
 
 from tuner.adapters.proc.process_tree import read_box_times
-from tuner.adapters.processes.own_group import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.durations import render_duration
 from tuner.core.text.json_text import parse_json

@@ -10,7 +10,7 @@ import pytest
 
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.procfs import ProcSampler
-from tuner.core.domain.computing import Computing
+from tuner.core.domain.axes import Computing
 from tuner.core.domain.layout import Layout
 
 pytestmark = pytest.mark.integration

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tuner.adapters.processes.log_tail import last_lines, truncate_log
-from tuner.adapters.processes.own_group import ending_in_words, exit_code_of
-from tuner.adapters.processes.signals import signals_held
+from tuner.adapters.processes.signals import ending_in_words, exit_code_of, signals_held
 from tuner.adapters.supervisord.config import Job, shim_command
 from tuner.adapters.supervisord.sweep import started_ticks, sweep
 from tuner.config.feeders import FeederSettings

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.adapters.processes.own_group import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
 

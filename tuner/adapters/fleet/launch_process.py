@@ -19,7 +19,7 @@ from typing import Any
 
 import tuner
 from tuner.adapters.fleet.frames import Frame, FrameReader, frame_bytes, pack_news
-from tuner.adapters.processes.own_group import ending_in_words
+from tuner.adapters.processes.signals import ending_in_words
 from tuner.core.domain.fleet import News
 
 BEAT_S = 1.0  #: so often each end tells the other that it is alive

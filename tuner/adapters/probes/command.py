@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Literal
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
-from tuner.adapters.processes.own_group import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.config.fields import Command, LongerThanZero
 from tuner.config.probes import ProbeSettings
 from tuner.config.surroundings import Surroundings

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.adapters.processes.own_group import end_group, ending_in_words
-from tuner.adapters.processes.signals import signals_held
+from tuner.adapters.processes.signals import end_group, ending_in_words, signals_held
 from tuner.adapters.supervisord.config import User
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.durations import render_duration

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
-from tuner.adapters.processes.own_group import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.host import hook_failed
 from tuner.core.text.durations import render_duration

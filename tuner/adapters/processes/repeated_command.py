@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from tuner.adapters.processes.log_tail import truncate_open_log
-from tuner.adapters.processes.own_group import end_group, ending_in_words
-from tuner.adapters.processes.signals import signals_held
+from tuner.adapters.processes.signals import end_group, ending_in_words, signals_held
 from tuner.core.errors import ConfigError
 from tuner.core.settings.safety_limits import CommandResult
 from tuner.core.text.durations import render_duration

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tuner.adapters.processes.own_group import ending_in_words, running_in_own_group
+from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.config.fields import Command
 from tuner.config.ready import ReadySettings
 from tuner.core.domain.layout import Layout

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,3 +133,38 @@ def check_as_it_is(resumed: Path, others: Mapping[str, object | None]) -> None:
 
 def _typed(options: Mapping[str, object | None]) -> list[str]:
     return [f"--{name}" for name, value in options.items() if value is not None]
+
+
+# The option --python: an axis of the service, with a value for each interpreter.
+
+
+AXIS = "python"
+
+
+def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: str | None) -> Options:
+    """What is typed of interpreters, as settings of an axis; nothing where nothing is typed.
+
+    Raises:
+        ConfigError: one is none, or it is not this host that runs the service.
+    """
+    if not texts:
+        return {}
+    from tuner.bootstrap.parts import pythons
+    from tuner.config.load import Given
+
+    if fleet is not None:
+        raise ConfigError(
+            "--python names interpreters of this host, but --fleet measures on other hosts",
+            hint="Name the interpreters in the config: service:"
+            " {axes: {python: {NAME: {interpreter: PYTHON}, ...}}}",
+        )
+    if simulate is not None:
+        raise ConfigError(
+            "--python cannot be combined with --simulate: no service runs", hint="Leave one of them out."
+        )
+    return {
+        ("service", "axes", AXIS, name, "interpreter"): Given(
+            f"--python {words[0]}", shlex.join(word.replace("{", "{{").replace("}", "}}") for word in words)
+        )
+        for name, words in pythons.parse_pythons(texts).items()
+    }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from tuner.core.domain.computing import Computing
+from tuner.core.domain.axes import Computing
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 

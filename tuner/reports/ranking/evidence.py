@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.core.defaults import MEMORY_PRESSURE_RATIO
-from tuner.core.domain.computing import OMP
+from tuner.core.domain.axes import OMP
 from tuner.core.domain.provenance import GIL_MODULE
 from tuner.core.domain.records import StudyRecord
 from tuner.core.messages import launch as messages
