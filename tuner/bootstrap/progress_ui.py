@@ -31,8 +31,8 @@ def showing(
 ) -> Iterator[LineProgress | LiveView]:
     """A view when stderr is a terminal, else plain lines; *is_ending*: the study is to end."""
     if not is_terminal_screen(sys.stderr):
-        from tuner.adapters.processes.beating import beating
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress
+        from tuner.adapters.terminal.screen import beating
         from tuner.core.ranking.leading import Leading
         from tuner.core.search.strategies.followed import Followed
 
@@ -174,10 +174,10 @@ def showing_fleet(
     is_ending: Callable[[], bool],
 ) -> Iterator[FleetProgress]:
     """The same of a study on several boxes, with the file that others watch, *store* being held by now."""
-    from tuner.adapters.processes.beating import beating
     from tuner.adapters.terminal.fleet_lines import FleetLines, FleetTee
     from tuner.adapters.terminal.live_view import LiveView
     from tuner.adapters.terminal.progress import BEATS_S
+    from tuner.adapters.terminal.screen import beating
     from tuner.study.fleet.roster import PATIENCE_S
 
     with showing(study, strategy, is_ending) as view:

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tuner.adapters.processes.beating import beating
 from tuner.adapters.terminal.follower import Follower
 from tuner.adapters.terminal.progress import render_window
-from tuner.adapters.terminal.screen import Screen
+from tuner.adapters.terminal.screen import Screen, beating
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Window

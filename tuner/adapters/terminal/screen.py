@@ -12,9 +12,10 @@ import select
 import signal
 import sys
 import termios
+import threading
 import time
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import IO
@@ -175,3 +176,24 @@ def _reopen(descriptor: int) -> int | None:
         return os.open(os.ttyname(descriptor), flags)
     except OSError:
         return None
+
+
+# Something that is done again and again while others work.
+
+
+@contextmanager
+def beating(every_s: float, beat: Callable[[], None]) -> Iterator[None]:
+    """Call *beat* every *every_s* from a thread of its own, as long as the block lasts."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(every_s):
+            beat()
+
+    thread = threading.Thread(target=run, name="beat", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
