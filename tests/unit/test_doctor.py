@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.proc.cgroup import Container
-from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.layout import Layout
+from tuner.core.text.bound_ports import bound_ports
 from tuner.doctor.box import neighbours_seen
 from tuner.doctor.cores import Neighbours, neighbours_findings
 from tuner.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.service import ServiceSpec
+from tuner.core.text.bound_ports import bound_ports
 from tuner.doctor.service import PortSeen
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.service import Gate
+from tuner.core.text.bound_ports import bound_ports
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings

@@ -6,7 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from tuner.adapters.feeders.http import HttpFeederSettings
-from tuner.core.doctor.command import bound_ports, rebind
+from tuner.core.text.bound_ports import bound_ports, rebind
 from tuner.core.text.http_request import parse_url
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from tuner.bootstrap.parts.feeders import feeder_of
 from tuner.config.surroundings import StudyName, Surroundings
-from tuner.core.doctor.command import bound_ports
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
+from tuner.core.text.bound_ports import bound_ports
 from tuner.ports import CrossCheck, Feeder, Probe, Warn
 
 if TYPE_CHECKING:
