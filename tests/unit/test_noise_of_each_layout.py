@@ -13,9 +13,14 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed
 from tuner.core.search.strategies.full_grid import GridFit
 from tuner.core.stats.groups import Comparison, compare
-from tuner.core.stats.interval import LaunchMean, estimate_throughputs
+from tuner.core.stats.interval import (
+    INDEPENDENT,
+    LaunchMean,
+    drift_between_blocks,
+    estimate_throughputs,
+    slow_drift,
+)
 from tuner.core.stats.own_noise import estimate_own_noise, mixture_reach, mixture_tail
-from tuner.core.stats.slow_drift import INDEPENDENT, drift_between_blocks, slow_drift
 from tuner.core.stats.two_way_anova import Observation, fit
 
 LOUD = (5.0, *[1.0] * 7)  #: one layout of eight scatters five times as much as the others

@@ -12,9 +12,14 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import value_from
 from tuner.core.ranking.host_effects import Boxes, what_boxes_do
 from tuner.core.stats.groups import Comparison, Group, OfBest, compare, group_of
-from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs
+from tuner.core.stats.interval import (
+    INDEPENDENT,
+    Estimate,
+    LaunchMean,
+    drift_between_blocks,
+    estimate_throughputs,
+)
 from tuner.core.stats.mixed_model import box_table, estimate_on_boxes
-from tuner.core.stats.slow_drift import INDEPENDENT, drift_between_blocks
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 from tuner.core.stats.variance import Noise, estimate_noise
 from tuner.core.windows.launch_sums import LaunchTally

@@ -7,9 +7,8 @@ from math import fsum, log
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed
-from tuner.core.stats.interval import Estimate, LaunchMean, estimate_throughputs
+from tuner.core.stats.interval import Estimate, LaunchMean, drift_between_blocks, estimate_throughputs
 from tuner.core.stats.own_noise import estimate_own_noise
-from tuner.core.stats.slow_drift import drift_between_blocks
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 
