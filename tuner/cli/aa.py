@@ -39,8 +39,8 @@ def aa(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service), or a file that this command wrote, "
-                "to print its result again."
+                "Config in YAML (default: the built-in service). Or a file that `tuner aa` wrote: tuner "
+                "prints its result again."
             ),
         ),
     ] = None,
@@ -60,11 +60,12 @@ def aa(
             min=2,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of pairs of launches (default: 10).",
+            help="Number of pairs of launches to compare (default: 10).",
         ),
     ] = None,
     budget: Annotated[
-        str | None, setting("budget", "Measure as many pairs as fit into this time, for example 2h.")
+        str | None,
+        setting("budget", "Measure as many pairs of launches as fit into this time, for example 2h."),
     ] = None,
     window: ShortWindow = None,
     warmup: Annotated[str | None, setting("warmup")] = None,
@@ -84,11 +85,17 @@ def aa(
         str | None, setting("confidence", "Confidence level of the significance tests (default: 95%).")
     ] = None,
     seed: Annotated[
-        str | None, setting("seed", "Seed for the random labels within a pair (default: 1).")
+        str | None,
+        setting(
+            "seed", "Seed for the random choice of the launch that counts as first in a pair (default: 1)."
+        ),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
-    study: Annotated[Path | None, study_file("File for the result (default: SERVICE.aa.tuner.db).")] = None,
+    study: Annotated[
+        Path | None,
+        study_file("New file for the measurement (default: SERVICE.aa.tuner.db)."),
+    ] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
@@ -99,7 +106,7 @@ def aa(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a layout with itself: measure the false-alarm rate and the smallest detectable difference.
+    """Compare a layout with itself: measure the rate of false alarms and the smallest detectable difference.
 
     tuner launches the same layout many times and compares the launches two by two, so every difference is
     noise. It counts how often its own rules call such a difference significant, and how often a plain t test

@@ -33,7 +33,10 @@ _WHAT = "Layouts"
 
 def check(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="Study file that `tuner grid` wrote. It is not changed.")
+        Path,
+        typer.Argument(
+            metavar="STUDY", help="Study file that `tuner grid` wrote. tuner only reads this file."
+        ),
     ],
     config: Annotated[
         Path | None,
@@ -52,7 +55,10 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help="Layout in use, which tuner measures in addition to winner and runner-up.",
+            help=(
+                "Layout in use. tuner also measures it, together with the best and second-best layout of "
+                "the study."
+            ),
         ),
     ] = None,
     kind: Annotated[
@@ -62,8 +68,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "Evidence used. calibrated: the study's result and the new measurements; strict: only the"
-                " new measurements (default: calibrated)."
+                "Measurements that decide. calibrated: those of the study and the new ones; strict: only "
+                "the new ones (default: calibrated)."
             ),
         ),
     ] = None,
@@ -72,11 +78,16 @@ def check(
         typer.Option(
             metavar="CORES",
             rich_help_panel=_WHAT,
-            help="Highest CPU use of other processes in a valid window, in cores.",
+            help=(
+                "A window is invalid if other processes use more CPU than this, in cores (default: that of "
+                "the study)."
+            ),
         ),
     ] = None,
-    budget: Annotated[str | None, setting("budget", "Longest time to measure (default: 2h).")] = None,
-    window: Annotated[str | None, setting("window", "Length of a window (default: as in the study).")] = None,
+    budget: Annotated[str | None, setting("budget", "Longest time to measure, in all (default: 2h).")] = None,
+    window: Annotated[
+        str | None, setting("window", "Length of each window (default: the length in the study).")
+    ] = None,
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     simulate: Simulate = None,
     to: Annotated[
@@ -85,7 +96,7 @@ def check(
             "--to",
             metavar="FILE",
             rich_help_panel=FILE,
-            help="File for the new measurements (default: STUDY.check-1.tuner.db, then -2, ...).",
+            help=("New file for the measurements (default: STUDY.check-1.tuner.db, then -2, ...)."),
         ),
     ] = None,
     resume: Resume = None,
@@ -94,10 +105,11 @@ def check(
     metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
-    """Measure a study's winner, runner-up and layout in use again, to check whether the winner is still best.
+    """Check whether a study's best layout is still the best, by measuring the relevant layouts again.
 
-    tuner measures these layouts in blocks until the answer is clear. The exit code is 0 if no other layout is
-    better by more than the study's margin, and 4 if one is. It is 5 if this is not yet clear.
+    tuner measures the best layout, the second best and the layout in use, until the answer is clear. The exit
+    code is 0 if no other layout is better by more than the study's margin, 4 if another layout is, and 5 if
+    this is not yet clear.
 
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """

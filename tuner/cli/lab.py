@@ -26,18 +26,26 @@ def lab(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Experiment to repeat. Without NAME, tuner lists the experiments."
+            metavar="[NAME]",
+            help="Name of the experiment to repeat. Without a name, tuner lists the experiments.",
         ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", metavar="", help="Run all experiments, one after the other.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Run a few points once, in minutes.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="Run only a few rows of the experiment, once each, in minutes."
+        ),
     ] = False,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Number of runs of each point (default: 3, with --quick 1)."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of runs of each row of the experiment (default: 3, with --quick 1).",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Seed for the random order of runs (default: 1).")
@@ -45,7 +53,8 @@ def lab(
     results: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="File for the runs. tuner does not repeat runs that the file already holds."
+            metavar="FILE",
+            help="File for the runs. tuner skips runs that the file already has.",
         ),
     ] = None,
     python: Annotated[
@@ -53,8 +62,8 @@ def lab(
         typer.Option(
             metavar="PROGRAM",
             help=(
-                "Interpreter that runs the programs (default: that of tuner). Repeat the option to "
-                "compare interpreters."
+                "Python that runs the experiment (default: that of tuner). Repeat the option to compare "
+                "interpreters."
             ),
         ),
     ] = None,
@@ -62,11 +71,14 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE.md",
-            help="Write a Markdown page to this file, and a picture and the data (CSV) next to it.",
+            help=(
+                "Write the result as a Markdown page to this file, with a picture and the data (CSV) next "
+                "to it."
+            ),
         ),
     ] = None,
     format_: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
     """Repeat a published experiment on this host.
 

@@ -19,7 +19,10 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help="Layout in use. Each row has the ratio of its throughput to that of this layout.",
+        help=(
+            "Layout in use. The ranking then has each layout's throughput, divided by that of the layout in "
+            "use."
+        ),
     ),
 ]
 
@@ -46,7 +49,9 @@ Confidence = Annotated[
     typer.Option(
         metavar="LEVEL",
         parser=confidence_level,
-        help="Confidence level of intervals and differences, for example 80% (default: as in the study).",
+        help=(
+            "Confidence level of the intervals and differences, for example 80% (default: that of the study)."
+        ),
     ),
 ]
 
@@ -58,7 +63,7 @@ Objective = Annotated[
         metavar="NAME",
         autocompletion=one_of("throughput", "throughput-per-cpu"),
         rich_help_panel=_WHAT,
-        help="Quantity to rank by: throughput or throughput-per-cpu.",
+        help="Quantity to rank by: throughput or throughput-per-cpu (default: that of the study).",
     ),
 ]
 MaxLoad = Annotated[
@@ -66,7 +71,7 @@ MaxLoad = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose load average is known to stay below this, for example 20.",
+        help="Rank only layouts whose load average is shown to be at most N, for example 20.",
     ),
 ]
 MaxMemory = Annotated[
@@ -74,7 +79,7 @@ MaxMemory = Annotated[
     typer.Option(
         metavar="SIZE",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose memory is known to stay below this, for example 8G.",
+        help="Rank only layouts that are shown to use at most this much memory, for example 8G.",
     ),
 ]
 MaxP95 = Annotated[
@@ -82,7 +87,7 @@ MaxP95 = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose p95 latency is known to stay below this, for example 2s.",
+        help="Rank only layouts whose p95 latency is shown to be at most this long, for example 2s.",
     ),
 ]
 Pareto = Annotated[
@@ -91,7 +96,7 @@ Pareto = Annotated[
         "--pareto",
         metavar="",
         rich_help_panel=_TRADE,
-        help="Print the Pareto front of throughput against load and memory.",
+        help="Print the layouts that no layout beats in throughput, load and memory together (Pareto front).",
     ),
 ]
 Costs = Annotated[
@@ -99,7 +104,10 @@ Costs = Annotated[
     typer.Option(
         metavar="NAMES",
         rich_help_panel=_TRADE,
-        help="Print the Pareto front of throughput against these costs, for example load,memory,cpu.",
+        help=(
+            "Print the layouts that no layout beats in throughput and all of these costs together (Pareto "
+            "front), for example load,memory,cpu."
+        ),
     ),
 ]
 Within = Annotated[
@@ -107,7 +115,10 @@ Within = Annotated[
     typer.Option(
         metavar="SHARE",
         rich_help_panel=_TRADE,
-        help="Margin within which layouts count as equal (default: as in the study).",
+        help=(
+            "Difference in throughput up to which layouts count as equally good (default: the study's "
+            "margin)."
+        ),
     ),
 ]
 
@@ -120,7 +131,7 @@ Boxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Rank this host only. May be repeated.",
+        help="Use only the measurements of this host. You can repeat this option.",
     ),
 ]
 WithoutBoxes = Annotated[
@@ -130,7 +141,7 @@ WithoutBoxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Leave this host out. May be repeated.",
+        help="Use no measurements of this host. You can repeat this option.",
     ),
 ]
 
@@ -148,7 +159,7 @@ def rank(
     within: Within = None,
     box: Boxes = None,
     without_box: WithoutBoxes = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
     """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 

@@ -13,16 +13,16 @@ MOST_MESSAGES = 100_000
 def sample(
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="File for the messages, which must not exist yet."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="New file for the recorded messages."),
     ],
     url: Annotated[
         str,
         typer.Option(
             metavar="URL",
             show_default=False,
-            help="URL of Redis, or of RabbitMQ: amqp://HOST (default: redis://127.0.0.1:6379/0).",
+            help=(
+                "URL of the broker: Redis, or RabbitMQ with amqp://HOST (default: redis://127.0.0.1:6379/0)."
+            ),
         ),
     ] = "redis://127.0.0.1:6379/0",
     form: Annotated[
@@ -30,15 +30,17 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For a worker"
-                " without such a library: list or stream (default: detected from the queue)."
+                "Library of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For a "
+                "worker without such a library: list or stream, the type in Redis (default: tuner detects "
+                "it from the queue)."
             ),
         ),
     ] = None,
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Name of the queue (default: the library's own, for example celery)."
+            metavar="NAME",
+            help="Name of the queue (default: the library's default queue, for example celery).",
         ),
     ] = None,
     n: Annotated[
