@@ -150,4 +150,6 @@ def _prose(text: str) -> str:
 
 def _bare(text: str) -> str:
     """Text outside of backticks: nothing of it is markup, and options are set as code."""
-    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*(?: (?:all|auto|list|json)\b)?)", r"`\1`", text.replace("<", "&lt;"))
+    return re.sub(
+        r"(?<![\w-])(--[a-z][a-z-]*(?: (?:all|auto|list|json)\b)?)", r"`\1`", text.replace("<", "&lt;")
+    )

@@ -27,22 +27,22 @@ MODULES = (
     *(feeders, brake, service, variants, service_section, study, settings),
 )
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
-_PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}
+_PLAIN = {"str": "text", "bool": "yes/no", "int": "number", "float": "number"}
 
 _INTRO = """\
 # Every key of a config
 
-A config is YAML with five optional sections. `tuner init -- COMMAND` writes one for your
-service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
+A config is a YAML file with five optional sections. `tuner init -- COMMAND` writes a config for your
+service. `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
 [your service](../your-service.md) is a guide. Options of the command line override the config.
 
-Each entry has the key, in parentheses the type and the default of its value, and then its meaning. A
-key without a default may be left out, unless it is marked **required**.
+Each entry has the name of a key, the type and the default of its value in parentheses, and its
+meaning. You can leave out every key that is not marked **required**.
 
-- A section with several kinds has a key `kind`. `service` without `kind` is a `script` if it has a
+- A section with several kinds has a key `kind`. Without `kind`, `service` is a `script` if it has a
   `command`, otherwise the `crash-processor`.
-- The section of a known service (`kind: gunicorn`, `celery` ...) may contain its command, its settings
-  (`tuner services show NAME`), and every key of `kind: script`.
+- For a known service, such as `kind: gunicorn` or `kind: celery`, `service` may contain a command, the
+  settings that `tuner services show NAME` lists, and every key of `kind: script`.
 - A key marked *only with `strategy: ...`* is an error in a study with the other strategy.
 """
 

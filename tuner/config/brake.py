@@ -52,18 +52,19 @@ def _memory(text: str) -> str:
 class BrakeSettings(Section):
     """Safety limits. tuner stops a launch if a limit is exceeded for the time `holds` (memory: at once)."""
 
-    load: MaxLoad | None = None  #: Highest 1-minute load average
-    #: Highest memory use of the host: a share or a size
+    load: MaxLoad | None = None  #: Highest load average (over 1 minute) of the host
+    #: Highest memory use of the host: a share, for example `90%`, or a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
-    #: Highest share of failed items, of the last 30 s
+    #: Highest share of failed items among the items of the last 30 s
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    command: Command | None = None  #: Command to run repeatedly as a check; exit code 0 means continue
-    every: LongerThanZero | None = None  #: Time between two runs of the check; None: 10 s
-    #: Time limit of each run; a slower run is killed and counts as failed; None: 10 s
+    #: Command that tuner runs repeatedly. Any exit code but 0 means that a limit is exceeded
+    command: Command | None = None
+    every: LongerThanZero | None = None  #: Time between two runs of `command`; None: 10 s
+    #: Time limit of each run of `command`. tuner kills a slower run, which then counts as failed; None: 10 s
     timeout: LongerThanZero | None = None
-    #: Time for which a limit other than `memory` must be exceeded before the launch is stopped
+    #: How long a limit other than `memory` must be exceeded before tuner stops the launch
     holds: Duration = 10.0
-    #: Action after the launch is stopped. stop: end the study; leave-out: continue without that layout
+    #: Action after tuner has stopped a launch. stop: end the study; leave-out: continue without that layout
     then: Literal["stop", "leave-out"] = "stop"
 
     @field_validator("then", mode="before")

@@ -22,13 +22,14 @@ class HookSettings(Section):
     See the port ``Hooks``.
     """
 
-    #: Time limit of each command; a slower command is killed and counts as failed
+    #: Time limit of each hook. tuner kills a slower hook, which then counts as failed
     timeout: LongerThanZero = 60.0
-    before_study: Commands = ()  #: Commands to run once before the study; if one fails, the study stops
+    before_study: Commands = ()  #: Commands to run once before the study. If a command fails, the study stops
     after_study: Commands = ()  #: Commands to run once after the study, before the result is printed
-    before_launch: Commands = ()  #: Commands to run before each launch; if one fails, the launch fails
+    before_launch: Commands = ()  #: Commands to run before each launch. If a command fails, the launch fails
     after_launch: Commands = ()  #: Commands to run after each launch, even if it failed
-    before_window: Commands = ()  #: Commands to run before each window; if one fails, the window is invalid
+    #: Commands to run before each window. If a command fails, the window is invalid
+    before_window: Commands = ()
     after_window: Commands = ()  #: Commands to run after each window, even if it failed
     finished: Commands = ()  #: Commands to run at the end of every study, with `TUNER_EXIT_CODE` set
 
@@ -36,12 +37,14 @@ class HookSettings(Section):
 class Settings(Section):
     """The sections of a config."""
 
-    service: ServiceSettings = CrashProcessorSettings()  #: Service to measure
-    study: StudySettings = StudySettings()  #: Layouts, times and stopping rule
-    brake: BrakeSettings | None = None  #: Safety limits that stop a launch; None: no limits
+    #: The service, and how tuner starts it and counts its items
+    service: ServiceSettings = CrashProcessorSettings()
+    study: StudySettings = StudySettings()  #: Layouts to measure, their times, and the rule when to stop
+    #: Limits on load, memory and failures at which tuner stops a launch; None: no limits
+    brake: BrakeSettings | None = None
     hooks: HookSettings = HookSettings()  #: Commands to run at certain moments
-    #: Names of the service's backend programs, for example redis-server: their CPU is counted separately;
-    #: None: brokers and databases that the config names and that listen on this host
+    #: Names of programs that the service uses, for example redis-server. tuner counts their CPU separately;
+    #: None: the brokers and databases on this host that the config names
     backends: tuple[Name, ...] | None = None
 
     @field_validator("study")

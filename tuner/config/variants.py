@@ -53,9 +53,10 @@ Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
 class StopSettings(Section):
     """The way to stop a worker process."""
 
-    signal: SignalName = "TERM"  #: Signal that stops the worker
-    wait: LongerThanZero = STOP_WAIT_S  #: Time from the signal until the worker is killed
-    #: Whether the whole process group gets the signal. This is necessary if a shell starts the worker
+    signal: SignalName = "TERM"  #: Signal that tuner sends to stop a worker
+    wait: LongerThanZero = STOP_WAIT_S  #: Time until tuner kills a worker that the signal has not stopped
+    #: Whether tuner sends the signal to the whole process group, which is necessary if a shell starts the
+    #: worker
     as_group: bool = False
 
 
@@ -75,8 +76,7 @@ class VariantSettings(Section):
     os_threads: OsThreads | None = None  #: None: the service's
 
 
-#: mapping of words to new words
-Replacements = dict[FieldWord, FieldWord]
+Replacements = dict[FieldWord, FieldWord]  #: mapping of words to new words
 
 
 class ValueSettings(VariantSettings):
@@ -86,7 +86,8 @@ class ValueSettings(VariantSettings):
     before it comes after the other changes of all axes.
     """
 
-    replace: Replacements = Field(default_factory=dict)  #: Words of the command that tuner replaces
+    #: Words of the command, and the new words that replace them
+    replace: Replacements = Field(default_factory=dict)
     interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
     append: Words = ()  #: Arguments to put after the command
     prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
