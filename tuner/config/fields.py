@@ -294,7 +294,8 @@ Word = Annotated[str, BeforeValidator(_text)]  #: text
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
 #: command: a list of words, or one text, which tuner splits as a shell does; no shell runs the command
 Command = Annotated[tuple[Word, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)]
-#: command with fields: a command in which tuner replaces the same fields as in a text with fields
+#: command with fields: a command in which tuner replaces `{processes}`, `{threads}`, `{process}`,
+#: `{variant}`, `{cores}` and `{cores_per_process}`
 LayoutCommand = Annotated[
     tuple[FieldWord, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)
 ]
@@ -337,7 +338,7 @@ def _pattern(text: str) -> str:
 #: regular expression: a regular expression in the syntax of Python, which may match anywhere in a line
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Variable = Annotated[str, AfterValidator(check_variable)]
-#: variables: a mapping of names to texts with fields
+#: variables: a mapping of names to texts, with the fields of a command
 Environment = Mapping[Variable, FieldWord]
 
 

@@ -44,7 +44,7 @@ def _python(command: tuple[str, ...]) -> tuple[str, ...]:
 
 AxisName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
 ValueName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
-#: words: a list of words with fields, or one text, which tuner splits as a shell does
+#: words: a list of words with the fields of a command, or one text, which tuner splits as a shell does
 Words = Annotated[tuple[FieldWord, ...], BeforeValidator(split_words)]
 #: interpreter: a Python, with or without options: `python3.13`, `[python3.13, -X, dev]`
 Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
