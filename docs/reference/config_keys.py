@@ -131,8 +131,7 @@ def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"More keys, described under [{home}](#{_anchor(home)}) (default: the value of the service):"
-            f" {_listed(same)}.\n"
+            f"More keys, as in [{home}](#{_anchor(home)}) (default: the value there): {_listed(same)}.\n"
         )
     return "\n".join(parts)
 
@@ -301,7 +300,8 @@ def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[*kinds])):
             return f"list of {len(kinds)}: {_kind(source, kinds[0], used)}"
         case ast.Subscript(value=ast.Name(id="dict" | "Mapping"), slice=ast.Tuple(elts=[key, value])):
-            return f"mapping of {_kind(source, key, used)} to {_kind(source, value, used)}"
+            names = [_kind(source, key, used), _kind(source, value, used)]
+            return "mapping of texts" if names == ["text", "text"] else f"mapping of {' to '.join(names)}"
         case ast.Name(id=name) if name in _PLAIN:
             return _PLAIN[name]
         case ast.Name(id=name) if name in ALIASES:

@@ -55,10 +55,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help=(
-                "Layout in use. tuner also measures it, together with the best and second-best layout of "
-                "the study."
-            ),
+            help=("Layout in use, which tuner then also measures."),
         ),
     ] = None,
     kind: Annotated[

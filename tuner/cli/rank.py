@@ -19,10 +19,7 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help=(
-            "Layout in use. The ranking then has each layout's throughput, divided by that of the layout in "
-            "use."
-        ),
+        help=("Layout in use. The ranking then also compares each throughput with that of this layout."),
     ),
 ]
 

@@ -79,8 +79,7 @@ def replay(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Count an answer as right if it is at most this much slower than the best layout, for "
-                "example 2% (default: that of the suite)."
+                "Margin within which an answer counts as right, for example 2% (default: that of the suite)."
             ),
         ),
     ] = None,

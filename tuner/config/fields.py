@@ -195,8 +195,7 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
     return layouts
 
 
-#: layouts: a list of layouts, or one text, for example `4x6,8x3`. `4x6` is 4 processes with 6 threads each;
-#: `8x-` is 8 processes of a service without a number of threads; `4x6@NAME` is a layout of the variant NAME
+#: layouts: a list of [layouts](../words.md), or one text: `4x6,8x-,4x6@NAME`
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
 ]

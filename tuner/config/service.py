@@ -73,8 +73,7 @@ class RunSettings(Section):
     directory: ConfigPath | None = None  #: Folder in which the service runs; None: the current folder
     #: Environment variables for the service, in addition to those of tuner
     environment: Environment = Field(default_factory=dict)
-    #: File with environment variables, in lines NAME=VALUE. tuner replaces no fields, such as `{threads}`, in
-    #: it
+    #: File with environment variables, in lines NAME=VALUE without fields
     environment_file: ConfigPath | None = None
     stop: StopSettings = StopSettings()  #: How tuner stops a worker
     #: Resource limits of each process, in the units of setrlimit, for example `{nofile: 4096}`

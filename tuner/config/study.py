@@ -45,14 +45,11 @@ class StudySettings(Section):
     None is "as usual" for the strategy.
     """
 
-    #: Choice of the layouts to measure. race: those that may still be the best, until the best is known; all:
-    #: every layout equally often
+    #: How tuner chooses layouts to measure (see `--strategy` of `tuner grid`)
     strategy: Literal["race", "all"] = "race"
     #: Number of CPU cores for which tuner chooses layouts; None: the cores available to tuner
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = None
-    #: Layouts to measure, by their total number of threads on N cores. small: N; divisors: N/2, N or 2N;
-    #: full: any number up to 2N; None: divisors
-    grid: GridName | None = None
+    grid: GridName | None = None  #: Set of layouts to measure (see `--grid` of `tuner grid`); None: divisors
     layouts: Layouts | None = None  #: List of the layouts to measure, which replaces `grid`
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
     #: Stop when one layout is known to be at most this much slower than the best (only with `strategy:
@@ -60,15 +57,14 @@ class StudySettings(Section):
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
     #: Required confidence that the answer is right, and confidence level of every interval
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
-    #: Guarantee. strict: the confidence holds for every service; calibrated: it holds on average over
-    #: services (only with `strategy: race`); None: strict
+    #: Guarantee of the answer (see `--kind` of `tuner grid`; only with `strategy: race`); None: strict
     kind: Literal["strict", "calibrated"] | None = None
     objective: ObjectiveName = "throughput"  #: Quantity to maximise
     #: Leave out layouts that would open more connections than this (see `connections` of the service)
     max_connections: Count | None = None
     max_load: MaxLoad | None = None  #: Accept a layout as the best only if its load average is at most this
-    #: Accept a layout as the best only if its workers and their child processes together use at most this
-    #: much memory (PSS)
+    #: Accept a layout as the best only if its workers and their child processes use at most this much memory
+    #: (PSS)
     max_memory: MaxMemory | None = None
     #: Accept a layout as the best only if its p95 latency is at most this long. The service must report
     #: latency
@@ -78,8 +74,8 @@ class StudySettings(Section):
     #: Length of the shortest window that a race may use (only with `strategy: race`); None: 1 m (20 s if
     #: layouts take turns), or `window` if it is shorter
     min_window: LongerThanZero | None = None
-    #: auto: tuner starts several layouts together, and switches between them every few seconds, if the
-    #: service allows it (only with `strategy: race`); None: off
+    #: Whether tuner switches between started layouts every few seconds (see `--slices` of `tuner grid`; only
+    #: with `strategy: race`); None: off
     slices: Literal["auto", "off"] | None = None
     #: Number of launches of each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
@@ -94,7 +90,7 @@ class StudySettings(Section):
     warm_cache: bool = True
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
-    #: Measure an invalid window again, with at most this many attempts in all
+    #: Number of attempts to measure a valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
     #: A window is invalid if other processes use more CPU than this, in cores; None: 1 % of the cores, at
     #: least 0.15

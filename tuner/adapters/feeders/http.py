@@ -138,9 +138,8 @@ class HttpFeederSettings(FeederSettings):
     requests: ConfigPath | None = None
     #: Number of clients in the closed loop; None: tuner finds a sufficient number before the study
     clients: Count | None = None
-    #: How clients use connections. `even`: keep them open, spread over all worker processes; `fresh`: open
-    #: one for each request; `kept`: keep them open without spreading them; `reuse: N`: close each after N
-    #: requests
+    #: How clients use connections: `even`, `fresh`, `kept` or `reuse: N` (see `--connections` of `tuner
+    #: grid`)
     connections: ConnectionsText = render_connections(EVEN)
     #: Number of requests per second, or the rule that sets this number; None: closed loop
     rate: Rate | None = None

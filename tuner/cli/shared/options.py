@@ -52,8 +52,8 @@ SETTINGS = {
     ),
     "max_connections": Setting(
         "N",
-        "Leave out layouts that would open more than N connections, for example to a database. Each thread "
-        "opens one, unless the config sets `connections`.",
+        "Leave out layouts that would open more than N connections (one per thread), for example to a "
+        "database.",
         LAYOUTS,
     ),
     "window": Setting("TIME", "Length of a window; a race also uses shorter windows (default: 10m).", TIME),
@@ -95,8 +95,8 @@ SETTINGS = {
     "confidence": Setting("LEVEL", "Required confidence that the answer is right (default: 95%).", ORDER),
     "kind": Setting(
         "KIND",
-        "Guarantee. strict: the confidence holds for every service; calibrated: the confidence holds on "
-        "average over services, and the study needs less time (default: strict).",
+        "Guarantee. strict: the confidence holds for every service; calibrated: it holds on average over "
+        "services, and the study is shorter (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
@@ -109,8 +109,7 @@ SETTINGS = {
     "slices": Setting(
         "auto|off",
         "auto: tuner starts up to 4 layouts together, and switches between them every few seconds, if the "
-        "service allows it. Noise of the host then affects them equally. off: one layout runs after the "
-        "other (default: off).",
+        "service allows it; off: one layout after the other (default: off).",
         ORDER,
         words=("auto", "off"),
     ),
@@ -125,9 +124,7 @@ SETTINGS = {
         ORDER,
     ),
     "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
-    "max_attempts": Setting(
-        "N", "Measure an invalid window again, with at most this many attempts in all (default: 3).", ORDER
-    ),
+    "max_attempts": Setting("N", "Number of attempts to measure a valid window (default: 3).", ORDER),
     "foreign_limit": Setting(
         "CORES",
         "A window is invalid if other processes use more CPU than this, in cores (default: 1 % of the "
@@ -143,16 +140,14 @@ SETTINGS = {
     ),
     "clients": Setting(
         "N",
-        "Number of clients that send requests at the same time (default: tuner doubles the number until "
-        "throughput stops rising).",
+        "Number of clients that send requests at the same time (default: tuner finds a sufficient number).",
         ORDER,
         ("service", "feeder", "clients"),
     ),
     "connections": Setting(
         "HOW",
-        "How clients use connections. even: keep them open, spread over all worker processes; fresh: open "
-        "one for each request; kept: keep them open without spreading them; reuse:N: close each after N "
-        "requests (default: even).",
+        "How clients use connections. even: keep them, spread over all worker processes; fresh: open one "
+        "per request; kept: keep them, not spread; reuse:N: close each after N requests (default: even).",
         ORDER,
         ("service", "feeder", "connections"),
     ),

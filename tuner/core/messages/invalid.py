@@ -152,9 +152,8 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 @invalid_window(
     "probes-disagree",
     "",
-    "Count the items of one minute by hand to find out which probe is wrong. A probe is often wrong because "
-    "it also counts retries, failed items or other queues, or because it misses lines or packets "
-    "([probes](probes.md)).",
+    "Count the items of one minute by hand to find out which probe is wrong. Often a probe also counts "
+    "retries, failed items or other queues, or misses lines or packets ([probes](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
