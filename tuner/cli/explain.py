@@ -35,7 +35,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Show what limits the throughput of each layout: the GIL, the cores, waiting, a backend or memory.
+    """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend or memory.
 
     tuner measures the use of cores and GIL with the CPU clocks of workers and child processes. It measures
     the waiting for cores and GIL if the kernel and the workers report this waiting. Otherwise the queueing

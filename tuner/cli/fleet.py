@@ -27,7 +27,7 @@ def fleet(
         typer.Argument(
             metavar="scheduler|certs|boxes",
             autocompletion=one_of(*_EXAMPLES),
-            help="Run the scheduler (scheduler), create keys (certs), or list the hosts (boxes).",
+            help="Run the scheduler, create the keys of a fleet, or list its hosts.",
         ),
     ],
     where: Annotated[
