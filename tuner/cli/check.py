@@ -82,9 +82,7 @@ def check(
         ),
     ] = None,
     budget: Annotated[str | None, setting("budget", "Longest time to measure, in all (default: 2h).")] = None,
-    window: Annotated[
-        str | None, setting("window", "Length of each window (default: the length in the study).")
-    ] = None,
+    window: Annotated[str | None, setting("window", "Length of each window (default: the study's).")] = None,
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     simulate: Simulate = None,
     to: Annotated[

@@ -20,7 +20,7 @@ def explain(
             metavar="N",
             min=1,
             max=MOST_CORES,
-            help="Number of CPU cores in the printed sizing rules (default: the cores of the study).",
+            help="Number of CPU cores in the printed sizing rules (default: the study's).",
         ),
     ] = None,
     confidence: Annotated[
@@ -28,9 +28,7 @@ def explain(
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help=(
-                "Confidence level of the printed memory limits, for example 80% (default: that of the study)."
-            ),
+            help=("Confidence level of the printed memory limits, for example 80% (default: the study's)."),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,

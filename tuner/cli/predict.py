@@ -62,7 +62,7 @@ def predict(
             metavar="N",
             min=1,
             rich_help_panel=_WHAT,
-            help="Number of physical cores of the host to predict for, if --cores also counts SMT threads.",
+            help="Number of physical cores, if --cores also counts SMT threads.",
         ),
     ] = None,
     layouts: Annotated[

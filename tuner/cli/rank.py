@@ -46,9 +46,7 @@ Confidence = Annotated[
     typer.Option(
         metavar="LEVEL",
         parser=confidence_level,
-        help=(
-            "Confidence level of the intervals and differences, for example 80% (default: that of the study)."
-        ),
+        help=("Confidence level of the intervals and differences, for example 80% (default: the study's)."),
     ),
 ]
 
@@ -60,7 +58,7 @@ Objective = Annotated[
         metavar="NAME",
         autocompletion=one_of("throughput", "throughput-per-cpu"),
         rich_help_panel=_WHAT,
-        help="Quantity to rank by: throughput or throughput-per-cpu (default: that of the study).",
+        help="Quantity to rank by: throughput or throughput-per-cpu (default: the study's).",
     ),
 ]
 MaxLoad = Annotated[

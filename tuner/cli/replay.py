@@ -78,16 +78,14 @@ def replay(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help=(
-                "Margin within which an answer counts as right, for example 2% (default: that of the suite)."
-            ),
+            help=("Margin within which an answer counts as right, for example 2% (default: the suite's)."),
         ),
     ] = None,
     confidence: Annotated[
         str | None,
         typer.Option(
             metavar="LEVEL",
-            help="Confidence that the strategy must reach, for example 95% (default: that of the suite).",
+            help="Confidence that the strategy must reach, for example 95% (default: the suite's).",
         ),
     ] = None,
     processes: Annotated[

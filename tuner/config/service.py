@@ -67,8 +67,8 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    #: User that runs the service. Only a tuner that runs as root can use another user; None: the user of
-    #: tuner
+    #: User that runs the service; another user than tuner's requires that tuner runs as root; None: the user
+    #: of tuner
     user: Annotated[str, AfterValidator(_user)] | None = None
     directory: ConfigPath | None = None  #: Folder in which the service runs; None: the current folder
     #: Environment variables for the service, in addition to those of tuner

@@ -86,8 +86,7 @@ class StudySettings(Section):
     warmup: Literal["auto"] | Duration = "auto"
     #: Longest warm-up with `warmup: auto`. tuner then measures the layout anyway, and marks it
     warmup_cap: LongerThanZero = 300.0
-    #: Whether the study begins with a launch that only fills the page cache and is not counted
-    warm_cache: bool = True
+    warm_cache: bool = True  #: Whether the study begins with an uncounted launch, which fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
     #: Number of attempts to measure a valid window

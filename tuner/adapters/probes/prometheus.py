@@ -67,8 +67,7 @@ class MetricSettings(Section):
     """A metric of Prometheus. tuner adds up all its samples."""
 
     metric: PrometheusMetric  #: Name of the metric exactly as on the page, including _total
-    #: Labels of the samples to count. tuner ignores samples without these labels
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict)  #: Labels that a sample must have to be counted
 
 
 class PrometheusProbeSettings(MetricSettings, ProbeSettings):

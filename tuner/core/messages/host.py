@@ -61,8 +61,7 @@ def hook_failed(problem: str) -> str:
 @warning(
     "leftover-processes",
     "",
-    "These processes had left the process group of their worker. Change the service so that these processes "
-    "stop with their worker.",
+    "Change the service so that these processes stop with their worker, whose process group they had left.",
 )
 def leftover_processes(when: Literal["before", "after"], processes: Sequence[str], *, ended: bool) -> str:
     named, n_more = ", ".join(processes[:_MOST_LEFTOVERS]), len(processes) - _MOST_LEFTOVERS
