@@ -108,9 +108,9 @@ def aa(
 ) -> int:
     """Compare a layout with itself: measure the rate of false alarms and the smallest detectable difference.
 
-    tuner launches the same layout many times and compares the launches two by two, so every difference is
-    noise. It counts how often its own rules call such a difference significant, and how often a plain t test
-    on windows does.
+    tuner launches the same layout many times and compares the launches in pairs, so every difference is
+    noise. tuner counts how often its own tests, and a plain t test on windows, wrongly call such a difference
+    significant.
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """

@@ -88,8 +88,8 @@ def calibrate(
     """Measure the time that an item needs: CPU with and without the GIL, CPU of child processes, and waiting.
 
     tuner launches 1x1 a few times, reads the kernel's clocks, and does not change the service. If you name a
-    study, tuner estimates the demands from all its windows. It leaves each layout out in turn, to measure the
-    prediction error.
+    study, tuner estimates the demands from all its windows. To measure the prediction error, tuner leaves out
+    each layout in turn.
 
     Example: tuner calibrate study.yaml --into service.yaml
     """

@@ -56,9 +56,9 @@ def compare(
 ) -> int:
     """Compare two studies, for example before and after a release, or on two hosts.
 
-    tuner prints the differences between the conditions of the studies. It then prints the changes of the best
-    layout, of all layouts together, and of each layout against the others. The intervals hold for all layouts
-    at once. The exit code is 2 if no layout was measured in both studies.
+    tuner prints the differences between the conditions of the studies. tuner then prints the changes of the
+    best layout, of all layouts together, and of each layout against the others. The intervals hold for all
+    layouts at once. The exit code is 2 if no layout was measured in both studies.
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """

@@ -72,7 +72,7 @@ def doctor(
     """Check whether this host is fit for a study: print problems that would stop or distort it, and remedies.
 
     tuner checks cores, clocks, other processes, limits, disks, the kernel, and the command, ports and servers
-    that the config names. It changes nothing. The exit code is 2 if something blocks the study.
+    that the config names. tuner changes nothing. The exit code is 2 if something blocks the study.
 
     Example: tuner doctor study.yaml --seconds 2
     """

@@ -37,8 +37,8 @@ def explain(
 
     tuner measures the use of cores and GIL with the CPU clocks of workers and child processes. It measures
     the waiting for cores and GIL if the kernel and the workers report this waiting. Otherwise the queueing
-    model estimates the waiting, and ~ marks the figure. Sizing rules follow. The exit code is 3 if no window
-    has these figures.
+    model estimates the waiting, and ~ marks the figure. tuner also prints sizing rules. The exit code is 3 if
+    no window has figures of the CPU clocks.
 
     Example: tuner explain crash-processor.tuner.db
     """

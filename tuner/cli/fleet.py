@@ -64,8 +64,8 @@ def fleet(
     """Connect hosts to a fleet: run one scheduler, and `tuner box` on each host.
 
     `tuner fleet certs DIR` creates the keys of the fleet. Copy the folder to every host and keep it secret.
-    `tuner fleet scheduler` connects the hosts and the study; run it on a host that does not measure.
-    `tuner fleet boxes ADDRESS` lists the connected hosts.
+    `tuner fleet scheduler` connects the hosts and the study; run this command on a host that does not
+    measure. `tuner fleet boxes ADDRESS` lists the connected hosts.
 
     Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs
     """

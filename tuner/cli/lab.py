@@ -83,9 +83,9 @@ def lab(
     """Repeat a published experiment on this host.
 
     tuner prints each published figure with the measured and the modelled figure, then each published claim
-    and whether it holds here. It keeps the runs in a file (default: NAME-DATE-TIME.lab.json). `--results
-    FILE` continues an interrupted experiment, and repeats failed runs. --all skips experiments that cannot
-    run on this host, and prints the reason.
+    and whether the claim holds here. tuner keeps the runs in a file (default: NAME-DATE-TIME.lab.json).
+    `--results FILE` continues an interrupted experiment, and repeats failed runs. --all skips experiments
+    that cannot run on this host, and prints the reason.
 
     Example: tuner lab nornir --quick
     """

@@ -83,8 +83,8 @@ def plan(
 ) -> int:
     """Estimate how long a study takes for margins of 1 %, 2 % and 5 %, and print the main reason.
 
-    tuner first measures a pilot: it launches four layouts twice, in about ten minutes. It then simulates the
-    race with the pilot's noise and throughputs, and again with each source of noise halved.
+    tuner first measures a pilot: it launches four layouts twice, in about ten minutes. tuner then simulates
+    the race with the pilot's noise and throughputs, and again with each source of noise halved.
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """

@@ -124,10 +124,10 @@ def predict(
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
     The first table compares processes with threads: it has the best layout of each shape, for each variant.
-    The layouts of one variant (--variant) follow.
+    The second table has the layouts of one variant (--variant).
 
-    Throughput and load have a 90 % interval. With --json, CPU has one, too, and so has memory if it is known.
-    tuner marks predictions beyond the measured range, and prints the error on measured layouts.
+    Throughput and load have a 90 % interval. With --json, CPU also has an interval, and memory if it is
+    known. tuner marks predictions beyond the measured range, and prints the error on measured layouts.
 
     A CHANGE alters one kind of time that an item needs: x0.5 halves this time, +200ms adds 200 ms, and -50ms
     subtracts 50 ms. You can repeat and combine changes.

@@ -158,12 +158,12 @@ def rank(
 ) -> int:
     """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 
-    Slower layouts differ significantly from a better one; the confidence level holds for all pairs at once.
-    tuner computes differences within blocks and pools their noise, which assumes that all layouts scatter
-    equally. A single launch rules out no layout. The command works while a study runs.
+    Each slower layout differs significantly from a better layout; the confidence level holds for all pairs at
+    once. tuner compares layouts within blocks, so that slow changes of the host cancel out. A single launch
+    rules out no layout. You can also rank a study that still runs.
 
-    With limits, tuner ranks only layouts that are shown to keep the limits. If there is none, the exit code
-    is 5.
+    With limits, tuner ranks only layouts that are shown to keep the limits. If no layout is shown to keep
+    them, the exit code is 5.
 
     A ranking from several hosts holds for similar hosts, because the host-by-layout interaction counts as
     noise.

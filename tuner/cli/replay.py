@@ -100,9 +100,9 @@ def replay(
 ) -> int:
     """Test a strategy in simulated studies: print how many answers are right, and how long the studies take.
 
-    tuner starts no service. It generates random windows from the true throughputs of the layouts (a surface),
-    with the noise of a suite or of a measured study. The strategy gets only the windows. A study without an
-    answer after 2000 windows counts as wrong, and its windows count as cost.
+    tuner starts no service. tuner generates random windows from the true throughputs of the layouts (a
+    surface), with the noise of a suite or of a measured study. The strategy gets only the windows. A study
+    without an answer after 2000 windows counts as wrong, and its windows count as cost.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """

@@ -59,7 +59,7 @@ def report(
     """Write a report on a study: one HTML page with answer, ranking, pictures, all windows and method.
 
     The page is self-contained: it opens offline, loads nothing, and can be mailed and printed. The same study
-    gives the same bytes. The command works while a study runs.
+    gives the same bytes. You can also report a study that still runs.
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """

@@ -57,9 +57,9 @@ def sample(
 ) -> None:
     """Record messages that wait in a queue. The messages stay in the queue.
 
-    tuner takes the messages evenly from the whole queue. From RabbitMQ it takes the first 1000 and puts them
-    back, marked as redelivered. A study feeds its service with copies of the messages (`feeder: {kind:
-    queue}`). The file holds all data of the messages, so only you can read it.
+    tuner takes the messages evenly from the whole queue. From RabbitMQ, tuner takes the first 1000 messages,
+    and puts them back marked as redelivered. A study feeds its service with copies of the messages (`feeder:
+    {kind: queue}`). The file holds all data of the messages, so only you can read it.
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """

@@ -47,8 +47,8 @@ def serve(
 ) -> int:
     """Show studies in a browser, on web pages that update while the studies run.
 
-    The pages are those of `tuner report`, with the current state. Only this host can reach them unless you
-    set --host. The printed address then has a token, which is required. Ctrl-C stops the server.
+    The pages are those of `tuner report`, with the current state. Only this host can reach the pages unless
+    you set --host. Visitors from other hosts need the token in the printed address. Ctrl-C stops the server.
 
     Example: tuner serve crash-processor.tuner.db
     """

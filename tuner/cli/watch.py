@@ -43,9 +43,9 @@ def watch(
 ) -> int:
     """Show the state of a study: throughput of each layout, dropped layouts, current launch and time left.
 
-    The command also works in another terminal or as another user, and for finished and interrupted studies.
-    It writes no file. It ends when the study ends, or when you press q or Ctrl-C. Without a terminal, it
-    prints the state once.
+    You can run tuner watch in another terminal or as another user, and for finished and interrupted studies.
+    tuner watch writes no file. The display ends when the study ends, or when you press q or Ctrl-C. If the
+    output is not a terminal, tuner prints the state once.
 
     Example: tuner watch crash-processor.tuner.db
     """
