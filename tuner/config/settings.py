@@ -17,7 +17,7 @@ from tuner.core.domain.service import Workers, connections_of, shape_of
 
 
 class HookSettings(Section):
-    """Commands to run at certain moments. Their environment has TUNER_LAYOUT, TUNER_BLOCK and others.
+    """Commands to run at certain moments, with TUNER_LAYOUT, TUNER_BLOCK and others in their environment.
 
     See the port ``Hooks``.
     """
