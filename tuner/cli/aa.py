@@ -49,7 +49,7 @@ def aa(
         typer.Option(
             metavar="PxT",
             rich_help_panel=_WHAT,
-            help="Layout to measure, for example 4x6. Required for a new measurement.",
+            help="Layout to measure, for example 4x6. A new measurement requires this option.",
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores", panel=_WHAT)] = None,

@@ -44,8 +44,8 @@ def check(
             metavar="CONFIG",
             readable=False,
             help=(
-                "Config in YAML. Required if the study's config holds secrets, because study files do "
-                "not store them."
+                "Config of the study in YAML. tuner needs it if it holds secrets, which study files do not "
+                "store."
             ),
         ),
     ] = None,

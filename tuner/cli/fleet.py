@@ -54,7 +54,7 @@ def fleet(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port of the scheduler, or 0 for a free one (default: {PORT}).",
+            help=f"Port of the scheduler, or 0 for a free port (default: {PORT}).",
         ),
     ] = PORT,
     certs: Certs = None,

@@ -30,7 +30,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port to listen on, or 0 for a free one (default: {PORT}).",
+            help=f"Port to listen on, or 0 for a free port (default: {PORT}).",
         ),
     ] = PORT,
     host: Annotated[

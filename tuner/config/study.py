@@ -84,7 +84,7 @@ class StudySettings(Section):
     #: Length of the warm-up before the first window. auto: until throughput and the number of active tasks
     #: are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up with `warmup: auto`. tuner then measures the layout anyway, and marks it
+    #: Longest warm-up with `warmup: auto` (see `--warmup-cap` of `tuner grid`)
     warmup_cap: LongerThanZero = 300.0
     warm_cache: bool = True  #: Whether the study begins with an uncounted launch, which fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches

@@ -70,8 +70,8 @@ SETTINGS = {
     ),
     "warmup_cap": Setting(
         "TIME",
-        "Longest warm-up with --warmup auto (default: 5m). tuner then measures the layout anyway, and marks "
-        "it.",
+        "Longest warm-up with --warmup auto (default: 5m). If throughput is not steady by then, tuner "
+        "measures the layout anyway, and marks it.",
         TIME,
     ),
     "repeats": Setting("N", "Number of launches of each layout with --strategy all (default: 3).", TIME),
@@ -95,8 +95,8 @@ SETTINGS = {
     "confidence": Setting("LEVEL", "Required confidence that the answer is right (default: 95%).", ORDER),
     "kind": Setting(
         "KIND",
-        "Guarantee. strict: the confidence holds for every service; calibrated: it holds on average over "
-        "services, and the study is shorter (default: strict).",
+        "Guarantee of the answer. strict: the confidence holds for every service; calibrated: the "
+        "confidence holds on average over services, and the study is shorter (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
