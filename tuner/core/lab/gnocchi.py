@@ -154,9 +154,9 @@ class Gnocchi:
         reported, wrong = _judge_rows(measured, costs)
         return (
             "A pool of threads is faster than a plain loop if the pool hides more waiting time than it "
-            f"costs. On this host this is so if each of the eight operations waits longer than {waits}. The "
-            f"rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in which all runs "
-            "agree whether the pool or the loop is faster."
+            "costs. On this host the pool is faster if each of the eight operations waits longer than "
+            f"{waits}. The rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in "
+            "which all runs agree whether the pool or the loop is faster."
         )
 
 

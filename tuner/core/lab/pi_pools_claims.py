@@ -78,8 +78,8 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
             ),
             (
                 "Not published: jobs that begin together and sleep equally long wake together. With unequal "
-                f"sleeps (jitter) their steps wait at least {100 * (1 - CURED_RATIO):.0f} % less for a core, "
-                "as long as the cores are not full.",
+                f"sleeps (jitter) the steps of such jobs wait at least {100 * (1 - CURED_RATIO):.0f} % less "
+                "for a core, as long as the cores are not full.",
                 _stampede,
             ),
             (
