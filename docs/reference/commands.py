@@ -22,7 +22,7 @@ You can leave out arguments in brackets. Most commands have `--json`, which prin
   without a number of threads. `4x6@NAME` is a layout of the variant NAME.
 
 After `tuner --install-completion`, the TAB key completes commands, options and layouts in bash, zsh and
-fish. `tuner --show-completion bash` prints the script for bash.
+fish.
 """
 
 

@@ -34,7 +34,7 @@ _INTRO = """\
 
 A config is a YAML file with five optional sections. `tuner init -- COMMAND` writes a config for your
 service. `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
-[your service](../your-service.md) is a guide. Options of the command line override the config.
+[your service](../your-service.md) is a guide.
 
 Each entry has the name of a key, the type and the default of its value in parentheses, and its
 meaning. You can leave out every key that is not marked **required**.

@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,44 @@ def test_a_study_is_known_by_what_it_holds_not_by_its_name(typed: Typed) -> None
         assert there.stderr.startswith(wording("simulate.measured-profile-runs-nothing", file=file))
 
 
+def launches_of(file: Path) -> list[tuple[int, int | None, float]]:
+    """Block, heat and length of windows of the launches of *file*."""
+    with closing(sqlite3.connect(file)) as connection:
+        query = "SELECT block, heat, window_s FROM launch WHERE block >= 0 ORDER BY id"
+        return connection.execute(query).fetchall()
+
+
+def test_the_layouts_of_a_check_take_turns_in_short_windows(typed: Typed) -> None:
+    check = ("check", "s.tuner.db", "--simulate", PROFILE, "--foreign-limit", "2", "--budget", "15m")
+
+    done = typed(*check, "--slices", "auto", "--to", "turns.db")
+    again = typed(*check[:4], "--resume", "turns.db")
+
+    assert done.returncode in (0, 4, 5)
+    assert wording("check.take-turns") in done.stderr
+    launches = launches_of(typed.folder / "turns.db")
+    assert [block for block, _, _ in launches] == [n // 2 for n in range(len(launches))]
+    assert {heat for _, heat, _ in launches} == {0}
+    # 500 items of the slower layout; windows of the study have 2 minutes
+    assert {length_s for _, _, length_s in launches} == {22.6}
+    assert again.returncode == done.returncode
+    off = typed(*check, "--slices", "off", "--to", "off.db")
+    assert wording("check.take-turns") not in off.stderr
+    assert {heat for _, heat, _ in launches_of(typed.folder / "off.db")} == {None}
+
+
+def test_the_launches_of_a_pair_take_turns(typed: Typed) -> None:
+    pairs = ("aa", "--simulate", PROFILE, "--layout", "4x2", "--repeats", "2", "--window", "30s")
+
+    done = typed(*pairs, "--slices", "auto", "--study", "turns.db")
+
+    assert done.returncode == 0, done.stderr
+    assert [(block, heat) for block, heat, _ in launches_of(typed.folder / "turns.db")] == [
+        (0, 0), (0, 0), (1, 0), (1, 0)
+    ]  # fmt: skip
+    assert typed("aa", "turns.db").stdout == done.stdout
+
+
 def test_the_ranking_of_a_check_or_of_pairs_says_what_they_are(typed: Typed) -> None:
     check, pairs = typed("rank", "c.tuner.db"), typed("rank", "pairs")
 
@@ -240,9 +279,11 @@ def test_a_layout_to_check_is_one_that_can_be_simulated(typed: Typed) -> None:
             ["check", "x.tuner.db", "--resume", "y.db", "--kind", "strict"],
             "--kind can only be used with a new study",
         ),
+        (["check", "x.tuner.db", "--slices", "on"], "--slices on: should be auto or off"),
         (["check", "x.tuner.db", "--foreign-limit", "inf"], "--foreign-limit inf: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "nan"], "--foreign-limit nan: should be a number of"),
         (["check", "x.tuner.db", "--foreign-limit", "0"], "--foreign-limit 0: should be a number of"),
+        (["aa", "--layout", "1x1", "--slices", "on"], "--slices on: should be auto or off"),
         (["aa", "x.tuner.db", "--windows-per-launch", "3"], "so --windows-per-launch cannot be used"),
         (
             ["aa", "--resume", "x.db", "--windows-per-launch", "3"],

@@ -17,7 +17,7 @@ from tuner.app.lab.lab import LabAsked
 from tuner.app.lab.tools import tools_of
 from tuner.core.lab.experiment import At, LabRun, Outcome, outcome
 from tuner.core.lab.gornir import Gornir
-from tuner.core.lab.interpreters import OnInterpreters
+from tuner.core.lab.interpreters import OnInterpreters, comparable_pairs
 from tuner.core.lab.nornir import Nornir
 from tuner.core.lab.pi_pools import PiPools
 from tuner.core.model.pools import PoolCosts
@@ -97,6 +97,30 @@ def test_what_the_interpreter_alone_changes_has_an_interval_over_the_points(whol
     assert (total.low, total.ratio, total.high) == (1, 1, 1)
     assert wording("lab.cpu-s-times") in whole.follows
     assert wording("lab.total-s") not in whole.follows
+
+
+@pytest.mark.parametrize(
+    ("versions", "pairs"),
+    [
+        ("3.11.7 3.13.0", "3.11.7-3.13.0"),
+        ("3.13.0 3.13.0t 3.14.1", "3.13.0-3.13.0t 3.13.0-3.14.1"),
+        ("3.13.0 3.13.0t 3.14.1 3.14.1t", "3.13.0-3.13.0t 3.13.0-3.14.1 3.14.1-3.14.1t"),
+        ("3.13.0 3.13.1t 3.14.1t", "3.13.0-3.13.1t 3.13.1t-3.14.1t"),
+        ("3.13.0", ""),
+    ],
+)
+def test_interpreters_are_compared_where_they_differ_in_one_thing(versions: str, pairs: str) -> None:
+    assert ["-".join(pair) for pair in comparable_pairs(versions.split())] == pairs.split()
+
+
+def test_two_points_have_no_interval() -> None:
+    runs = [a_run(at, CPU_RATIO) for at in POINTS if at[1:] in (POINTS[0][1:], POINTS[1][1:])]
+    found = outcome(EXPERIMENT, SEEDS, runs)
+    ((_, _, changes),) = EXPERIMENT.changes(found.rows)
+
+    assert {change.n_points for change in changes} == {2}
+    assert {(change.low, change.high, change.is_sure) for change in changes} == {(None, None, False)}
+    assert any(wording("lab.no-interval-two-points") in one.why for one in found.findings)
 
 
 def test_a_change_within_its_interval_is_none() -> None:

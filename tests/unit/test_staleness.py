@@ -137,14 +137,18 @@ def judged(check: Check) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("moved", [0.005, 0.02, 0.08])
-def test_calibrated_is_wrong_in_one_of_twenty_at_most_where_differences_moved(moved: float) -> None:
+@pytest.mark.parametrize(("moved", "in_turns"), [(0.005, False), (0.02, False), (0.08, False), (0.02, True)])
+def test_calibrated_is_wrong_in_one_of_twenty_at_most_where_differences_moved(
+    moved: float, *, in_turns: bool
+) -> None:
     random, n, wrong = Random(4), 200, 0
+    asked = replace(ASKED, in_turns=in_turns)
+    launch_sd = 0.03 if in_turns else 0.02  # windows of layouts that take turns are shorter
     for _ in range(n):
         then = random.gauss(-0.02, 0.02), random.gauss(-0.03, 0.02)
         seen = past(*(gap + random.gauss(0, 0.01) for gap in then))
         now = [gap + random.gauss(0, moved) for gap in then]
-        state = looked(random, ASKED, seen, *now).state
+        state = looked(random, asked, seen, *now, launch_sd=launch_sd).state
         is_stale = max(now) > MARGIN
         wrong += (state == "right" and is_stale) or (state == "stale" and not is_stale)
 
@@ -195,6 +199,21 @@ def test_noise_of_now_counts_alone_where_it_is_larger() -> None:
 
     assert check.is_noisier
     assert check.state == "open"
+
+
+def test_layouts_that_take_turns_are_judged_by_their_noise_of_now_alone() -> None:
+    in_turns = replace(ASKED, in_turns=True)
+    launches = [
+        Launched(block, layout, random.gauss(0, 0.025))
+        for random in [Random(7)]
+        for block in range(3)
+        for layout in (BEST, NEXT, OLD)
+    ]
+    of_study, of_now = (check_answer(one, past(-0.04, -0.06), launches) for one in (ASKED, in_turns))
+
+    assert not of_study.is_noisier  # so the noise of the study is used
+    assert {one.df for one in of_study.against} == {15 + 4}
+    assert {one.df for one in of_now.against} == {4}
 
 
 GRID = {BEST: 100.0, NEXT: 96.0, OLD: 90.0}

@@ -20,12 +20,16 @@ from tuner.study.recheck_plan import check_study, read_check, read_past, recheck
 from tuner.study.timetable import check_budget
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tuner.app.settings import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.core.domain.layout import Layout
-    from tuner.core.domain.records import StudyRecord
-    from tuner.core.domain.strategy import Kind, Strategy
+    from tuner.core.domain.records import StudyRecord, WindowRecord
+    from tuner.core.domain.strategy import Kind, Slices, Strategy
     from tuner.core.search.recheck import Checked
+
+ITEMS_IN_TURNS = 500.0  #: of a window whose layouts take turns: their number then varies by a few per cent
 
 
 def begin_check(
@@ -39,6 +43,7 @@ def begin_check(
     budget_s: float | None,
     kind: Kind,
     foreign_limit: float | None,
+    slices: Slices | None,
     to: Path | None,
     simulate: Path | None,
 ) -> Session:
@@ -53,6 +58,7 @@ def begin_check(
         budget_s: the longest time to measure.
         kind: whether the study's own windows count as evidence.
         foreign_limit: as ``--foreign-limit``; None: as in the study.
+        slices: whether layouts take turns where the service allows it; None: as in the study.
         to: the file of the check; None: the next free name next to the study.
         simulate: the profile to simulate; None: as the study was made.
 
@@ -96,6 +102,12 @@ def begin_check(
         parent_name=visible(study.name),
         windows=windows,
     )
+    as_in_study = parent.n_resident > 1 or settings.study.slices == "auto"
+    if slices == "auto" or (slices is None and as_in_study):
+        n_resident = plan_builder.n_layouts_in_turns(settings, say, is_simulated=profile is not None)
+        record = replace(record, n_resident=n_resident)
+        if n_resident > 1 and window_s is None:
+            record = replace(record, window_s=_window_in_turns_s(record, windows))
     if profile is not None:
         plan_builder.check_simulated(record.layouts)  # --current may name any
     check_budget(record, [Proposal(layout, record.window_s) for layout in record.layouts])
@@ -134,6 +146,18 @@ def read_check_of(study: Path, file: Path) -> tuple[StudyRecord, Checked]:
         stores.open_store(file, read_only=True) as store,
     ):
         return store.study(), read_check(parent, store)
+
+
+def _window_in_turns_s(record: StudyRecord, windows: Sequence[WindowRecord]) -> float:
+    """Return a length that holds `ITEMS_IN_TURNS` items of each layout of *record*, as the *windows* of a
+    study had them; at most the length that the check would have without turns.
+    """
+    needed_s = plan_builder.SHORTEST_IN_TURNS_S
+    for layout in record.layouts:
+        own = [one for one in windows if one.layout == layout and not one.void]
+        if n_done := sum(one.n_done for one in own):
+            needed_s = max(needed_s, ITEMS_IN_TURNS * sum(one.length_s for one in own) / n_done)
+    return min(record.window_s, round(needed_s, 1))
 
 
 def _free_name(study: Path) -> Path:

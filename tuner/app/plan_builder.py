@@ -155,24 +155,31 @@ def with_turns(
     record: StudyRecord, settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool
 ) -> StudyRecord:
     """Return the *record* of a grid with the number of layouts that take turns, and print it."""
-    n_resident, why = _takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
-    if n_resident == 1:
-        if why:
-            say(f"Layouts run one after the other. {why}")
+    if settings.study.slices != "auto":
         return record
-    say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
+    n_resident = n_layouts_in_turns(settings, say, is_simulated=is_simulated, on_fleet=on_fleet)
+    if n_resident == 1:
+        return record
     shortest_s = record.min_window_s
     if settings.study.min_window is None:
         shortest_s = min(SHORTEST_IN_TURNS_S, record.window_s)
     return replace(record, n_resident=n_resident, min_window_s=shortest_s)
 
 
+def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool = False) -> int:
+    """Return the most layouts that take turns, 1 for none, and print it with the reason."""
+    n_resident, why = _takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
+    if n_resident == 1:
+        say(f"Layouts run one after the other. {why}")
+    else:
+        say(f"Up to {n_resident} layouts stay started and take turns in slices of seconds. {why}".rstrip())
+    return n_resident
+
+
 def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> tuple[int, str]:
-    """The most layouts that take turns, 1 for none, and why, in a sentence; empty: nobody asked for it."""
+    """Return the most layouts that take turns, 1 for none, and the reason in a sentence."""
     from tuner.core.windows.slices import MOST_RESIDENT
 
-    if settings.study.slices != "auto":
-        return 1, ""
     if on_fleet:
         return 1, "On a fleet each host runs one launch at a time."
     if is_simulated:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.app.plan_builder import build_plan
+from tuner.app.plan_builder import build_plan, n_layouts_in_turns
 from tuner.app.session import new_session
 from tuner.app.settings import load_request, naming_option
 from tuner.config.load import Given
@@ -18,6 +18,7 @@ from tuner.study.timetable import check_budget
 if TYPE_CHECKING:
     from tuner.app.settings import Options
     from tuner.bootstrap.wire import Say, Session
+    from tuner.core.domain.strategy import Slices
 
 _REPEATS = 10  #: pairs
 _WINDOWS = 3  #: of each launch
@@ -31,6 +32,7 @@ def begin_self_test(
     layout: str | None,
     repeats: int | None,
     windows: int | None,
+    slices: Slices | None,
     study: Path | None,
     simulate: Path | None,
 ) -> Session:
@@ -42,6 +44,7 @@ def begin_self_test(
         layout: the layout, as it was typed.
         repeats: pairs of launches; None: as many as the budget has room for, else 10.
         windows: windows of each launch; None: 3.
+        slices: auto: the launches of a pair take turns where the service allows it.
         study: the file; None: it is named after the service.
         simulate: the profile to simulate; None: a service runs.
 
@@ -72,6 +75,9 @@ def begin_self_test(
         windows_per_launch=per_launch,
         provenance=replace(record.provenance, made_by="tuner aa"),
     )
+    if slices == "auto":
+        n_resident = n_layouts_in_turns(settings, say, is_simulated=profile is not None)
+        record = replace(record, n_resident=n_resident)
     check_budget(record, [Proposal(record.layouts[0], window_s, per_launch)] * 4)
     return new_session(
         settings, record, study if study is not None else Path(f"{record.service}.aa.tuner.db")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tuner.cli import CUT_OFF, EXIT_WEAKER
 from tuner.cli.shared.options import (
+    PLACES,
     TIME,
     AsJson,
     MetricsAddress,
@@ -25,9 +26,6 @@ from tuner.cli.shared.options import (
 )
 from tuner.core.domain.layout import MOST_TIMES
 from tuner.core.errors import ConfigError
-
-if TYPE_CHECKING:
-    pass
 
 _WHAT = "Layout"
 
@@ -92,6 +90,14 @@ def aa(
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
+    slices: Annotated[
+        str | None,
+        setting(
+            "slices",
+            "auto: both launches of a pair take turns every few seconds, if the service allows it; off: one "
+            "launch runs after the other (default: off).",
+        ),
+    ] = None,
     study: Annotated[
         Path | None,
         study_file("New file for the measurement (default: SERVICE.aa.tuner.db)."),
@@ -118,12 +124,20 @@ def aa(
     from tuner.cli.shared.option_parsing import (
         check_as_it_is,
         check_no_measuring_options,
+        parse_slices,
         service_options,
         typed_options,
     )
 
     options = typed_options(locals()) | service_options(service, settings, command)
-    of_new = {"layout": layout, "repeats": repeats, "windows-per-launch": windows, "study": study}
+    options.pop(PLACES["slices"], None)  # a config has it for races only
+    of_new = {
+        "layout": layout,
+        "repeats": repeats,
+        "windows-per-launch": windows,
+        "slices": slices,
+        "study": study,
+    }
     if config is not None and is_study(config):
         others = {
             "resume": resume,
@@ -146,7 +160,10 @@ def aa(
         check_as_it_is(resume, of_new)
         session = resume_session(resume, config, options, made_by="tuner aa", say=echo_err, simulate=simulate)
     else:
-        session = begin_self_test(config, options, echo_err, layout, repeats, windows, study, simulate)
+        in_slices = parse_slices(slices)
+        session = begin_self_test(
+            config, options, echo_err, layout, repeats, windows, in_slices, study, simulate
+        )
     code, _ = outcome = measure(session, pairs_strategy(session.record), echo_err, metrics_options)
     if not kept(session, outcome, "tuner aa", simulate):
         return code

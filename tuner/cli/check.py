@@ -70,6 +70,15 @@ def check(
             ),
         ),
     ] = None,
+    slices: Annotated[
+        str | None,
+        setting(
+            "slices",
+            "auto: layouts take turns every few seconds, if the service allows it, and windows have 500 "
+            "items; off: one layout runs after the other (default: the study's).",
+            panel=_WHAT,
+        ),
+    ] = None,
     foreign_limit: Annotated[
         float | None,
         typer.Option(
@@ -112,7 +121,7 @@ def check(
     from tuner.app.measuring import measure
     from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.continuing import go_on
-    from tuner.cli.shared.option_parsing import check_as_it_is
+    from tuner.cli.shared.option_parsing import check_as_it_is, parse_slices
     from tuner.cli.shared.output import echo, echo_err
     from tuner.config.fields import LARGEST_FIGURE
     from tuner.reports.check import check_facts, render_check
@@ -129,6 +138,7 @@ def check(
         of_new = {
             "current": current,
             "kind": kind,
+            "slices": slices,
             "foreign-limit": foreign_limit,
             "budget": budget,
             "window": window,
@@ -148,6 +158,7 @@ def check(
             current=_layout(current),
             kind=_KINDS[kind or "calibrated"],
             foreign_limit=foreign_limit,
+            slices=parse_slices(slices),
             to=to,
             simulate=simulate,
         )

@@ -154,8 +154,7 @@ class CrashProcessorSettings(RunSettings):
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
     prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
-    #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
-    #: `4x6@VALUE+VALUE`
+    #: Axes of variants, as in `kind: script`
     axes: CrashAxes = Field(default_factory=dict)
     #: Variants of the service, which tuner builds from `axes`
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)

@@ -90,7 +90,7 @@ class ValueSettings(VariantSettings):
     replace: Replacements = Field(default_factory=dict)
     interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
     append: Words = ()  #: Arguments to put after the command
-    prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
+    prepend: Words = ()  #: Arguments to put before the command
 
 
 class CrashVariantSettings(Section):

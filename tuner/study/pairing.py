@@ -14,7 +14,13 @@ from tuner.study.timetable import Timetable
 
 def pairs_strategy(study: StudyRecord) -> Pairs:
     """What measures the pairs that *study* asks for."""
-    return Pairs(study.layouts[0], study.n_blocks, study.window_s, study.windows_per_launch)
+    return Pairs(
+        study.layouts[0],
+        study.n_blocks,
+        study.window_s,
+        study.windows_per_launch,
+        in_turns=study.n_resident > 1,
+    )
 
 
 def read_self_test(store: Store) -> tuple[SelfTest, Pilot | None] | None:

@@ -86,7 +86,14 @@ def check_study(
 def recheck_options(study: StudyRecord) -> Asked:
     """What the check that *study* records asks."""
     winner, *others = study.layouts
-    return Asked(winner, tuple(others), study.within_ratio, study.confidence, study.kind)
+    return Asked(
+        winner,
+        tuple(others),
+        study.within_ratio,
+        study.confidence,
+        study.kind,
+        in_turns=study.n_resident > 1,
+    )
 
 
 def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:

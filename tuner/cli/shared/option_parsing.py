@@ -10,6 +10,7 @@ from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from tuner.app.settings import Options
+    from tuner.core.domain.strategy import Slices
 
 
 def service_options(service: str | None, settings: list[str] | None, command: str | None) -> Options:
@@ -89,6 +90,18 @@ def typed_options(parameters: Mapping[str, object]) -> Options:
         for name, place in PLACES.items()
         if isinstance(text := parameters.get(name), str)
     }
+
+
+def parse_slices(text: str | None) -> Slices | None:
+    """Parse ``--slices`` of a command that measures no grid.
+
+    Raises:
+        ConfigError: it is neither auto nor off.
+    """
+    known: dict[str, Slices] = {"auto": "auto", "off": "off"}
+    if text is None or text in known:
+        return None if text is None else known[text]
+    raise ConfigError(f"--slices {text}: should be {' or '.join(known)}")
 
 
 def check_no_measuring_options(file: Path, options: Options, others: Mapping[str, object | None]) -> None:

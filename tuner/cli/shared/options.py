@@ -140,7 +140,7 @@ SETTINGS = {
     ),
     "clients": Setting(
         "N",
-        "Number of clients that send requests at the same time (default: tuner finds a sufficient number).",
+        "Number of concurrent clients that send requests (default: tuner finds a sufficient number).",
         ORDER,
         ("service", "feeder", "clients"),
     ),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 #: strict: right with the asked confidence on every single surface, at any look; calibrated: on average over
 #: studies; none: the strategy names a layout and promises nothing.
 Kind = Literal["strict", "calibrated", "none"]
+Slices = Literal["auto", "off"]  #: whether layouts take turns where the service allows it
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any
@@ -22,8 +21,11 @@ from tuner.core.lab.experiment import (
     Spread,
 )
 from tuner.core.stats.quantiles import student_t_quantile
+from tuner.core.text.figures import pluralize
 
 PARAMETER = "python"
+WITHOUT_GIL = "t"  #: end of the version of a build without a GIL
+N_POINTS_LEAST = 3  #: of an interval: over two points it spans many powers of ten
 NONE = "none"  #: its value where a program is of Go: such a point is run once, by no interpreter
 _CPU = LabFigure("cpu_s", "CPU s")  #: of the whole program, where user and system time are figures
 _CPU_PARTS = {"user_s", "system_s"}
@@ -35,7 +37,7 @@ class InterpreterRatio:
 
     figure: LabFigure
     ratio: float  #: geometric mean over the points
-    low: float | None  #: of its interval over the points; None: one point tells none
+    low: float | None  #: of its interval over the points; None: too few points
     high: float | None
     least: float  #: of the points
     most: float
@@ -134,13 +136,15 @@ class OnInterpreters:
         return " ".join(lines)
 
     def changes(self, rows: Sequence[Row]) -> list[tuple[str, str, list[InterpreterRatio]]]:
-        """What each interpreter changes beside the one before it, by figure; figures without one left out.
+        """What an interpreter changes, by figure, in each of the `comparable_pairs`.
 
-        Points are what repeats: the interval is for the mean over points like these, each the middle of its
+        Figures without values are left out.
+
+        Points are what repeats: the interval is for the mean over points like these, each the median of its
         runs. All intervals hold together (Bonferroni).
         """
         by_python = self._by_python(rows)
-        pairs = list(pairwise(by_python))
+        pairs = comparable_pairs(list(by_python))
         figures = [figure for figure in self.figures if figure.is_outcome]
         if {figure.key for figure in figures} >= _CPU_PARTS:
             figures.append(_CPU)
@@ -166,6 +170,26 @@ class OnInterpreters:
         return [replace(row, at=row.at[1:]) for row in rows if row.at[0] == python]
 
 
+def comparable_pairs(versions: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of *versions* (earliest first) that differ in one thing.
+
+    That is an earlier and a later version of the same build, or one version with and without a GIL (3.13.0,
+    3.13.0t). A build without a GIL whose version has no build with one is compared with the build without a
+    GIL before it.
+    """
+    pairs = []
+    for no, version in enumerate(versions):
+        earlier = versions[:no]
+        with_gil = version.removesuffix(WITHOUT_GIL)
+        if with_gil != version and with_gil in earlier:
+            pairs.append((with_gil, version))
+            continue
+        alike = [one for one in earlier if one.endswith(WITHOUT_GIL) == version.endswith(WITHOUT_GIL)]
+        if alike or earlier:
+            pairs.append(((alike or earlier)[-1], version))
+    return pairs
+
+
 def _change(
     figure: LabFigure, before: Sequence[Row], after: Sequence[Row], at_risk: float
 ) -> InterpreterRatio | None:
@@ -175,7 +199,7 @@ def _change(
     if not logs:
         return None
     mean, half = fmean(logs), None
-    if len(logs) > 1:
+    if len(logs) >= N_POINTS_LEAST:
         t = student_t_quantile(1 - at_risk / 2, len(logs) - 1)
         half = t * stdev(logs) / sqrt(len(logs))
     return InterpreterRatio(
@@ -191,7 +215,7 @@ def _change(
 
 def _claim(change: InterpreterRatio, one: str, other: str) -> LabClaim:
     claim = f"Not published: Python {other} instead of {one} changes {change.figure.label}."
-    if change.low == change.high == 1:
+    if change.least == change.most == 1:
         return LabClaim(claim, False, f"It is the same at all {change.n_points} points.")
     why = (
         f"{_times(change)} on average over {change.n_points} points that differ in nothing else; at "
@@ -204,7 +228,7 @@ def _claim(change: InterpreterRatio, one: str, other: str) -> LabClaim:
 
 def _times(change: InterpreterRatio) -> str:
     interval = (
-        "no interval"
+        f"no interval: {pluralize(change.n_points, 'point')}"
         if change.low is None
         else f"{change.low:.2f} to {change.high:.2f}, {100 * CONFIDENCE:.0f} %"
     )

@@ -70,6 +70,7 @@ class Asked:
     within: float
     confidence: float
     kind: Kind  #: calibrated: with what the study knew; strict: without
+    in_turns: bool = False  #: launches of a block take turns, so they have another noise than the study's
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,8 @@ def check_answer(asked: Asked, past: Past | None, launches: Sequence[Launched]) 
         [Observation(layouts.index(one.layout), blocks.index(one.block), one.value) for one in launches],
         len(layouts),
     )
-    noise, is_noisier = _noise(fitted, None if asked.kind == "strict" else past)
+    uses_noise_of_study = asked.kind != "strict" and not asked.in_turns
+    noise, is_noisier = _noise(fitted, past if uses_noise_of_study else None)
     if noise is None:
         return nothing
     margin = -log(1 - asked.within)

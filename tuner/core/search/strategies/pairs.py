@@ -13,8 +13,18 @@ from tuner.core.stats.interval import Estimate
 class Pairs:
     """So many pairs of launches of *layout*; which of a pair is A and which B is drawn afterwards."""
 
-    def __init__(self, layout: Layout, n_pairs: int, window_s: float, windows_per_launch: int) -> None:
-        self._proposal = Proposal(layout, window_s, windows_per_launch)
+    def __init__(
+        self,
+        layout: Layout,
+        n_pairs: int,
+        window_s: float,
+        windows_per_launch: int,
+        *,
+        in_turns: bool = False,
+    ) -> None:
+        """*in_turns*: the launches of a pair take turns."""
+        heat = 0 if in_turns else None
+        self._proposal = Proposal(layout, window_s, windows_per_launch, heat=heat)
         self._n_pairs = n_pairs
         self._n_asked = self._n_reported = 0
         self._failed = False

@@ -45,7 +45,10 @@ class Recheck:
         if self._asked.winner in self._failed or len(left) < 2 or self.check().state != "open":
             return []
         order = blocks(self._layouts, self._block + 1, self._seed)[self._block]
-        return [Proposal(layout, self._window_s) for layout in order if layout in left]
+        return [self._proposal(layout) for layout in order if layout in left]
+
+    def _proposal(self, layout: Layout) -> Proposal:
+        return Proposal(layout, self._window_s, heat=0 if self._asked.in_turns else None)
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block."""
@@ -66,7 +69,7 @@ class Recheck:
         if n_blocks is None:
             return None
         left = [layout for layout in self._layouts if layout not in self._failed]
-        return [Proposal(layout, self._window_s) for _ in range(n_blocks) for layout in left]
+        return [self._proposal(layout) for _ in range(n_blocks) for layout in left]
 
     def answer(self) -> Answer:
         """The winner, or who is better now."""
