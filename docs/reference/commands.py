@@ -13,15 +13,16 @@ from tuner.cli import COMMANDS, Command
 _INTRO = """\
 # Commands
 
-`tuner --help` lists the commands; `tuner COMMAND --help` lists the options of a command. An option
-overrides the same key of the [config](config.md). Commands end with an [exit code](exit-codes.md).
-Arguments in brackets may be left out. `--json`, which most commands have, prints [JSON](../json.md).
+`tuner --help` lists the commands, and `tuner COMMAND --help` the options of a command. An option
+overrides the same key of the [config](config.md). Each command ends with an [exit code](exit-codes.md).
+You can leave out arguments in brackets. Most commands have `--json`, which prints [JSON](../json.md).
 
 - A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
-- A layout PxT is `4x6` (4 processes of 6 threads), `8x-` (8 processes) or `4x6@NAME` (of a variant).
+- A layout PxT is, for example, `4x6`: 4 processes with 6 threads each. `8x-` is 8 processes of a service
+  without a number of threads. `4x6@NAME` is a layout of the variant NAME.
 
 After `tuner --install-completion`, the TAB key completes commands, options and layouts in bash, zsh and
-fish. `tuner --show-completion bash` prints the script.
+fish.
 """
 
 
@@ -149,4 +150,6 @@ def _prose(text: str) -> str:
 
 def _bare(text: str) -> str:
     """Text outside of backticks: nothing of it is markup, and options are set as code."""
-    return re.sub(r"(?<![\w-])(--[a-z][a-z-]*(?: (?:all|list|json)\b)?)", r"`\1`", text.replace("<", "&lt;"))
+    return re.sub(
+        r"(?<![\w-])(--[a-z][a-z-]*(?: (?:all|auto|list|json)\b)?)", r"`\1`", text.replace("<", "&lt;")
+    )

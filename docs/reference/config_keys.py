@@ -38,22 +38,22 @@ MODULES = (
     *(feeders, service, variants, service_section, study, settings),
 )
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}
-_PLAIN = {"str": "text", "bool": "yes or no", "int": "number", "float": "number"}
+_PLAIN = {"str": "text", "bool": "yes/no", "int": "number", "float": "number"}
 
 _INTRO = """\
 # Every key of a config
 
-A config is YAML with five optional sections. `tuner init -- COMMAND` writes one for your
-service; `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
-[your service](../your-service.md) is a guide. Options of the command line override the config.
+A config is a YAML file with five optional sections. `tuner init -- COMMAND` writes a config for your
+service. `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
+[your service](../your-service.md) is a guide.
 
-Each entry has the key, in parentheses the type and the default of its value, and then its meaning. A
-key without a default may be left out, unless it is marked **required**.
+Each entry has the name of a key, the type and the default of its value in parentheses, and its
+meaning. You can leave out every key that is not marked **required**.
 
-- A section with several kinds has a key `kind`. `service` without `kind` is a `script` if it has a
+- A section with several kinds has a key `kind`. Without `kind`, `service` is a `script` if it has a
   `command`, otherwise the `crash-processor`.
-- The section of a known service (`kind: gunicorn`, `celery` ...) may contain its command, its settings
-  (`tuner services show NAME`), and every key of `kind: script`.
+- For a known service, such as `kind: gunicorn` or `kind: celery`, `service` may contain a command, the
+  settings that `tuner services show NAME` lists, and every key of `kind: script`.
 - A key marked *only with `strategy: ...`* is an error in a study with the other strategy.
 """
 
@@ -142,8 +142,7 @@ def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"More keys, described under [{home}](#{_anchor(home)}) (default: the value of the service):"
-            f" {_listed(same)}.\n"
+            f"More keys, as in [{home}](#{_anchor(home)}) (default: the value there): {_listed(same)}.\n"
         )
     return "\n".join(parts)
 
@@ -312,7 +311,8 @@ def _kind(source: Source, node: ast.expr, used: dict[str, str]) -> str:
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[*kinds])):
             return f"list of {len(kinds)}: {_kind(source, kinds[0], used)}"
         case ast.Subscript(value=ast.Name(id="dict" | "Mapping"), slice=ast.Tuple(elts=[key, value])):
-            return f"mapping of {_kind(source, key, used)} to {_kind(source, value, used)}"
+            names = [_kind(source, key, used), _kind(source, value, used)]
+            return "mapping of texts" if names == ["text", "text"] else f"mapping of {' to '.join(names)}"
         case ast.Name(id=name) if name in _PLAIN:
             return _PLAIN[name]
         case ast.Name(id=name) if name in ALIASES:

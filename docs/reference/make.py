@@ -31,7 +31,7 @@ def render_exit_codes() -> str:
         + "".join(rows)
         + "\n"
         "An error with code 2, or with code 3 before the first launch, is one or two lines on stderr: the\n"
-        "problem and its place, then what to do. tuner writes results to stdout, and progress and\n"
+        "problem and its place, then the remedy. tuner writes results to stdout, and progress and\n"
         "warnings to stderr.\n"
     )
 

@@ -148,4 +148,4 @@ def _beginning(example: str) -> str:
     whole = [clause for clause in clauses if len(clause.split()) >= FEWEST_WORDS] or [example]
     short = [clause for clause in whole if len(clause.split()) <= MOST_WORDS]
     chosen = short[-1] if short else whole[0]
-    return example if chosen == example else f"{chosen} …"
+    return example if chosen == example else f"{chosen}…"

@@ -37,8 +37,8 @@ def aa(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service), or a file that this command wrote, "
-                "to print its result again."
+                "Config in YAML (default: the built-in service). Or a file that `tuner aa` wrote: tuner "
+                "prints its result again."
             ),
         ),
     ] = None,
@@ -47,7 +47,7 @@ def aa(
         typer.Option(
             metavar="PxT",
             rich_help_panel=_WHAT,
-            help="Layout to measure, for example 4x6. Required for a new measurement.",
+            help="Layout to measure, for example 4x6. A new measurement requires this option.",
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores", panel=_WHAT)] = None,
@@ -58,11 +58,12 @@ def aa(
             min=2,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of pairs of launches (default: 10).",
+            help="Number of pairs of launches to compare (default: 10).",
         ),
     ] = None,
     budget: Annotated[
-        str | None, setting("budget", "Measure as many pairs as fit into this time, for example 2h.")
+        str | None,
+        setting("budget", "Measure as many pairs of launches as fit into this time, for example 2h."),
     ] = None,
     window: ShortWindow = None,
     warmup: Annotated[str | None, setting("warmup")] = None,
@@ -82,7 +83,10 @@ def aa(
         str | None, setting("confidence", "Confidence level of the significance tests (default: 95%).")
     ] = None,
     seed: Annotated[
-        str | None, setting("seed", "Seed for the random labels within a pair (default: 1).")
+        str | None,
+        setting(
+            "seed", "Seed for the random choice of the launch that counts as first in a pair (default: 1)."
+        ),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
@@ -90,11 +94,14 @@ def aa(
         str | None,
         setting(
             "slices",
-            "auto: the launches of a pair stay started and take turns in slices of seconds, if the service"
-            " allows it; off: one after the other (default: off).",
+            "auto: both launches of a pair take turns every few seconds, if the service allows it; off: one "
+            "launch runs after the other (default: off).",
         ),
     ] = None,
-    study: Annotated[Path | None, study_file("File for the result (default: SERVICE.aa.tuner.db).")] = None,
+    study: Annotated[
+        Path | None,
+        study_file("New file for the measurement (default: SERVICE.aa.tuner.db)."),
+    ] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
@@ -105,11 +112,11 @@ def aa(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a layout with itself: measure the false-alarm rate and the smallest detectable difference.
+    """Compare a layout with itself: measure the rate of false alarms and the smallest detectable difference.
 
-    tuner launches the same layout many times and compares the launches two by two, so every difference is
-    noise. It counts how often its own rules call such a difference significant, and how often a plain t test
-    on windows does.
+    tuner launches the same layout many times and compares the launches in pairs, so every difference is
+    noise. tuner counts how often its own tests, and a plain t test on windows, wrongly call such a difference
+    significant.
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """

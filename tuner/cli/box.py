@@ -14,7 +14,7 @@ def box(
         str,
         typer.Argument(
             metavar="ADDRESS",
-            help="Address of the scheduler: tls://HOST:8786, or for example tcp://127.0.0.1:8786.",
+            help="Address of the fleet's scheduler: tls://HOST:8786, or for example tcp://127.0.0.1:8786.",
         ),
     ],
     name: Annotated[
@@ -24,11 +24,11 @@ def box(
     certs: Certs = None,
     force: Force = False,
 ) -> int:
-    """Serve as a host of a fleet: run the launches that a study orders, one at a time.
+    """Let studies on a fleet of hosts measure on this host, one launch at a time.
 
-    The host connects to the scheduler, and connects again if the scheduler was down. Ctrl-C or SIGTERM
-    lets the host leave after the current window; a second Ctrl-C stops it at once. A host measures for one
-    study at a time, and is in one fleet.
+    The host connects to the scheduler, and connects again if the scheduler was down. Ctrl-C or SIGTERM lets
+    the host leave after the current window; a second Ctrl-C stops it at once. A host can be in one fleet
+    only, and measures for one study at a time.
 
     Example: tuner box tls://staging-1:8786 --certs fleet-certs
     """

@@ -47,7 +47,7 @@ def calibrate(
             min=1,
             max=MOST_TIMES,
             rich_help_panel=TIME,
-            help="Number of launches of 1x1 (default: 3).",
+            help="Number of launches of the layout 1x1 (default: 3).",
         ),
     ] = None,
     windows: Annotated[
@@ -70,11 +70,12 @@ def calibrate(
         typer.Option(
             metavar="PROFILE.yaml",
             rich_help_panel=FILE,
-            help="Write a profile for `tuner predict` and `tuner grid --simulate` to this file.",
+            help="Write the result to this file, for `tuner predict` and `tuner grid --simulate`.",
         ),
     ] = None,
     study: Annotated[
-        Path | None, study_file("File for the measurement (default: SERVICE.calibrate.tuner.db).")
+        Path | None,
+        study_file("File for the measurement (default: SERVICE.calibrate.tuner.db)."),
     ] = None,
     resume: Resume = None,
     spool: Annotated[str | None, setting("spool")] = None,
@@ -84,11 +85,11 @@ def calibrate(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure the demands of an item: CPU time with and without the GIL held, of child processes, and waits.
+    """Measure the time that an item needs: CPU with and without the GIL, CPU of child processes, and waiting.
 
     tuner launches 1x1 a few times, reads the kernel's clocks, and does not change the service. If you name a
-    study, tuner estimates the demands from all its windows. It leaves each layout out in turn, to measure the
-    prediction error.
+    study, tuner estimates the demands from all its windows. To measure the prediction error, tuner leaves out
+    each layout in turn.
 
     Example: tuner calibrate study.yaml --into service.yaml
     """

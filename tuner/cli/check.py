@@ -33,7 +33,10 @@ _WHAT = "Layouts"
 
 def check(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="Study file that `tuner grid` wrote. It is not changed.")
+        Path,
+        typer.Argument(
+            metavar="STUDY", help="Study file that `tuner grid` wrote. tuner only reads this file."
+        ),
     ],
     config: Annotated[
         Path | None,
@@ -41,8 +44,8 @@ def check(
             metavar="CONFIG",
             readable=False,
             help=(
-                "Config in YAML. Required if the study's config holds secrets, because study files do "
-                "not store them."
+                "Config of the study in YAML. tuner needs it if it holds secrets, which study files do not "
+                "store."
             ),
         ),
     ] = None,
@@ -52,7 +55,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help="Layout in use, which tuner measures in addition to winner and runner-up.",
+            help=("Layout in use, which tuner then also measures."),
         ),
     ] = None,
     kind: Annotated[
@@ -62,8 +65,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "Evidence used. calibrated: the study's result and the new measurements; strict: only the"
-                " new measurements (default: calibrated)."
+                "Measurements that decide. calibrated: those of the study and the new ones; strict: only "
+                "the new ones (default: calibrated)."
             ),
         ),
     ] = None,
@@ -71,8 +74,8 @@ def check(
         str | None,
         setting(
             "slices",
-            "auto: layouts stay started and take turns in slices of seconds, if the service allows it, and"
-            " windows have 500 items; off: one layout after the other (default: as in the study).",
+            "auto: layouts take turns every few seconds, if the service allows it, and windows have 500 "
+            "items; off: one layout runs after the other (default: the study's).",
             panel=_WHAT,
         ),
     ] = None,
@@ -81,11 +84,14 @@ def check(
         typer.Option(
             metavar="CORES",
             rich_help_panel=_WHAT,
-            help="Highest CPU use of other processes in a valid window, in cores.",
+            help=(
+                "A window is invalid if other processes use more CPU than this, in cores (default: that of "
+                "the study)."
+            ),
         ),
     ] = None,
-    budget: Annotated[str | None, setting("budget", "Longest time to measure (default: 2h).")] = None,
-    window: Annotated[str | None, setting("window", "Length of a window (default: as in the study).")] = None,
+    budget: Annotated[str | None, setting("budget", "Longest time to measure, in all (default: 2h).")] = None,
+    window: Annotated[str | None, setting("window", "Length of each window (default: the study's).")] = None,
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     simulate: Simulate = None,
     to: Annotated[
@@ -94,7 +100,7 @@ def check(
             "--to",
             metavar="FILE",
             rich_help_panel=FILE,
-            help="File for the new measurements (default: STUDY.check-1.tuner.db, then -2, ...).",
+            help=("New file for the measurements (default: STUDY.check-1.tuner.db, then -2, ...)."),
         ),
     ] = None,
     resume: Resume = None,
@@ -103,10 +109,11 @@ def check(
     metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
-    """Measure a study's winner, runner-up and layout in use again, to check whether the winner is still best.
+    """Check whether a study's best layout is still the best, by measuring the relevant layouts again.
 
-    tuner measures these layouts in blocks until the answer is clear. The exit code is 0 if no other layout is
-    better by more than the study's margin, and 4 if one is. It is 5 if this is not yet clear.
+    tuner measures the best layout, the second best and the layout in use, until the answer is clear. The exit
+    code is 0 if no other layout is better by more than the study's margin, 4 if another layout is, and 5 if
+    this is not yet clear.
 
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """

@@ -24,8 +24,8 @@ def compare(
             metavar="LEVEL",
             parser=confidence_level,
             help=(
-                "Confidence level of all intervals of a column together, for example 80% (default: the lower "
-                "level of the two studies)."
+                "Confidence that all intervals of a column are right together, for example 80% (default: "
+                "the lower level of the two studies)."
             ),
         ),
     ] = None,
@@ -35,8 +35,8 @@ def compare(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this share (for "
-                "example 5%), over all layouts together or for the best layout of BEFORE."
+                "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this, for "
+                "example 5%. tuner checks all layouts together, and the best layout of BEFORE."
             ),
         ),
     ] = None,
@@ -52,13 +52,13 @@ def compare(
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Replace FILE even if tuner did not write it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Compare two studies, for example before and after a release, of two hosts, or of two settings.
+    """Compare two studies, for example before and after a release, or on two hosts.
 
-    tuner prints the differences between the conditions of the studies. It then prints the changes of the best
-    layout, of all layouts together, and of each layout against the others. The intervals hold for all layouts
-    at once. The exit code is 2 if no layout was measured in both studies.
+    tuner prints the differences between the conditions of the studies. tuner then prints the changes of the
+    best layout, of all layouts together, and of each layout against the others. The intervals hold for all
+    layouts at once. The exit code is 2 if no layout was measured in both studies.
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """

@@ -24,7 +24,10 @@ from tuner.core.errors import ConfigError
 if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
-_BUDGET = "Time limit of the study, for example 8h, to check that a block fits and to estimate the disk use."
+_BUDGET = (
+    "Planned time limit of the study, for example 8h. tuner checks that one block fits, and estimates the "
+    "disk use."
+)
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 
 
@@ -38,7 +41,9 @@ def doctor(
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores")] = None,
-    layouts: Annotated[str | None, setting("layouts", "Layouts of the study, for example 24x1,4x6.")] = None,
+    layouts: Annotated[
+        str | None, setting("layouts", "Layouts of the planned study, for example 24x1,4x6.")
+    ] = None,
     budget: Annotated[str | None, setting("budget", _BUDGET, panel=LAYOUTS)] = None,
     seconds: Annotated[
         float,
@@ -48,22 +53,26 @@ def doctor(
             metavar="S",
             rich_help_panel=PLACE,
             show_default=False,
-            help="Seconds to measure the CPU of other processes: at least 1, or 0 to skip this (default: 5).",
+            help=(
+                "Number of seconds to measure the CPU use of other processes, at least 1 (default: 5). 0 "
+                "skips this check."
+            ),
         ),
     ] = 5.0,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     study: Annotated[
-        Path | None, study_file("File for the study, to check its folder (default: the current folder).")
+        Path | None,
+        study_file("Planned file of the study. tuner checks its folder (default: the current folder)."),
     ] = None,
     service: Service = None,
     settings: ServiceSettings = None,
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check whether this host is fit for a study: print problems that would stop or spoil it, and remedies.
+    """Check whether this host is fit for a study: print problems that would stop or distort it, and remedies.
 
     tuner checks cores, clocks, other processes, limits, disks, the kernel, and the command, ports and servers
-    that the config names. It changes nothing. The exit code is 2 if something blocks the study.
+    that the config names. tuner changes nothing. The exit code is 2 if something blocks the study.
 
     Example: tuner doctor study.yaml --seconds 2
     """

@@ -17,7 +17,10 @@ def explain(
     cores: Annotated[
         float | None,
         typer.Option(
-            metavar="N", min=1, max=MOST_CORES, help="Number of CPU cores to print sizing rules for."
+            metavar="N",
+            min=1,
+            max=MOST_CORES,
+            help="Number of CPU cores in the printed sizing rules (default: the study's).",
         ),
     ] = None,
     confidence: Annotated[
@@ -25,17 +28,17 @@ def explain(
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help="Confidence level for memory limits, for example 80% (default: as in the study).",
+            help=("Confidence level of the printed memory limits, for example 80% (default: the study's)."),
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend, memory.
+    """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend or memory.
 
     tuner measures the use of cores and GIL with the CPU clocks of workers and child processes. It measures
     the waiting for cores and GIL if the kernel and the workers report this waiting. Otherwise the queueing
-    model estimates the waiting, and ~ marks the figure. Sizing rules follow. The exit code is 3 if no window
-    has these figures.
+    model estimates the waiting, and ~ marks the figure. tuner also prints sizing rules. The exit code is 3 if
+    no window has figures of the CPU clocks.
 
     Example: tuner explain crash-processor.tuner.db
     """

@@ -46,7 +46,10 @@ Format = Annotated[
         autocompletion=formats,
         is_eager=True,
         callback=_names_formats,
-        help="Format: markdown, csv, json, html, rst, jira or another. `--format list` prints all.",
+        help=(
+            "Format of the output, such as markdown, csv, json, html, rst or jira. `--format list` prints "
+            "all formats."
+        ),
     ),
 ]
 
@@ -59,7 +62,7 @@ def export(
         typer.Option(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
-            help="Write a runbook page into this file: replace tuner's section, or append one.",
+            help="Write the page into this file. tuner replaces its section, or appends a new section.",
         ),
     ] = None,
     check: Annotated[
@@ -68,19 +71,26 @@ def export(
             "--check",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="With --into: write nothing, and exit with code 4 if tuner's section is stale.",
+            help=(
+                "With --into: write nothing, and exit with code 4 if tuner's section differs from the study."
+            ),
         ),
     ] = False,
     page: Annotated[
         bool,
-        typer.Option("--page", metavar="", rich_help_panel=_RUNBOOK, help="Print the runbook page."),
+        typer.Option(
+            "--page",
+            metavar="",
+            rich_help_panel=_RUNBOOK,
+            help="Print the page for a runbook, and write no file.",
+        ),
     ] = False,
     repeat_after: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
             rich_help_panel=_RUNBOOK,
-            help="Time from the end of the study until it should be repeated (default: 90d).",
+            help="Time after which the page advises to repeat the study, from its end (default: 90d).",
         ),
     ] = None,
     pictures: Annotated[
@@ -89,7 +99,7 @@ def export(
             "--pictures",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="With --into: write pictures as SVG files next to the runbook.",
+            help="With --into: also write pictures, as SVG files next to the runbook.",
         ),
     ] = False,
     snippet: SnippetKind = None,
@@ -107,7 +117,7 @@ def export(
         bool, typer.Option("--json", metavar="", help="Print JSON, as `--format json` does.")
     ] = False,
 ) -> int:
-    """Print the ranking in a format to keep, or write a page into a runbook.
+    """Print the ranking in another format, or write it as a page into a runbook.
 
     The page names the layout to run and the reason, and the steps to apply it and to roll back. It also names
     the conditions of the measurement, and the date to repeat it. tuner writes the page between two comments:

@@ -27,20 +27,24 @@ def fleet(
         typer.Argument(
             metavar="scheduler|certs|boxes",
             autocompletion=one_of(*_EXAMPLES),
-            help="Run the scheduler, create keys, or list the hosts.",
+            help="Run the scheduler, create the keys of a fleet, or list its hosts.",
         ),
     ],
     where: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DIR|ADDRESS]", help="certs: folder for the keys. boxes: address of the scheduler."
+            metavar="[DIR|ADDRESS]",
+            help="With certs: folder for the keys. With boxes: address of the scheduler.",
         ),
     ] = None,
     host: Annotated[
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="scheduler: address to listen on (default: 127.0.0.1). certs: host name for the keys.",
+            help=(
+                "With scheduler: address to listen on (default: 127.0.0.1). With certs: host name in the "
+                "keys."
+            ),
         ),
     ] = None,
     port: Annotated[
@@ -50,18 +54,18 @@ def fleet(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port of the scheduler, or 0 for a free one (default: {PORT}).",
+            help=f"Port of the scheduler, or 0 for a free port (default: {PORT}).",
         ),
     ] = PORT,
     certs: Certs = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> int:
-    """Connect hosts to a fleet: one scheduler, and `tuner box` on each host.
+    """Connect hosts to a fleet: run one scheduler, and `tuner box` on each host.
 
     `tuner fleet certs DIR` creates the keys of the fleet. Copy the folder to every host and keep it secret.
-    `tuner fleet scheduler` connects the hosts and the study; run it on a host that does not measure.
-    `tuner fleet boxes ADDRESS` lists the connected hosts.
+    `tuner fleet scheduler` connects the hosts and the study; run this command on a host that does not
+    measure. `tuner fleet boxes ADDRESS` lists the connected hosts.
 
     Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs
     """

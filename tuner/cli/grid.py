@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _FIRST = "Options that most people need"
 _LAYOUTS = "More options: layouts"
 _GRID = (
-    "Layouts to measure on N cores. small: N threads in total; divisors: N/2, N or 2N in total; "
+    "Layouts to measure, by their total number of threads on N cores. small: N; divisors: N/2, N or 2N; "
     "full: any number up to 2N (default: divisors)."
 )
 
@@ -71,8 +71,9 @@ def grid(
             metavar="omp=N,N",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Thread counts of numeric libraries to try in each layout, for example omp=1,2,auto. auto is "
-                "the number of cores per process (default: the count that the service sets)."
+                "Measure each layout with these numbers of threads in numeric libraries (OpenMP), for "
+                "example omp=1,2,auto. auto is the number of cores per process (default: the number that "
+                "the service sets)."
             ),
         ),
     ] = None,
@@ -110,7 +111,7 @@ def grid(
     simulate: Simulate = None,
     study: Annotated[
         Path | None,
-        study_file("File for the study, which must not exist yet (default: SERVICE.tuner.db).", panel=_FIRST),
+        study_file("New file for the study (default: SERVICE.tuner.db).", panel=_FIRST),
     ] = None,
     resume: Resume = None,
     like: Annotated[
@@ -119,8 +120,8 @@ def grid(
             metavar="STUDY",
             rich_help_panel=FILE,
             help=(
-                "Begin a new study with the settings of STUDY, in a new file next to it. Other options "
-                "override these settings."
+                "Begin a new study with the settings of STUDY, saved in a new file next to STUDY. Other "
+                "options override these settings."
             ),
         ),
     ] = None,
@@ -129,7 +130,10 @@ def grid(
         typer.Option(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
-            help="Address of a fleet's scheduler, to measure on the hosts of this fleet (see `tuner fleet`).",
+            help=(
+                "Measure on the hosts of a fleet. ADDRESS is that of the fleet's scheduler (see `tuner "
+                "fleet`)."
+            ),
         ),
     ] = None,
     certs: Certs = None,
@@ -145,15 +149,15 @@ def grid(
 ) -> int:
     """Measure layouts of a service until the best is known, and rank them.
 
-    tuner launches each layout under supervisord, waits for its warm-up, and measures it for a window. It
-    relaunches, in random order, the layouts that may still be the best. It stops when one of them is
-    known to be within 2 % of the best.
+    tuner starts each layout under supervisord, waits until throughput is steady, and measures the layout for
+    one window. tuner then starts the layouts that may still be the best again, in random order. The study
+    ends when one layout is known to be at most 2 % slower than the best.
 
-    Before the first block, tuner tries twice the threads or processes, and adds larger layouts as long as
-    throughput rises (not with --layouts).
+    At the beginning, tuner also tries layouts with twice the threads or processes, as long as throughput
+    rises. --layouts turns this off.
 
-    Press Ctrl-C once to finish the window, save, and print the ranking; press it twice to stop at once.
-    --resume continues the study.
+    Press Ctrl-C once to finish the current window and print the ranking, or twice to stop at once. Continue
+    the study later with --resume.
 
     Example: tuner grid study.yaml --cores 24 --within 2% --budget 8h
 

@@ -23,7 +23,7 @@ def init(
             "--output",
             metavar="FILE",
             rich_help_panel=FILE,
-            help="File for the config, which must not exist yet, or - for stdout (default: -).",
+            help="New file for the config, or - for stdout (default: -).",
         ),
     ] = None,
     service: Service = None,
@@ -35,11 +35,14 @@ def init(
             "--from",
             metavar="FILE[:NAME]",
             rich_help_panel=SERVICE,
-            help="Take the command from a Procfile, compose file, unit, supervisord.conf or Dockerfile.",
+            help=(
+                "Read the command from a Procfile, compose file, systemd unit, supervisord.conf or "
+                "Dockerfile."
+            ),
         ),
     ] = None,
 ) -> int:
-    """Write a commented config for the command of a service. Nothing is started.
+    """Write a commented config for the command of a service, without starting it.
 
     Example: tuner init -o study.yaml -- gunicorn app:app --bind 127.0.0.1:8000
     """

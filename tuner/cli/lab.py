@@ -27,18 +27,26 @@ def lab(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Experiment to repeat. Without NAME, tuner lists the experiments."
+            metavar="[NAME]",
+            help="Name of the experiment to repeat. Without a name, tuner lists the experiments.",
         ),
     ] = None,
     every: Annotated[
         bool, typer.Option("--all", metavar="", help="Run all experiments, one after the other.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="Run a few points once, in minutes.")
+        bool,
+        typer.Option(
+            "--quick", metavar="", help="Run only a few rows of the experiment, once each, in minutes."
+        ),
     ] = False,
     repeats: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Number of runs of each point (default: 3, with --quick 1)."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of runs of each row of the experiment (default: 3, with --quick 1).",
+        ),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Seed for the random order of runs (default: 1).")
@@ -46,7 +54,8 @@ def lab(
     results: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="File for the runs. tuner does not repeat runs that the file already holds."
+            metavar="FILE",
+            help="File for the runs. tuner skips runs that the file already has.",
         ),
     ] = None,
     python: Annotated[
@@ -54,8 +63,8 @@ def lab(
         typer.Option(
             metavar="PROGRAM",
             help=(
-                "Interpreter that runs the programs (default: that of tuner). Repeat the option to "
-                "compare interpreters."
+                "Python that runs the experiment (default: that of tuner). Repeat the option to compare "
+                "interpreters."
             ),
         ),
     ] = None,
@@ -63,18 +72,21 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE.md",
-            help="Write a Markdown page to this file, and a picture and the data (CSV) next to it.",
+            help=(
+                "Write the result as a Markdown page to this file, with a picture and the data (CSV) next "
+                "to it."
+            ),
         ),
     ] = None,
     format_: Format = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
     """Repeat a published experiment on this host.
 
     tuner prints each published figure with the measured and the modelled figure, then each published claim
-    and whether it holds here. It keeps the runs in a file (default: NAME-DATE-TIME.lab.json). `--results
-    FILE` continues an interrupted experiment, and repeats failed runs. --all skips experiments that cannot
-    run on this host, and prints the reason.
+    and whether the claim holds here. tuner keeps the runs in a file (default: NAME-DATE-TIME.lab.json).
+    `--results FILE` continues an interrupted experiment, and repeats failed runs. --all skips experiments
+    that cannot run on this host, and prints the reason.
 
     Example: tuner lab nornir --quick
     """

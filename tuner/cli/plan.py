@@ -36,18 +36,21 @@ def plan(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="Config in YAML, to measure a pilot, or a study file, which tuner only reads.",
+            help=(
+                "Config in YAML: tuner measures a short study, the pilot. Or a study file: tuner only reads "
+                "it."
+            ),
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores")] = None,
     layouts: Annotated[
-        str | None, setting("layouts", "Layouts of the study. The pilot measures four of them.")
+        str | None, setting("layouts", "Layouts of the planned study. The pilot measures four of them.")
     ] = None,
     grid_name: Annotated[str | None, setting("grid_name")] = None,
     pilot: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", rich_help_panel=TIME, help="Approximate time to measure (default: 10m)."
+            metavar="TIME", rich_help_panel=TIME, help="Approximate length of the pilot (default: 10m)."
         ),
     ] = None,
     window: Annotated[str | None, setting("window")] = None,
@@ -55,7 +58,8 @@ def plan(
     warmup: Annotated[str | None, setting("warmup")] = None,
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     within: Annotated[
-        str | None, setting("within", "Margin of the answer to plan for, in addition to 1 %, 2 % and 5 %.")
+        str | None,
+        setting("within", "Another margin to estimate the time for, in addition to 1 %, 2 % and 5 %."),
     ] = None,
     confidence: Annotated[str | None, setting("confidence")] = None,
     kind: Annotated[str | None, setting("kind")] = None,
@@ -64,7 +68,9 @@ def plan(
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
-    study: Annotated[Path | None, study_file("File for the pilot (default: SERVICE.pilot.tuner.db).")] = None,
+    study: Annotated[
+        Path | None, study_file("New file for the pilot (default: SERVICE.pilot.tuner.db).")
+    ] = None,
     resume: Resume = None,
     metrics: MetricsAddress = None,
     metrics_file: MetricsFile = None,
@@ -75,10 +81,10 @@ def plan(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Estimate the time of a study for margins of 1 %, 2 % and 5 %, and print the main cause of this time.
+    """Estimate how long a study takes for margins of 1 %, 2 % and 5 %, and print the main reason.
 
-    tuner first measures a pilot: it launches four layouts twice, in about ten minutes. It then simulates the
-    race with the pilot's noise and throughputs, and again with each source of noise halved.
+    tuner first measures a pilot: it launches four layouts twice, in about ten minutes. tuner then simulates
+    the race with the pilot's noise and throughputs, and again with each source of noise halved.
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """

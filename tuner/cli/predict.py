@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _WAYS = ("network", "simulation")
 _GRID = (
-    "Layouts to predict: small, divisors or full (default: those of the study; divisors for another number "
-    "of cores)."
+    "Layouts to predict: small, divisors or full (default: the layouts of the study, or divisors if --cores "
+    "differs from the study)."
 )
 _WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the demand of an item", "Output"
 
@@ -43,14 +43,14 @@ def predict(
         typer.Argument(
             metavar="STUDY|PROFILE",
             readable=False,
-            help="Study file, or a profile that tuner calibrate wrote.",
+            help="Study file, or a profile that `tuner calibrate` wrote.",
         ),
     ],
     cores: Annotated[
         int | None,
         setting(
             "cores",
-            "Number of CPU cores of the host to predict (default: as measured).",
+            "Number of CPU cores of the host to predict for (default: that of the measured host).",
             panel=_WHAT,
             min=1,
             max=MOST_CORES,
@@ -82,21 +82,24 @@ def predict(
             rich_help_panel=_WHAT,
             show_default=False,
             help=(
-                "Model: network, or simulation, which is more exact and predicts p95 latency (default: "
-                "network)."
+                "Model to predict with. network: a queueing network; simulation: more exact, and also "
+                "predicts p95 latency (default: network)."
             ),
         ),
     ] = "network",
-    gil: Annotated[list[str] | None, _change("Change the CPU time with the GIL held.")] = None,
+    gil: Annotated[list[str] | None, _change("Change the CPU time of an item with the GIL held.")] = None,
     python: Annotated[
-        list[str] | None, _change("Change the CPU time of worker threads without the GIL held.")
+        list[str] | None,
+        _change("Change the CPU time of an item in worker threads that do not hold the GIL."),
     ] = None,
-    child_cpu: Annotated[list[str] | None, _change("Change the CPU time of child processes.")] = None,
+    child_cpu: Annotated[
+        list[str] | None, _change("Change the CPU time of an item in child processes.")
+    ] = None,
     wait: Annotated[
-        list[str] | None, _change("Change the waiting time for sockets, locks and timers.")
+        list[str] | None, _change("Change the time for which an item waits for sockets, locks and timers.")
     ] = None,
     blocked: Annotated[
-        list[str] | None, _change("Change the waiting time for disks and NFS (state D).")
+        list[str] | None, _change("Change the time for which an item waits for disks and NFS (state D).")
     ] = None,
     spawn: Annotated[list[str] | None, _change("Change the time to start child processes.")] = None,
     no_gil: Annotated[
@@ -105,29 +108,29 @@ def predict(
             "--no-gil",
             metavar="",
             rich_help_panel=_WHAT_IF,
-            help="Predict results for an interpreter without the GIL.",
+            help="Predict for an interpreter without the GIL.",
         ),
     ] = False,
     show_all: Annotated[
         bool,
         typer.Option(
-            "--all", metavar="", rich_help_panel=_SHOWN, help="Print every layout, not only the best 20."
+            "--all", metavar="", rich_help_panel=_SHOWN, help="Print all layouts, not only the best 20."
         ),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", metavar="", rich_help_panel=_SHOWN, help="Print JSON for programs.")
+        bool, typer.Option("--json", metavar="", rich_help_panel=_SHOWN, help="Print the result as JSON.")
     ] = False,
 ) -> int:
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
     The first table compares processes with threads: it has the best layout of each shape, for each variant.
-    The layouts of one variant (--variant) follow.
+    The second table has the layouts of one variant (--variant).
 
-    Throughput and load have a 90 % interval. With --json, CPU has one, too, and so has memory if it is known.
-    tuner marks predictions beyond the measured range, and prints the error on measured layouts.
+    Throughput and load have a 90 % interval. With --json, CPU also has an interval, and memory if it is
+    known. tuner marks predictions beyond the measured range, and prints the error on measured layouts.
 
-    A CHANGE alters a demand of each item: x0.5 multiplies it, +200ms adds to it, -50ms subtracts from it. You
-    can repeat and combine changes.
+    A CHANGE alters one kind of time that an item needs: x0.5 halves this time, +200ms adds 200 ms, and -50ms
+    subtracts 50 ms. You can repeat and combine changes.
 
     Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
     """

@@ -19,7 +19,7 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help="Layout in use. Each row has the ratio of its throughput to that of this layout.",
+        help=("Layout in use. The ranking then also compares each throughput with that of this layout."),
     ),
 ]
 
@@ -46,7 +46,7 @@ Confidence = Annotated[
     typer.Option(
         metavar="LEVEL",
         parser=confidence_level,
-        help="Confidence level of intervals and differences, for example 80% (default: as in the study).",
+        help=("Confidence level of the intervals and differences, for example 80% (default: the study's)."),
     ),
 ]
 
@@ -58,7 +58,7 @@ Objective = Annotated[
         metavar="NAME",
         autocompletion=one_of("throughput", "throughput-per-cpu"),
         rich_help_panel=_WHAT,
-        help="Quantity to rank by: throughput or throughput-per-cpu.",
+        help="Quantity to rank by: throughput or throughput-per-cpu (default: the study's).",
     ),
 ]
 MaxLoad = Annotated[
@@ -66,7 +66,7 @@ MaxLoad = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose load average is known to stay below this, for example 20.",
+        help="Rank only layouts whose load average is shown to be at most N, for example 20.",
     ),
 ]
 MaxMemory = Annotated[
@@ -74,7 +74,7 @@ MaxMemory = Annotated[
     typer.Option(
         metavar="SIZE",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose memory is known to stay below this, for example 8G.",
+        help="Rank only layouts that are shown to use at most this much memory, for example 8G.",
     ),
 ]
 MaxP95 = Annotated[
@@ -82,7 +82,7 @@ MaxP95 = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose p95 latency is known to stay below this, for example 2s.",
+        help="Rank only layouts whose p95 latency is shown to be at most this long, for example 2s.",
     ),
 ]
 Pareto = Annotated[
@@ -91,7 +91,7 @@ Pareto = Annotated[
         "--pareto",
         metavar="",
         rich_help_panel=_TRADE,
-        help="Print the Pareto front of throughput against load and memory.",
+        help="Print the layouts that no layout beats in throughput, load and memory together (Pareto front).",
     ),
 ]
 Costs = Annotated[
@@ -99,7 +99,10 @@ Costs = Annotated[
     typer.Option(
         metavar="NAMES",
         rich_help_panel=_TRADE,
-        help="Print the Pareto front of throughput against these costs, for example load,memory,cpu.",
+        help=(
+            "Print the layouts that no layout beats in throughput and all of these costs together (Pareto "
+            "front), for example load,memory,cpu."
+        ),
     ),
 ]
 Within = Annotated[
@@ -107,7 +110,10 @@ Within = Annotated[
     typer.Option(
         metavar="SHARE",
         rich_help_panel=_TRADE,
-        help="Margin within which layouts count as equal (default: as in the study).",
+        help=(
+            "Difference in throughput up to which layouts count as equally good (default: the study's "
+            "margin)."
+        ),
     ),
 ]
 
@@ -120,7 +126,7 @@ Boxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Rank this host only. May be repeated.",
+        help="Use only the measurements of this host. You can repeat this option.",
     ),
 ]
 WithoutBoxes = Annotated[
@@ -130,7 +136,7 @@ WithoutBoxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Leave this host out. May be repeated.",
+        help="Use no measurements of this host. You can repeat this option.",
     ),
 ]
 
@@ -148,16 +154,16 @@ def rank(
     within: Within = None,
     box: Boxes = None,
     without_box: WithoutBoxes = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
     """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 
-    Slower layouts differ significantly from a better one; the confidence level holds for all pairs at once.
-    tuner computes differences within blocks and pools their noise, which assumes that all layouts scatter
-    equally. A single launch rules out no layout. The command works while a study runs.
+    Each slower layout differs significantly from a better layout; the confidence level holds for all pairs at
+    once. tuner compares layouts within blocks, so that slow changes of the host cancel out. A single launch
+    rules out no layout. You can also rank a study that still runs.
 
-    With limits, tuner ranks only layouts that are shown to keep the limits. If there is none, the exit code
-    is 5.
+    With limits, tuner ranks only layouts that are shown to keep the limits. If no layout is shown to keep
+    them, the exit code is 5.
 
     A ranking from several hosts holds for similar hosts, because the host-by-layout interaction counts as
     noise.

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 def replay(
     suite: Annotated[
         str,
-        typer.Argument(metavar="SUITE", help="Suite of studies (a name or a JSON file), or a study file."),
+        typer.Argument(
+            metavar="SUITE",
+            help="Name or JSON file of a suite of simulated studies, or a study file to simulate.",
+        ),
     ],
     strategy: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="Strategy to test: race, or one to compare with race (default: race).",
+            help="Strategy to test: race, or another strategy to compare with it (default: race).",
         ),
     ] = "race",
     kind: Annotated[
@@ -42,46 +45,64 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Use only the first N surfaces (rows of the suite; default: all).",
+            help="Simulate only the first N rows of the suite, called surfaces (default: all).",
         ),
     ] = None,
     repeats: Annotated[
         int,
         typer.Option(
-            metavar="N", min=1, show_default=False, help="Number of studies on each surface (default: 1)."
+            metavar="N",
+            min=1,
+            show_default=False,
+            help="Number of simulated studies for each row of the suite (default: 1).",
         ),
     ] = 1,
     seed: Annotated[
         int,
-        typer.Option(metavar="N", min=0, show_default=False, help="Seed for random numbers (default: 1)."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            show_default=False,
+            help="Seed for the random numbers of the simulation (default: 1).",
+        ),
     ] = 1,
     windows: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Number of windows, for strategies without a stopping rule."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of windows per study, for a strategy that has no stopping rule.",
+        ),
     ] = None,
     within: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE", help="Margin of a right answer, for example 2% (default: that of the suite)."
+            metavar="SHARE",
+            help=("Margin within which an answer counts as right, for example 2% (default: the suite's)."),
         ),
     ] = None,
     confidence: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", help="Confidence level, for example 95% (default: that of the suite)."),
+        typer.Option(
+            metavar="LEVEL",
+            help="Confidence that the strategy must reach, for example 95% (default: the suite's).",
+        ),
     ] = None,
     processes: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Number of worker processes (default: the cores available to tuner)."
+            metavar="N",
+            min=1,
+            help="Number of processes that simulate (default: the cores available to tuner).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print JSON for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
-    """Test a strategy on a suite of simulated studies: print the share of right answers and their time.
+    """Test a strategy in simulated studies: print how many answers are right, and how long the studies take.
 
-    tuner starts no service. It generates random windows from the true throughputs of the layouts (a surface),
-    with the noise of a suite or of a measured study. The strategy gets only the windows. A study without an
-    answer after 2000 windows counts as wrong, and its windows count as cost.
+    tuner starts no service. tuner generates random windows from the true throughputs of the layouts (a
+    surface), with the noise of a suite or of a measured study. The strategy gets only the windows. A study
+    without an answer after 2000 windows counts as wrong, and its windows count as cost.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """

@@ -38,7 +38,9 @@ def report(
     small: Annotated[
         bool,
         typer.Option(
-            "--small", metavar="", help="Write a page for mail: no scripts, shorter tables, at most 300 kB."
+            "--small",
+            metavar="",
+            help="Write a small page for mail, with at most 300 kB, no scripts and shorter tables.",
         ),
     ] = False,
     force: Annotated[
@@ -54,10 +56,10 @@ def report(
     costs: Costs = None,
     within: Within = None,
 ) -> None:
-    """Write a study as one HTML page with the answer, ranking, pictures, every window and the method.
+    """Write a report on a study: one HTML page with answer, ranking, pictures, all windows and method.
 
     The page is self-contained: it opens offline, loads nothing, and can be mailed and printed. The same study
-    gives the same bytes. The command works while a study runs.
+    gives the same bytes. You can also report a study that still runs.
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """

@@ -13,16 +13,16 @@ MOST_MESSAGES = 100_000
 def sample(
     output: Annotated[
         Path,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="File for the messages, which must not exist yet."
-        ),
+        typer.Option("--output", "-o", metavar="FILE", help="New file for the recorded messages."),
     ],
     url: Annotated[
         str,
         typer.Option(
             metavar="URL",
             show_default=False,
-            help="URL of Redis, or of RabbitMQ: amqp://HOST (default: redis://127.0.0.1:6379/0).",
+            help=(
+                "URL of the broker: Redis, or RabbitMQ with amqp://HOST (default: redis://127.0.0.1:6379/0)."
+            ),
         ),
     ] = "redis://127.0.0.1:6379/0",
     form: Annotated[
@@ -30,15 +30,17 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Format of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For a worker"
-                " without such a library: list or stream (default: detected from the queue)."
+                "Library of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For a "
+                "worker without such a library: list or stream, the type in Redis (default: tuner detects "
+                "it from the queue)."
             ),
         ),
     ] = None,
     queue: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Name of the queue (default: the library's own, for example celery)."
+            metavar="NAME",
+            help="Name of the queue (default: the library's default queue, for example celery).",
         ),
     ] = None,
     n: Annotated[
@@ -55,9 +57,9 @@ def sample(
 ) -> None:
     """Record messages that wait in a queue. The messages stay in the queue.
 
-    tuner takes the messages evenly from the whole queue. From RabbitMQ it takes the first 1000 and puts them
-    back, marked as redelivered. A study feeds its service with copies of the messages (`feeder: {kind:
-    queue}`). The file holds all data of the messages, so only you can read it.
+    tuner takes the messages evenly from the whole queue. From RabbitMQ, tuner takes the first 1000 messages,
+    and puts them back marked as redelivered. A study feeds its service with copies of the messages (`feeder:
+    {kind: queue}`). The file holds all data of the messages, so only you can read it.
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """

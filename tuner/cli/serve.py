@@ -20,7 +20,8 @@ _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def serve(
     studies: Annotated[
-        list[Path], typer.Argument(metavar="STUDY...", help="Study files, or folders with study files.")
+        list[Path],
+        typer.Argument(metavar="STUDY...", help="Study files to show, or folders with study files."),
     ],
     port: Annotated[
         int,
@@ -29,7 +30,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port to listen on, or 0 for a free one (default: {PORT}).",
+            help=f"Port to listen on, or 0 for a free port (default: {PORT}).",
         ),
     ] = PORT,
     host: Annotated[
@@ -38,16 +39,16 @@ def serve(
             metavar="ADDRESS",
             show_default=False,
             help=(
-                f"Address to listen on (default: {LOOPBACK}). If other hosts can reach it, a token is "
-                "required."
+                f"Address to listen on (default: {LOOPBACK}). If other hosts can reach this address, "
+                "visitors need the printed token."
             ),
         ),
     ] = LOOPBACK,
 ) -> int:
-    """Serve studies as web pages that update while the studies run.
+    """Show studies in a browser, on web pages that update while the studies run.
 
-    The pages are those of `tuner report`, with the current state. Only this host can reach them unless you
-    set --host. The printed address then has a token, which is required. Ctrl-C stops the server.
+    The pages are those of `tuner report`, with the current state. Only this host can reach the pages unless
+    you set --host. Visitors from other hosts need the token in the printed address. Ctrl-C stops the server.
 
     Example: tuner serve crash-processor.tuner.db
     """

@@ -21,16 +21,16 @@ def services(
         typer.Argument(
             metavar="[show NAME]",
             autocompletion=words_of_services,
-            help="Service to describe.",
+            help="Name of the service to describe.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
     """List the services that tuner knows, or describe one of them.
 
-    tuner measures a known service unmodified: `tuner grid -- COMMAND`. For any other command, write
-    {processes} and {threads} where its numbers belong; tuner fills them in:
-    `tuner grid -- worker --threads {threads}`. tuner calls such a service a script.
+    tuner measures a known service unmodified: `tuner grid -- COMMAND`. In any other command, write
+    {processes} and {threads} in place of the numbers, and tuner replaces them:
+    `tuner grid -- worker --threads {threads}`. tuner calls a service with such a command a script.
 
     Example: tuner services show gunicorn
     """

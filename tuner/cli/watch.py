@@ -24,26 +24,28 @@ _ALL_LINES = 100_000
 
 def watch(
     study: StudyFile,
-    once: Annotated[bool, typer.Option("--once", metavar="", help="Print the state once and exit.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", metavar="", help="Print the state once, then exit.")
+    ] = False,
     every: Annotated[
         str,
         typer.Option(
             metavar="TIME",
             show_default=False,
-            help="Time between two updates, at least 500ms (default: 2s).",
+            help="Time between two updates of the screen, at least 500ms (default: 2s).",
         ),
     ] = "2s",
     svg: Annotated[
         Path | None,
-        typer.Option("--svg", metavar="FILE", help="Write the view once as an SVG picture."),
+        typer.Option("--svg", metavar="FILE", help="Save the state once as an SVG picture in this file."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show the state of a study: each layout with its interval, dropped layouts, current launch, time left.
+    """Show the state of a study: throughput of each layout, dropped layouts, current launch and time left.
 
-    The command also works in another terminal or as another user, and for finished and interrupted studies.
-    It writes no file. It ends when the study ends, or when you press q or Ctrl-C. Without a terminal, it
-    prints the state once.
+    You can run tuner watch in another terminal or as another user, and for finished and interrupted studies.
+    tuner watch writes no file. The display ends when the study ends, or when you press q or Ctrl-C. If the
+    output is not a terminal, tuner prints the state once.
 
     Example: tuner watch crash-processor.tuner.db
     """

@@ -93,7 +93,7 @@ Duration = Annotated[
     BeforeValidator(_duration),
     PlainSerializer(render_exact_duration, return_type=str, when_used="always"),
 ]
-#: duration: above 0; a number with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
+#: duration: a number above 0 with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
 LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
 
 
@@ -133,9 +133,9 @@ def _limit_of(name: Quantity) -> BeforeValidator:
 
 
 LARGEST_FIGURE = 10**15  #: that a study's file may hold; one with a larger figure is not believed when read
-#: load average: a number of tasks above 0
+#: load average: a number above 0
 MaxLoad = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("load")]
-#: size: bytes with a unit, decimal or binary: `512M`, `8G`, `1.5GiB`
+#: size: a number of bytes with a decimal or binary unit: `512M`, `8G`, `1.5GiB`
 MaxMemory = Annotated[float, Field(gt=0, le=LARGEST_FIGURE), _limit_of("memory_bytes")]
 MaxP95 = Annotated[float, Field(gt=0), _limit_of("p95_s")]  #: duration
 
@@ -157,9 +157,9 @@ def _number(value: Any) -> Any:
 
 
 _LARGEST_INTEGER = 2**63 - 1  #: of a study's file, and of the kernel's limits
-#: count: a whole number from 1 on
+#: count: an integer from 1 on
 Count = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER), BeforeValidator(_number)]
-#: whole number: a whole number from 0 on
+#: integer: an integer from 0 on
 WholeNumber = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER), BeforeValidator(_number)]
 
 
@@ -194,8 +194,7 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
     return layouts
 
 
-#: layouts: a list, or one text. `4x6` is 4 processes with 6 threads each; `8x-` is 8 processes of a service
-#: without a number of threads; `4x6@NAME` is a layout of a variant
+#: layouts: a list of [layouts](../words.md), or one text: `4x6,8x-,4x6@NAME`
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
 ]
@@ -230,7 +229,7 @@ def _no_variant_twice(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-#: names: a list, or one text: `prefork,threads`; `*` stands for each value of an axis: `3.13+*`
+#: names: a list of names, or one text: `prefork,threads`; `*` stands for each value of an axis: `3.13+*`
 Variants = Annotated[
     tuple[VariantPattern, ...],
     Field(min_length=1),
@@ -288,12 +287,13 @@ def _has_a_first_word(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Word = Annotated[str, BeforeValidator(_text)]  #: text
-#: text with fields: a text in which tuner fills in `{processes}`, `{threads}`, `{process}`, `{variant}`,
+#: text with fields: a text in which tuner replaces `{processes}`, `{threads}`, `{process}`, `{variant}`,
 #: `{cores}` and `{cores_per_process}`
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
 #: command: a list of words, or one text, which tuner splits as a shell does; no shell runs the command
 Command = Annotated[tuple[Word, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)]
-#: command with fields: a command in which tuner fills in the same fields as in a text with fields
+#: command with fields: a command in which tuner replaces `{processes}`, `{threads}`, `{process}`,
+#: `{variant}`, `{cores}` and `{cores_per_process}`
 LayoutCommand = Annotated[
     tuple[FieldWord, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)
 ]
@@ -333,10 +333,10 @@ def _pattern(text: str) -> str:
     return text
 
 
-#: regular expression: in the syntax of Python; it may match anywhere in a line
+#: regular expression: a regular expression in the syntax of Python, which may match anywhere in a line
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Variable = Annotated[str, AfterValidator(check_variable)]
-#: variables: a mapping of names to texts with fields
+#: variables: a mapping of names to texts, with the fields of a command
 Environment = Mapping[Variable, FieldWord]
 
 
@@ -347,7 +347,7 @@ def _signal(value: Any) -> Any:
     return name
 
 
-SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: name of a signal, for example `TERM`
+SignalName = Annotated[str, BeforeValidator(_signal)]  #: signal: the name of a signal, for example `TERM`
 
 
 def _limit(name: str) -> str:
@@ -357,5 +357,5 @@ def _limit(name: str) -> str:
     return name
 
 
-#: resource: name of a resource limit, for example `nofile`, `nproc` or `as`
+#: resource: the name of a resource limit, for example `nofile`, `nproc` or `as`
 LimitName = Annotated[str, AfterValidator(_limit)]

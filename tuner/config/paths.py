@@ -28,7 +28,7 @@ def from_config_folder(path: Path, info: ValidationInfo) -> Path:
     return base / with_home(path)
 
 
-#: path: relative to the folder of the config, or absolute
+#: path: an absolute path, or a path relative to the folder of the config
 ConfigPath = Annotated[Path, AfterValidator(from_config_folder)]
 
 

@@ -67,24 +67,26 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    #: User that runs the service. For another user than tuner's own, start tuner as root; None: the user of
-    #: tuner
+    #: User that runs the service; another user than tuner's requires that tuner runs as root; None: the user
+    #: of tuner
     user: Annotated[str, AfterValidator(_user)] | None = None
-    directory: ConfigPath | None = None  #: Working directory; None: the current folder
-    environment: Environment = Field(default_factory=dict)  #: Variables to add to tuner's environment
-    environment_file: ConfigPath | None = None  #: File of lines NAME=VALUE; tuner fills in no fields
-    stop: StopSettings = StopSettings()  #: Way to stop a worker
-    #: Resource limits, in the units of setrlimit, for example `{nofile: 4096}`
+    directory: ConfigPath | None = None  #: Folder in which the service runs; None: the current folder
+    #: Environment variables for the service, in addition to those of tuner
+    environment: Environment = Field(default_factory=dict)
+    #: File with environment variables, in lines NAME=VALUE without fields
+    environment_file: ConfigPath | None = None
+    stop: StopSettings = StopSettings()  #: How tuner stops a worker
+    #: Resource limits of each process, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
-    #: Largest number of OS threads that a process may have in addition to those of its layout; None: the
-    #: known service's limit, or no limit
+    #: Number of OS threads that a process may have in addition to the threads of its layout; None: the known
+    #: service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
-    #: How tuner makes a launch idle that stays on the host while other layouts work. freeze: it stops the
-    #: processes of the service; feed: its feeder pauses; none: it never keeps several layouts on the host;
-    #: None: the safe way of a known service, else none
+    #: How tuner pauses a started layout while another layout runs (`slices: auto`). freeze: tuner suspends
+    #: the processes; feed: the feeder sends no items; none: only one layout is started at a time; None: the
+    #: safe way of a known service, else none
     gate: Gate | None = None
-    #: Number of connections that a process opens, for example to its database: the size of its pool, or
-    #: `threads` for one per thread
+    #: Number of connections that each process opens, for example to a database. `threads`: one for each
+    #: thread
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -139,21 +141,22 @@ class CrashProcessorSettings(RunSettings):
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
     #: Name of the service, for the study file and the section in a runbook
     name: Name = "crash-processor"
-    spool: ConfigPath | None = None  #: Folder for the items; tuner does not delete it; None: a temporary one
-    #: Number of items in this folder; None: four times as many as the largest layout works on at once
+    #: Folder for the items, which tuner does not delete; None: a temporary one
+    spool: ConfigPath | None = None
+    #: Number of items in the folder `spool`; None: four times the number of threads of the largest layout
     items: Count | None = None
-    seed: WholeNumber = 1  #: Seed for the synthetic dumps
-    symbols_bytes: Count | None = None  #: Size of each synthetic symbol file
-    dumps: ConfigPath | None = None  #: Folder with real dumps, instead of synthetic ones
-    symbols: ConfigPath | None = None  #: Folder with the symbols of these dumps
-    #: Further options of `crash-processor run`, by name. The default profile has Socorro's demands of 2014
+    seed: WholeNumber = 1  #: Seed for the random numbers in synthetic dumps
+    symbols_bytes: Count | None = None  #: Size of each synthetic symbol file, in bytes
+    dumps: ConfigPath | None = None  #: Folder with real crash dumps to use instead of synthetic dumps
+    symbols: ConfigPath | None = None  #: Folder with the symbol files of the dumps in `dumps`
+    #: Further options of `crash-processor run`, by name. The profile `socorro-2014` imitates the Socorro of
+    #: 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
     prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
-    #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
-    #: `4x6@VALUE+VALUE`
+    #: Axes of variants, as in `kind: script`
     axes: CrashAxes = Field(default_factory=dict)
-    #: Variants that tuner combines from the axes
+    #: Variants of the service, which tuner builds from `axes`
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     @property
@@ -202,35 +205,38 @@ class ScriptSettings(RunSettings):
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
-    #: Whether layouts vary the number of threads; no: layouts vary only the number of processes
+    #: Whether layouts differ in the number of threads. no: layouts differ only in the number of processes
     threads: bool = True
-    #: What starts the processes. each: tuner starts the command once per process; one: tuner starts the
-    #: command once, and the command starts the processes
+    #: How the processes start. each: tuner starts the command once for each process; one: tuner starts the
+    #: command once, and the command starts all processes
     programs: Programs = "each"
-    #: Processes or threads that work on items. `programs`: the started programs; `children`: their child
-    #: processes; `children-if-several`: their child processes, or the program if it starts no children for a
-    #: single process; `pools`: child processes, as many per program as the layout has threads; `threads`: the
-    #: threads of the only program; None: `children` if `programs` is `one`, else `programs`
+    #: Processes or threads that work on items. `programs`: the processes that tuner starts; `children`: their
+    #: child processes; `children-if-several`: the same, but a single process works itself; `pools`: child
+    #: processes, as many as the layout has threads; `threads`: threads of the one process that tuner starts;
+    #: None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
-    #: Time when a process starts its OS threads, so that tuner can check that a larger layout runs more
-    #: threads; None: no check
+    #: When a process starts its OS threads. With this key, tuner checks that layouts with more threads really
+    #: run more threads; None: no check
     os_threads: OsThreads | None = None
-    #: Whether each process runs an event loop (asyncio), which works on any number of requests at once
+    #: Whether each process runs an event loop (asyncio), and so works on any number of requests at once
     event_loop: bool = False
-    ready: AnyReady | None = None  #: Check whether a launch is ready; None: ready at once
-    probe: AnyProbe = Field(default_factory=counter_probe)  #: Probe that counts finished items
-    cross_check: AnyProbe | None = None  #: Second probe, which must agree with the first one
-    #: Largest allowed difference between the counts of the two probes; None: 2 %
+    #: How tuner detects that the service is ready for items; None: it is ready at once
+    ready: AnyReady | None = None
+    probe: AnyProbe = Field(default_factory=counter_probe)  #: How tuner counts finished items
+    #: Second way to count finished items; a window is invalid if both counts differ too much
+    cross_check: AnyProbe | None = None
+    #: Largest allowed difference between the counts of `probe` and `cross_check`; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
-    feeder: AnyFeeder = Field(default_factory=no_feeder)  #: Source of the items
-    #: Variants of the service to compare, for example several pools or interpreters. `4x6@NAME` is a layout
-    #: of a variant
+    feeder: AnyFeeder = Field(default_factory=no_feeder)  #: How the service gets its items
+    #: Variants of the service to compare, for example with different pools. `4x6@NAME` is a layout of a
+    #: variant
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
     #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
     #: `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Known service of which this section is; tuner sets it
-    cautions: dict[str, str] = Field(default_factory=dict)  #: Warnings to print, by slug; tuner sets them
+    record: Name | None = None  #: Name of the known service that this section describes; tuner sets this key
+    #: Warnings for tuner to print, by slug; tuner sets this key
+    cautions: dict[str, str] = Field(default_factory=dict)
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

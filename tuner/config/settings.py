@@ -62,18 +62,19 @@ def _memory(text: str) -> str:
 class BrakeSettings(Section):
     """Safety limits. tuner stops a launch if a limit is exceeded for the time `holds` (memory: at once)."""
 
-    load: MaxLoad | None = None  #: Highest 1-minute load average
-    #: Highest memory use of the host: a share or a size
+    load: MaxLoad | None = None  #: Highest load average (over 1 minute) of the host
+    #: Highest memory use of the host: a share, for example `90%`, or a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
-    #: Highest share of failed items, of the last 30 s
+    #: Highest share of failed items among the items of the last 30 s
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    command: Command | None = None  #: Command to run repeatedly as a check; exit code 0 means continue
-    every: LongerThanZero | None = None  #: Time between two runs of the check; None: 10 s
-    #: Time limit of each run; a slower run is killed and counts as failed; None: 10 s
+    #: Command that tuner runs repeatedly. Any exit code but 0 means that a limit is exceeded
+    command: Command | None = None
+    every: LongerThanZero | None = None  #: Time between two runs of `command`; None: 10 s
+    #: Time limit of each run of `command`. tuner kills a slower run, which then counts as failed; None: 10 s
     timeout: LongerThanZero | None = None
-    #: Time for which a limit other than `memory` must be exceeded before the launch is stopped
+    #: How long a limit other than `memory` must be exceeded before tuner stops the launch
     holds: Duration = 10.0
-    #: Action after the launch is stopped. stop: end the study; leave-out: continue without that layout
+    #: Action after tuner has stopped a launch. stop: end the study; leave-out: continue without that layout
     then: Literal["stop", "leave-out"] = "stop"
 
     @field_validator("then", mode="before")
@@ -97,18 +98,19 @@ class BrakeSettings(Section):
 
 
 class HookSettings(Section):
-    """Commands to run at certain moments. Their environment has TUNER_LAYOUT, TUNER_BLOCK and others.
+    """Commands to run at certain moments, with TUNER_LAYOUT, TUNER_BLOCK and others in their environment.
 
     See the port ``Hooks``.
     """
 
-    #: Time limit of each command; a slower command is killed and counts as failed
+    #: Time limit of each hook. tuner kills a slower hook, which then counts as failed
     timeout: LongerThanZero = 60.0
-    before_study: Commands = ()  #: Commands to run once before the study; if one fails, the study stops
+    before_study: Commands = ()  #: Commands to run once before the study. If a command fails, the study stops
     after_study: Commands = ()  #: Commands to run once after the study, before the result is printed
-    before_launch: Commands = ()  #: Commands to run before each launch; if one fails, the launch fails
+    before_launch: Commands = ()  #: Commands to run before each launch. If a command fails, the launch fails
     after_launch: Commands = ()  #: Commands to run after each launch, even if it failed
-    before_window: Commands = ()  #: Commands to run before each window; if one fails, the window is invalid
+    #: Commands to run before each window. If a command fails, the window is invalid
+    before_window: Commands = ()
     after_window: Commands = ()  #: Commands to run after each window, even if it failed
     finished: Commands = ()  #: Commands to run at the end of every study, with `TUNER_EXIT_CODE` set
 
@@ -116,12 +118,14 @@ class HookSettings(Section):
 class Settings(Section):
     """The sections of a config."""
 
-    service: ServiceSettings = CrashProcessorSettings()  #: Service to measure
-    study: StudySettings = StudySettings()  #: Layouts, times and stopping rule
-    brake: BrakeSettings | None = None  #: Safety limits that stop a launch; None: no limits
+    #: The service, and how tuner starts it and counts its items
+    service: ServiceSettings = CrashProcessorSettings()
+    study: StudySettings = StudySettings()  #: Layouts to measure, their times, and the rule when to stop
+    #: Limits on load, memory and failures at which tuner stops a launch; None: no limits
+    brake: BrakeSettings | None = None
     hooks: HookSettings = HookSettings()  #: Commands to run at certain moments
-    #: Names of the service's backend programs, for example redis-server: their CPU is counted separately;
-    #: None: brokers and databases that the config names and that listen on this host
+    #: Names of programs that the service uses, for example redis-server. tuner counts their CPU separately;
+    #: None: the brokers and databases on this host that the config names
     backends: tuple[Name, ...] | None = None
 
     @field_validator("study")

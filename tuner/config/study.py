@@ -45,56 +45,56 @@ class StudySettings(Section):
     None is "as usual" for the strategy.
     """
 
-    #: Strategy. race: measure until the best is known; all: measure every layout equally often
+    #: How tuner chooses layouts to measure (see `--strategy` of `tuner grid`)
     strategy: Literal["race", "all"] = "race"
-    #: Number of CPU cores to plan layouts for; None: the cores available to tuner
+    #: Number of CPU cores for which tuner chooses layouts; None: the cores available to tuner
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = None
-    #: Layouts for N cores. small: N threads in total; divisors: N/2, N or 2N in total; full: any number up to
-    #: 2N; None: divisors
-    grid: GridName | None = None
-    layouts: Layouts | None = None  #: Layouts to measure, instead of a grid
+    grid: GridName | None = None  #: Set of layouts to measure (see `--grid` of `tuner grid`); None: divisors
+    layouts: Layouts | None = None  #: List of the layouts to measure, which replaces `grid`
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
-    #: Stop once a layout is known to be within this share of the best (only with `strategy: race`); None: 2 %
+    #: Stop when one layout is known to be at most this much slower than the best (only with `strategy:
+    #: race`); None: 2 %
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
-    #: Confidence level of the answer and of every interval
+    #: Required confidence that the answer is right, and confidence level of every interval
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
-    #: Guarantee of the answer. strict: for every service; calibrated: on average over services (only with
-    #: `strategy: race`); None: strict
+    #: Guarantee of the answer (see `--kind` of `tuner grid`; only with `strategy: race`); None: strict
     kind: Literal["strict", "calibrated"] | None = None
     objective: ObjectiveName = "throughput"  #: Quantity to maximise
-    #: Largest number of connections that a layout may open (see `connections` of the service)
+    #: Leave out layouts that would open more connections than this (see `connections` of the service)
     max_connections: Count | None = None
-    max_load: MaxLoad | None = None  #: Highest load average that the best layout may cause
-    #: Highest memory (PSS) that the best layout may use, counted for workers and their child processes
-    #: together
+    max_load: MaxLoad | None = None  #: Accept a layout as the best only if its load average is at most this
+    #: Accept a layout as the best only if its workers and their child processes use at most this much memory
+    #: (PSS)
     max_memory: MaxMemory | None = None
-    #: Highest p95 latency that the best layout may have, if the service reports latency
+    #: Accept a layout as the best only if its p95 latency is at most this long. The service must report
+    #: latency
     max_p95: MaxP95 | None = None
-    #: Length of a window. With `strategy: race`, this is the length of the longest window
+    #: Length of a window; a race also uses shorter windows
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window (only with `strategy: race`); None: 1 m (20 s if layouts take turns), or
-    #: `window` if it is shorter
+    #: Length of the shortest window that a race may use (only with `strategy: race`); None: 1 m (20 s if
+    #: layouts take turns), or `window` if it is shorter
     min_window: LongerThanZero | None = None
-    #: Whether several layouts stay started and take turns in slices of seconds (only with `strategy: race`).
-    #: auto: if the service allows it; None: off
+    #: Whether tuner switches between started layouts every few seconds (see `--slices` of `tuner grid`; only
+    #: with `strategy: race`); None: off
     slices: Literal["auto", "off"] | None = None
     #: Number of launches of each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
     #: Number of windows of each launch (only with `strategy: all`); None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Length of the warm-up before windows. auto: until throughput and the number of active tasks are steady
+    #: Length of the warm-up before the first window. auto: until throughput and the number of active tasks
+    #: are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up with `warmup: auto`. If a layout is not steady by then, tuner measures it anyway, and
-    #: marks it
+    #: Longest warm-up with `warmup: auto` (see `--warmup-cap` of `tuner grid`)
     warmup_cap: LongerThanZero = 300.0
-    warm_cache: bool = True  #: Whether tuner discards the first launch, which fills the page cache
+    warm_cache: bool = True  #: Whether the study begins with an uncounted launch, which fills the page cache
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
-    #: Largest number of attempts to measure a valid window
+    #: Number of attempts to measure a valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: Highest CPU use of other processes in a valid window, in cores; None: 1 % of the cores, at least 0.15
+    #: A window is invalid if other processes use more CPU than this, in cores; None: 1 % of the cores, at
+    #: least 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: Largest share of a valid window in which tasks may wait for memory
+    #: A window is invalid if tasks wait for memory for more than this share of it
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

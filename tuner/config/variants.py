@@ -91,7 +91,7 @@ def _python(command: tuple[str, ...]) -> tuple[str, ...]:
 
 AxisName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
 ValueName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
-#: words: a list of words with fields, or one text, which tuner splits as a shell does
+#: words: a list of words with the fields of a command, or one text, which tuner splits as a shell does
 Words = Annotated[tuple[FieldWord, ...], BeforeValidator(split_words)]
 #: interpreter: a Python, with or without options: `python3.13`, `[python3.13, -X, dev]`
 Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
@@ -100,9 +100,10 @@ Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
 class StopSettings(Section):
     """The way to stop a worker process."""
 
-    signal: SignalName = "TERM"  #: Signal that stops the worker
-    wait: LongerThanZero = STOP_WAIT_S  #: Time from the signal until the worker is killed
-    #: Whether the whole process group gets the signal. This is necessary if a shell starts the worker
+    signal: SignalName = "TERM"  #: Signal that tuner sends to stop a worker
+    wait: LongerThanZero = STOP_WAIT_S  #: Time until tuner kills a worker that the signal has not stopped
+    #: Whether tuner sends the signal to the whole process group, which is necessary if a shell starts the
+    #: worker
     as_group: bool = False
 
 
@@ -122,8 +123,7 @@ class VariantSettings(Section):
     os_threads: OsThreads | None = None  #: None: the service's
 
 
-#: mapping of words to new words
-Replacements = dict[FieldWord, FieldWord]
+Replacements = dict[FieldWord, FieldWord]  #: mapping of words to new words
 
 
 class ValueSettings(VariantSettings):
@@ -133,10 +133,11 @@ class ValueSettings(VariantSettings):
     before it comes after the other changes of all axes.
     """
 
-    replace: Replacements = Field(default_factory=dict)  #: Words of the command that tuner replaces
+    #: Words of the command, and the new words that replace them
+    replace: Replacements = Field(default_factory=dict)
     interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
     append: Words = ()  #: Arguments to put after the command
-    prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
+    prepend: Words = ()  #: Arguments to put before the command
 
 
 class CrashVariantSettings(Section):

@@ -248,9 +248,8 @@ def describe_errors(outcome: Outcome) -> str:
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
         f"The model is fitted to {pluralize(n_fitted, 'measured row')} (marked *). On the other "
-        f"{pluralize(len(errors), 'row')} it differs from the measurements by "
-        f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by "
-        f"{100 * worst:+.1f} % at most."
+        f"{pluralize(len(errors), 'row')} the model differs from the measurements by "
+        f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by {100 * worst:+.1f} % at most."
     )
 
 

@@ -35,10 +35,10 @@ _N_LINES = 3  #: of its output, told when it fails
 
 
 class CommandFeederSettings(FeederSettings):
-    """A command that supplies items while a launch runs."""
+    """tuner runs a command that sends items to the service during each launch."""
 
     kind: Literal["command"]  #: Kind of feeder
-    command: Command  #: Command that tuner starts and stops with each launch
+    command: Command  #: Command that tuner starts at the beginning of each launch, and stops at the end
 
     def describe(self) -> str:
         """See `FeederSettings`."""

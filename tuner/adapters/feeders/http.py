@@ -68,34 +68,36 @@ _BOOT = (
 
 
 class HttpFeederSettings(FeederSettings):
-    """tuner sends requests to an HTTP service, in a closed loop or at a rate."""
+    """tuner sends HTTP requests at a rate, or from clients that wait for each answer (closed loop)."""
 
     can_pause: ClassVar[bool] = True
     reports_latency: ClassVar[bool] = True
     kind: Literal["http"]  #: Kind of feeder
-    #: URL of the requests. `{process}` stands for 0, 1, ... if each process has its own address
+    #: URL of the requests. If each process has its own address, write `{process}` for its number (0, 1, ...)
     url: Annotated[str, AfterValidator(check_url)]
-    method: Annotated[str, AfterValidator(checked_method)] = "GET"  #: Method of each request
-    #: Headers of each request, by name
+    method: Annotated[str, AfterValidator(checked_method)] = "GET"  #: HTTP method of each request
+    #: HTTP headers of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(checked_headers)] = Field(default_factory=dict)
-    body: str | None = None  #: Body of each request
-    body_file: ConfigPath | None = None  #: File that has the body to send in each request
-    #: File of requests as JSON lines, which are sent in turn. The URLs in it may be paths
+    body: str | None = None  #: Text of the body of each request
+    body_file: ConfigPath | None = None  #: File with the body of each request
+    #: File with one request in JSON per line, which tuner sends in turn. A URL may be only a path
     requests: ConfigPath | None = None
-    clients: Count | None = None  #: Number of clients of the closed loop; None: found before the study
-    #: Connections of the clients. `even`: kept, and spread over all worker processes; `fresh`: a new one for
-    #: each request; `kept`: stays with the process that accepts it; `reuse: N`: closed after N requests
+    #: Number of clients in the closed loop; None: tuner finds a sufficient number before the study
+    clients: Count | None = None
+    #: How clients use connections: `even`, `fresh`, `kept` or `reuse: N` (see `--connections` of `tuner
+    #: grid`)
     connections: ConnectionsText = render_connections(EVEN)
-    #: Requests per second, or the rule that sets this rate; None: closed loop
+    #: Number of requests per second, or the rule that sets this number; None: closed loop
     rate: Rate | None = None
-    #: Distribution of arrivals, if there is a rate; None: poisson
+    #: Times between requests if `rate` is set: random (poisson) or constant (even); None: poisson
     arrivals: Literal["poisson", "even"] | None = None
-    #: Largest number of unanswered requests at a time, if there is a rate; None: 1000
+    #: Largest number of requests without an answer at any time, if `rate` is set; None: 1000
     max_outstanding: Count | None = None
-    timeout: LongerThanZero = 30.0  #: Time limit for one answer
-    wait: LongerThanZero = 60.0  #: Time limit for the first answer of a launch
-    seed: WholeNumber = 1  #: Seed for Poisson arrivals
-    #: Whether requests go to the address that the service listens on, if `url` names another one
+    timeout: LongerThanZero = 30.0  #: Time limit for each answer
+    wait: LongerThanZero = 60.0  #: Time limit for the first answer after the start of a launch
+    seed: WholeNumber = 1  #: Seed for the random times between requests
+    #: Whether tuner sends requests to the address on which the service listens, even if `url` has another
+    #: address
     find_address: bool = False
 
     @field_validator("body_file", "requests")

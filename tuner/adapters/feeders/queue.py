@@ -49,18 +49,20 @@ _UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in ha
 
 
 class QueueFeederSettings(FeederSettings):
-    """tuner feeds copies of recorded messages, so that the queue does not become empty."""
+    """tuner puts copies of recorded messages into the queue, so that it does not become empty."""
 
     can_pause: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of feeder
-    #: Library of the messages. `list`, `stream`: a list or stream of Redis, without a library
+    #: Library that reads the messages. `list`, `stream`: the worker reads a list or stream of Redis without a
+    #: library
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
-    queue: Annotated[str, Field(min_length=1)]  #: Name of the queue
-    sample: ConfigPath  #: File that `tuner sample` wrote
-    #: Number of messages to keep in the queue; auto: enough for 20 s at the highest rate so far
+    queue: Annotated[str, Field(min_length=1)]  #: Name of the queue to fill
+    sample: ConfigPath  #: File with recorded messages, which `tuner sample` wrote
+    #: Number of messages that tuner keeps in the queue; auto: enough for 20 s at the highest throughput so
+    #: far
     depth: Count | Literal["auto"] = "auto"
-    timeout: LongerThanZero = 5.0  #: Time limit for one answer of the broker
+    timeout: LongerThanZero = 5.0  #: Time limit for each answer of the broker
 
     @field_validator("sample")
     @classmethod

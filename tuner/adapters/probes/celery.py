@@ -58,14 +58,16 @@ class CeleryProbeSettings(ProbeSettings):
     """A helper process in the service's Python queries Celery's nodes or listens to their events."""
 
     kind: Literal["celery"]  #: Kind of probe
-    #: inspect: count tasks that began; events: count tasks that ended, which costs CPU time
+    #: inspect: tuner counts tasks that began; events: tuner counts tasks that ended, which costs CPU time
     via: Literal["inspect", "events"] = "inspect"
-    broker: Annotated[str, AfterValidator(_broker)] | None = None  #: URL of the broker; None: that of the app
+    #: URL of the broker; None: that of the Celery app
+    broker: Annotated[str, AfterValidator(_broker)] | None = None
     python: Annotated[ConfigPath, AfterValidator(check_file)] | None = (
         None  #: Interpreter that can import Celery; None: that of the command
     )
-    nodes: Count | None = None  #: Number of nodes that should answer; None: the number of programs
-    timeout: LongerThanZero = 2.0  #: Time limit for the answers of all nodes
+    #: Number of Celery nodes that must answer; None: the number of processes that tuner starts
+    nodes: Count | None = None
+    timeout: LongerThanZero = 2.0  #: Time limit for the answers of all Celery nodes
 
     @property
     def servers(self) -> Mapping[str, str]:

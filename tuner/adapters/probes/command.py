@@ -126,11 +126,11 @@ _SHOWN = 80
 
 
 class CommandProbeSettings(ProbeSettings):
-    """A command prints the number of items finished so far."""
+    """tuner runs a command that prints the number of items finished so far."""
 
     kind: Literal["command"]  #: Kind of probe
-    command: Command  #: Command that prints one whole number
-    #: Time limit of each run; a slower run is killed, and gives no count
+    command: Command  #: Command that prints one number: the items finished so far
+    #: Time limit of each run of `command`. tuner kills a slower run, and gets no count from it
     timeout: LongerThanZero = 2.0
 
     def build(self, settings: Settings, around: Surroundings) -> CommandProbe:

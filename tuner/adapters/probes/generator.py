@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class GeneratorProbeSettings(ProbeSettings):
-    """The load generator counts the answers that it gets."""
+    """tuner's load generator counts the answers to its requests."""
 
     is_alone: ClassVar[bool] = True
     kind: Literal["generator"]  #: Kind of probe

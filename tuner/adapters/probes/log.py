@@ -200,13 +200,13 @@ def _one_file_as_list(value: Any) -> Any:
 
 
 class LogProbeSettings(ProbeSettings):
-    """The service logs a line for each item."""
+    """tuner counts the log lines of the service that match a pattern."""
 
     plain_keys: ClassVar[frozenset[str]] = frozenset({"pattern", "failed"})
     kind: Literal["log"]  #: Kind of probe
-    pattern: Pattern  #: Pattern of a line that reports a finished item
-    failed: Pattern | None = None  #: Pattern of a line that reports a failed item instead of a finished one
-    #: Files with the lines; None: stdout and stderr of the programs
+    pattern: Pattern  #: Pattern of the line that the service logs for each finished item
+    failed: Pattern | None = None  #: Pattern of the line that the service logs for each failed item
+    #: Log files to search; None: stdout and stderr of the service
     files: (
         Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
     ) = None

@@ -64,22 +64,22 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """A metric. tuner adds up all its samples."""
+    """A metric of Prometheus. tuner adds up all its samples."""
 
-    metric: PrometheusMetric  #: Name of the metric, as the page prints it, with _total
+    metric: PrometheusMetric  #: Name of the metric exactly as on the page, including _total
     labels: dict[str, str] = Field(default_factory=dict)  #: Labels that a sample must have to be counted
 
 
 class PrometheusProbeSettings(MetricSettings, ProbeSettings):
-    """The service has a page of metrics for Prometheus."""
+    """tuner reads the service's page of metrics for Prometheus."""
 
     fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
     kind: Literal["prometheus"]  #: Kind of probe
-    #: URL of the page. `{TUNER_PROBE_PORT}` stands for a free port, chosen for each launch
+    #: URL of the page with the metrics. tuner replaces `{TUNER_PROBE_PORT}` by a free port
     url: Annotated[str, AfterValidator(_http)]
-    failed: MetricSettings | None = None  #: Metric of failed items
-    failed_included: FailedIncluded = False  #: Whether the metric includes failed items
-    timeout: LongerThanZero = 2.0  #: Time limit to read the whole page
+    failed: MetricSettings | None = None  #: Metric that counts failed items
+    failed_included: FailedIncluded = False  #: Whether `metric` also counts failed items
+    timeout: LongerThanZero = 2.0  #: Time limit to read the whole page of metrics
 
     @property
     def has_own_port(self) -> bool:

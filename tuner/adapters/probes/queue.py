@@ -27,11 +27,11 @@ _FALL = 100
 
 
 class QueueProbeSettings(ProbeSettings):
-    """The feeder counts the messages that leave its queue."""
+    """tuner counts the messages that leave the queue of its feeder."""
 
     is_alone: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of probe
-    timeout: LongerThanZero = 2.0  #: Time limit for one answer of the broker
+    timeout: LongerThanZero = 2.0  #: Time limit for each answer of the broker
 
     def build(self, settings: Settings, around: Surroundings) -> QueueProbe:
         """See `ProbeSettings`."""

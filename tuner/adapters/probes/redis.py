@@ -40,17 +40,18 @@ _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 
 
 class TermSettings(Section):
-    """One number in Redis: the result of a command on a key, or on a field of a hash."""
+    """One number in Redis. Each key of this section is a Redis command; its value is a Redis key."""
 
     llen: RedisKey | None = None  #: Length of the list with this key
     hlen: RedisKey | None = None  #: Number of fields of the hash with this key
     zcard: RedisKey | None = None  #: Number of members of the sorted set with this key
     scard: RedisKey | None = None  #: Number of members of the set with this key
-    get: RedisKey | None = None  #: Value of this key
-    hget: tuple[RedisKey, RedisKey] | None = None  #: Value of a field of a hash: key, field
-    #: Sum of a field over all hashes whose keys are in a set: key of the set, field
+    get: RedisKey | None = None  #: Value of the Redis key
+    #: Value of one field of a hash: the key of the hash, then the field
+    hget: tuple[RedisKey, RedisKey] | None = None
+    #: Sum of one field over all hashes whose keys are in a set: the key of the set, then the field
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
-    sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds or subtracts this number
+    sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds this number to the sum, or subtracts it
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
@@ -78,18 +79,18 @@ def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
 
 
 class RedisProbeSettings(ProbeSettings):
-    """tuner reads numbers in Redis and adds them up."""
+    """tuner reads one or more numbers in Redis, and adds them up."""
 
     kind: Literal["redis"]  #: Kind of probe
-    url: RedisUrl  #: URL of the server
+    url: RedisUrl  #: URL of the Redis server
     #: Numbers in Redis whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
     failed: tuple[TermSettings, ...] = ()  #: Numbers in Redis whose sum is the number of failed items
-    falls: bool = False  #: Whether the sum is the number of remaining items, which decreases
-    #: Number in Redis of the items fed so far, from which tuner subtracts the remaining items (only with
-    #: `falls: yes`); None: no items are fed while a layout runs
+    falls: bool = False  #: Whether `count` gives the number of items that remain, and therefore decreases
+    #: Number in Redis of all items fed so far. tuner subtracts the remaining items from it (only with `falls:
+    #: yes`); None: the service gets no new items while a layout runs
     fed: TermSettings | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit for one answer
+    timeout: LongerThanZero = 2.0  #: Time limit for each answer of Redis
 
     @field_validator("fed")
     @classmethod

@@ -53,16 +53,17 @@ def _sql_url(url: str) -> str:
 
 
 class SqlProbeSettings(ProbeSettings):
-    """A query returns the number of finished items."""
+    """tuner runs a query that returns the number of finished items."""
 
     plain_keys: ClassVar[frozenset[str]] = frozenset({"query", "failed"})
     kind: Literal["sql"]  #: Kind of probe
     #: URL of the database: `sqlite:///FILE`, or `postgresql://USER:PASSWORD@HOST:PORT/DATABASE`
     url: Annotated[str, AfterValidator(_sql_url)]
-    query: Annotated[str, Field(min_length=1)]  #: Query that returns one number, which only increases
-    #: Query that returns the number of failed items
+    #: Query that returns the number of items finished so far, which must never decrease
+    query: Annotated[str, Field(min_length=1)]
+    #: Query that returns the number of items failed so far
     failed: Annotated[str, Field(min_length=1)] | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit of each query; a slower query gives no count
+    timeout: LongerThanZero = 2.0  #: Time limit of each query. tuner gets no count from a slower query
 
     @field_validator("url")
     @classmethod

@@ -55,15 +55,15 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 
 
 class StatsdProbeSettings(ProbeSettings):
-    """The service sends statsd metrics to tuner, at ``{TUNER_STATSD}``."""
+    """The service sends statsd metrics to tuner, to the address ``{TUNER_STATSD}``."""
 
     is_alone: ClassVar[bool] = True
     fills_in: ClassVar[tuple[str, ...]] = (ADDRESS_VARIABLE,)
     plain_keys: ClassVar[frozenset[str]] = frozenset({"failed"})
     kind: Literal["statsd"]  #: Kind of probe
-    name: MetricName  #: Name of the counter of finished items
-    failed: MetricName | None = None  #: Name of the counter of failed items
-    failed_included: FailedIncluded = False  #: Whether the counter `name` includes failed items
+    name: MetricName  #: Name of the counter that counts finished items
+    failed: MetricName | None = None  #: Name of the counter that counts failed items
+    failed_included: FailedIncluded = False  #: Whether the counter `name` also counts failed items
 
     def build(self, _settings: Settings, around: Surroundings) -> StatsdProbe:
         """See `ProbeSettings`."""

@@ -46,9 +46,9 @@ class UwsgiProbeSettings(ProbeSettings):
 
     fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
     kind: Literal["uwsgi"]  #: Kind of probe
-    #: Address of the stats server, HOST:PORT or a path: the value of uWSGI's --stats
+    #: Address of uWSGI's stats server, as in its option --stats: HOST:PORT or a path
     stats: Annotated[str, AfterValidator(_stats_address)]
-    timeout: LongerThanZero = 2.0  #: Time limit for the whole answer
+    timeout: LongerThanZero = 2.0  #: Time limit for the whole answer of the stats server
 
     @property
     def has_own_port(self) -> bool:

@@ -20,8 +20,9 @@ class LogReady(ReadySettings):
     """The service is ready when ``count`` lines in the logs of its programs match a pattern."""
 
     kind: Literal["log"]  #: Kind of check
-    pattern: Pattern  #: Pattern of the line
-    #: Number of matching lines. processes, threads: as many as the layout has, but 1 if `programs` is `one`
+    pattern: Pattern  #: Pattern of the lines to wait for
+    #: Number of matching lines to wait for. processes, threads: as many as the layout has, but 1 if
+    #: `programs` is `one`
     count: Count | Literal["processes", "threads"] = "processes"
 
     def build(self, layout: Layout, _directory: Path | None) -> LogLines:

@@ -29,13 +29,13 @@ EXIT_CODES = (
     ExitCode(
         EXIT_BUG,
         "a bug in tuner",
-        "Report it with the traceback. tuner keeps the windows measured so far.",
+        "Report the bug with the traceback. tuner keeps the windows measured so far.",
     ),
     ExitCode(
         EXIT_INPUT,
         "invalid input or environment: an option, a config, a file, or a disk that is full or read-only."
         " tuner keeps the windows measured so far",
-        "Read the error: its first line names the problem and the place, its second line what to do.",
+        "Read the error: the first line names the problem and the place, the second line the remedy.",
     ),
     ExitCode(
         EXIT_NOTHING,
@@ -57,7 +57,7 @@ EXIT_CODES = (
     ExitCode(
         EXIT_BRAKED,
         "a safety limit of the config stopped a study that has valid windows",
-        "Find out what uses the host, then continue with `--resume`. See brake.md.",
+        "Find the programs that use the host, then continue the study with `--resume` (brake.md).",
     ),
     ExitCode(
         EXIT_INTERRUPTED,

@@ -33,56 +33,70 @@ class Setting:
 #: by the names of parameters; ``grid_name`` is --grid, as a command is called grid
 SETTINGS = {
     "cores": Setting(
-        "N", "Number of CPU cores to plan layouts for (default: the cores available to tuner).", LAYOUTS
+        "N",
+        "Number of CPU cores for which tuner chooses layouts (default: the cores available to tuner).",
+        LAYOUTS,
     ),
     "layouts": Setting("PxT,PxT", "Measure only these layouts, for example 24x1,4x6.", LAYOUTS),
     "grid_name": Setting(
         "NAME",
-        "Grid of the study: small, divisors or full.",
+        "Grid of the planned study: small, divisors or full.",
         LAYOUTS,
         ("study", "grid"),
         ("small", "divisors", "full"),
     ),
     "variants": Setting(
-        "NAME,NAME", "Variants of the service to measure, for example prefork,threads.", LAYOUTS
+        "NAME,NAME",
+        "Measure only these variants of the service, for example prefork,threads (default: all).",
+        LAYOUTS,
     ),
     "max_connections": Setting(
         "N",
-        "Skip layouts that would open more than N connections (one per thread), for example to a database.",
+        "Leave out layouts that would open more than N connections (one per thread), for example to a "
+        "database.",
         LAYOUTS,
     ),
-    "window": Setting("TIME", "Length of the longest window (default: 10m).", TIME),
+    "window": Setting("TIME", "Length of a window; a race also uses shorter windows (default: 10m).", TIME),
     "min_window": Setting(
-        "TIME", "Length of the shortest window of a race (default: 1m, or --window if it is shorter).", TIME
+        "TIME",
+        "Length of the shortest window that a race may use (default: 1m, or --window if that is shorter).",
+        TIME,
     ),
     "warmup": Setting(
         "TIME",
-        "Warm-up before windows: auto (until throughput is steady), or a time, for example 30s"
-        " (default: auto).",
+        "Length of the warm-up before the first window: auto (until throughput is steady), or a time, for "
+        "example 30s (default: auto).",
         TIME,
     ),
     "warmup_cap": Setting(
         "TIME",
-        "Longest warm-up with auto (default: 5m). If a layout is not steady by then, tuner marks it.",
+        "Longest warm-up with --warmup auto (default: 5m). If throughput is not steady by then, tuner "
+        "measures the layout anyway, and marks it.",
         TIME,
     ),
-    "repeats": Setting("N", "With --strategy all: number of launches per layout (default: 3).", TIME),
-    "budget": Setting("TIME", "Stop within this time, for example 8h, and print the result so far.", TIME),
+    "repeats": Setting("N", "Number of launches of each layout with --strategy all (default: 3).", TIME),
+    "budget": Setting(
+        "TIME",
+        "Stop the study within this time, for example 8h, and print the result so far.",
+        TIME,
+    ),
     "strategy": Setting(
         "NAME",
-        "Strategy. race: drop layouts that cannot be the best, and stop when the best is known; all:"
-        " measure every layout equally often (default: race).",
+        "Choice of the layouts to measure. race: only layouts that may still be the best, until the best is "
+        "known; all: every layout equally often (default: race).",
         ORDER,
         words=("race", "all"),
     ),
     "within": Setting(
-        "SHARE", "Stop once a layout is known to be within this share of the best (default: 2%).", ORDER
+        "SHARE",
+        "Stop when one layout is known to be at most this much slower than the best (default: 2%).",
+        ORDER,
     ),
-    "confidence": Setting("LEVEL", "Confidence level of the answer (default: 95%).", ORDER),
+    "confidence": Setting("LEVEL", "Required confidence that the answer is right (default: 95%).", ORDER),
     "kind": Setting(
         "KIND",
-        "Guarantee of the answer. strict: holds for every service; calibrated: holds on average over"
-        " services, and needs less time (default: strict).",
+        "Guarantee of the answer. strict: the confidence holds for every service; calibrated: the "
+        "confidence holds on average over services, and the study is shorter (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
@@ -94,44 +108,46 @@ SETTINGS = {
     ),
     "slices": Setting(
         "auto|off",
-        "auto: up to 4 layouts stay started and take turns in slices of seconds, so that noise of the host"
-        " affects all of them equally, if the service allows it; off: one layout after the other (default:"
-        " off).",
+        "auto: tuner starts up to 4 layouts together, and switches between them every few seconds, if the "
+        "service allows it; off: one layout after the other (default: off).",
         ORDER,
         words=("auto", "off"),
     ),
-    "max_load": Setting("N", "Highest load average that the best layout may cause.", ORDER),
-    "max_memory": Setting("SIZE", "Highest memory use that the best layout may have, for example 8G.", ORDER),
+    "max_load": Setting("N", "Accept a layout as the best only if its load average is at most N.", ORDER),
+    "max_memory": Setting(
+        "SIZE", "Accept a layout as the best only if it uses at most this much memory, for example 8G.", ORDER
+    ),
     "max_p95": Setting(
         "TIME",
-        "Highest p95 latency that the best layout may have, for example 2s, if the service reports latency.",
+        "Accept a layout as the best only if its p95 latency is at most this long, for example 2s. The "
+        "service must report latency.",
         ORDER,
     ),
     "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
-    "max_attempts": Setting("N", "Largest number of attempts to measure a valid window (default: 3).", ORDER),
+    "max_attempts": Setting("N", "Number of attempts to measure a valid window (default: 3).", ORDER),
     "foreign_limit": Setting(
         "CORES",
-        "Highest CPU use of other processes in a valid window, in cores (default: 1 % of the cores, at"
-        " least 0.15).",
+        "A window is invalid if other processes use more CPU than this, in cores (default: 1 % of the "
+        "cores, at least 0.15).",
         ORDER,
     ),
     "rate": Setting(
         "RATE",
-        "Rate of requests: a number per second, a share of each layout's capacity (70%), or the highest"
-        " rate at which a latency limit holds (p95=200ms).",
+        "Rate of requests: a number per second (200), a share of each layout's capacity (70%), or the "
+        "highest rate that keeps a latency limit (p95=200ms).",
         ORDER,
         ("service", "feeder", "rate"),
     ),
     "clients": Setting(
         "N",
-        "Number of clients that send requests (default: tuner doubles it until throughput stops rising).",
+        "Number of concurrent clients that send requests (default: tuner finds a sufficient number).",
         ORDER,
         ("service", "feeder", "clients"),
     ),
     "connections": Setting(
         "HOW",
-        "Connections of the clients. even: kept open, and spread over all worker processes; fresh: a new one"
-        " for each request; kept: kept open, not spread; reuse:N: closed after N requests (default: even).",
+        "How clients use connections. even: keep them, spread over all worker processes; fresh: open one "
+        "per request; kept: keep them, not spread; reuse:N: close each after N requests (default: even).",
         ORDER,
         ("service", "feeder", "connections"),
     ),
@@ -172,14 +188,17 @@ def study_file(help: str, *, panel: str | None = None) -> typer.models.OptionInf
 
 ShortWindow = Annotated[
     str | None,
-    setting("window", "Length of a window (default: 1m, or the config's window if it is shorter)."),
+    setting("window", "Length of each window (default: 1m, or the config's window if that is shorter)."),
 ]
 Simulate = Annotated[
     Path | None,
     typer.Option(
         metavar="PROFILE",
         rich_help_panel=PLACE,
-        help="Simulate a host with this profile instead of measuring. A simulated day takes seconds.",
+        help=(
+            "Simulate the service and host of this profile instead of measuring. A simulated day takes "
+            "seconds."
+        ),
     ),
 ]
 
@@ -189,7 +208,7 @@ def variant_option(panel: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
         rich_help_panel=panel,
-        help="Variant of the service: the NAME in 4x6@NAME (default: the service without a variant).",
+        help="Variant of the service to use: the NAME in 4x6@NAME (default: the service without a variant).",
     )
     return option
 
@@ -202,8 +221,8 @@ Service = Annotated[
         autocompletion=services,
         rich_help_panel=SERVICE,
         help=(
-            "Known service that the command starts; `tuner services` lists them (default: recognised by the "
-            "command's name)."
+            "Name of the known service that the command starts (default: tuner recognises the command). "
+            "`tuner services` lists the names."
         ),
     ),
 ]
@@ -213,7 +232,10 @@ ServiceSettings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
-        help="Setting of the service; may be repeated. `tuner services show NAME` lists the settings.",
+        help=(
+            "Change a setting of the service. You can repeat this option. `tuner services show NAME` lists "
+            "the settings."
+        ),
     ),
 ]
 ServiceCommand = Annotated[
@@ -222,7 +244,9 @@ ServiceCommand = Annotated[
         "--command",
         metavar="TEXT",
         rich_help_panel=SERVICE,
-        help="Command that starts the service, as one text. You can also write it at the end, after --.",
+        help=(
+            "Command that starts the service, in quotes. You can also write the command at the end, after --."
+        ),
     ),
 ]
 Resume = Annotated[
@@ -235,7 +259,7 @@ MetricsAddress = Annotated[
         "--metrics",
         metavar="ADDRESS:PORT",
         rich_help_panel=TOLD,
-        help="Serve metrics for Prometheus during the study, for example at 127.0.0.1:9188.",
+        help="Serve metrics for Prometheus at this address during the study, for example 127.0.0.1:9188.",
     ),
 ]
 MetricsFile = Annotated[
@@ -244,7 +268,7 @@ MetricsFile = Annotated[
         "--metrics-file",
         metavar="FILE.prom",
         rich_help_panel=TOLD,
-        help="Write metrics for Prometheus to a file that node_exporter reads.",
+        help="Write metrics to this file during the study, for Prometheus's node_exporter.",
     ),
 ]
 MetricsOpen = Annotated[
@@ -253,11 +277,11 @@ MetricsOpen = Annotated[
         "--metrics-open",
         metavar="",
         rich_help_panel=TOLD,
-        help="Allow an address for --metrics that other hosts can reach.",
+        help="Allow --metrics at an address that other hosts can reach.",
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", metavar="", rich_help_panel=FILE, help="Print JSON for programs.")
+    bool, typer.Option("--json", metavar="", rich_help_panel=FILE, help="Print the result as JSON.")
 ]
 Certs = Annotated[
     Path | None,
@@ -265,7 +289,7 @@ Certs = Annotated[
         "--certs",
         metavar="DIR",
         rich_help_panel=BOXES,
-        help="Folder with the keys of the fleet, which `tuner fleet certs` creates.",
+        help="Folder with the TLS keys of the fleet. `tuner fleet certs` creates this folder.",
     ),
 ]
 Force = Annotated[
@@ -275,7 +299,8 @@ Force = Annotated[
         metavar="",
         rich_help_panel=BOXES,
         help=(
-            "Accept an unencrypted scheduler, although anyone with access to it can run code on this host."
+            "Connect to a scheduler without encryption, although anyone with access to it can run code on "
+            "this host."
         ),
     ),
 ]

@@ -31,7 +31,10 @@ SnippetKind = Annotated[
         is_eager=True,
         callback=_names_kinds,
         rich_help_panel="Apply it",
-        help="Print settings to apply, for example for systemd or kubernetes. `--snippet list` prints all.",
+        help=(
+            "Print settings that apply a layout, for example for systemd or kubernetes. `--snippet list` "
+            "prints all kinds."
+        ),
     ),
 ]
 SnippetLayout = Annotated[
@@ -40,7 +43,7 @@ SnippetLayout = Annotated[
         "--layout",
         metavar="LAYOUT",
         rich_help_panel="Apply it",
-        help="With --snippet: layout to print settings for (default: the best).",
+        help="Layout for the settings of --snippet (default: the best layout).",
     ),
 ]
 

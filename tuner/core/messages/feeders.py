@@ -12,7 +12,7 @@ from tuner.core.text.figures import pluralize
 @warning(
     "address-found",
     "",
-    "If this address is wrong, set another one: `--set url=...`.",
+    "If the service does not answer at this address, set the right address with `--set url=...`.",
 )
 def address_found(found: str, configured: str) -> str:
     unchecked = "; its certificate is not checked" if found.startswith("https:") else ""
@@ -42,7 +42,7 @@ def clients_not_found(problem: str, n_clients: int) -> str:
 
 @warning(
     "connections-uneven",
-    "With evenly spread connections the throughput would be higher.",
+    "The throughput would be higher if all workers had equally many connections.",
     "Use `--connections even` (the default), or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
@@ -62,7 +62,7 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
 @warning(
     "latency-at-saturation",
     "",
-    "Set `--rate`, so that requests arrive as users send them ([HTTP](http.md)).",
+    "Set `--rate`, so that tuner sends requests at a rate, as users do ([HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
@@ -83,7 +83,7 @@ def queue_left(layout: Layout, problem: str) -> str:
 @warning(
     "queue-shared",
     "tuner does not start the next launch while these messages are in the queue.",
-    "Find the program that sends them, perhaps the service itself, or use a separate queue.",
+    "Find the program that sends these messages (perhaps the service itself), or use a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     messages = pluralize(n_messages, "message")

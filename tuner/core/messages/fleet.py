@@ -9,7 +9,7 @@ from tuner.core.text.figures import pluralize
 
 @warning(
     "box-gone",
-    "Another host repeats the launch.",
+    "Another host repeats the launch that was lost.",
     "Fix the printed problem, and start `tuner box` on the host again ([fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
@@ -36,8 +36,8 @@ def box_twice(other: str) -> str:
 
 @warning(
     "launch-lost",
-    "tuner repeats the launch.",
-    "If this happens again, read the log of that host.",
+    "tuner repeats the launch that was lost.",
+    "If this host loses more launches, read its log.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
     return f"{host}: {layout}: {why}"
@@ -46,8 +46,8 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 @warning(
     "needs-boxes",
     "The exit code becomes 5.",
-    "Continue with `tuner grid --resume FILE` on more hosts, on a single host, or with a larger `--within`."
-    " [Several hosts](method/boxes.md) explains such differences.",
+    "Continue with `tuner grid --resume FILE` on more hosts, on a single host, or with a larger `--within`. "
+    "[Several hosts](method/boxes.md) explains differences among hosts.",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

@@ -16,8 +16,8 @@ _MOST_LEFTOVERS = 8
 @warning(
     "backend-found",
     "",
-    "If this program only forwards connections (`docker-proxy`, `ssh`), list it and the real backend:"
-    " `backends: [docker-proxy, redis-server]`.",
+    "If this program only forwards connections (`docker-proxy`, `ssh`), list both the program and the real "
+    "backend: `backends: [docker-proxy, redis-server]`.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
     more = "`backends` in the config overrides this"
@@ -61,7 +61,7 @@ def hook_failed(problem: str) -> str:
 @warning(
     "leftover-processes",
     "",
-    "These processes had left the process group of their worker. Let them stop with their parent.",
+    "Change the service so that these processes stop with their worker, whose process group they had left.",
 )
 def leftover_processes(when: Literal["before", "after"], processes: Sequence[str], *, ended: bool) -> str:
     named, n_more = ", ".join(processes[:_MOST_LEFTOVERS]), len(processes) - _MOST_LEFTOVERS
@@ -94,8 +94,8 @@ def metrics_file(path: object, error: str | None) -> str:
 @warning(
     "no-backend",
     "",
-    "Start this backend, correct its name under `backends`, or run tuner as a user who may read it"
-    " (`hidepid`).",
+    "Start this backend, or correct its name under `backends`. If `/proc` is mounted with `hidepid`, run "
+    "tuner as root.",
 )
 def no_backend(name: str) -> str:
     return f"no process is called {name}, so the CPU of this backend counts as that of other processes"
@@ -131,7 +131,7 @@ def no_memory_figures() -> str:
 @warning(
     "still-over",
     "",
-    "Find out what else uses the host ([safety limits](brake.md)).",
+    "Find the other programs that use the host ([safety limits](brake.md)).",
 )
 def still_over(over: str, longest_s: float) -> str:
     return f"although no layout runs, {over}; waiting for at most {render_duration(longest_s)}"
@@ -140,7 +140,7 @@ def still_over(over: str, longest_s: float) -> str:
 @warning(
     "unfit",
     "",
-    "Follow the printed advice. `tuner doctor CONFIG` checks more ([doctor](doctor.md)).",
+    "Follow the printed advice. `tuner doctor CONFIG` runs more checks ([doctor](doctor.md)).",
 )
 def unfit(check: str, found: str, effect: str, cure: str) -> str:
     return f"{check}: {found}: {effect}; {cure}"
@@ -148,7 +148,7 @@ def unfit(check: str, found: str, effect: str, cure: str) -> str:
 
 @warning(
     "view-failed",
-    "This is a bug in tuner. The measurement is not affected.",
+    "This is a bug in tuner, which does not affect the measurement.",
     "Report the printed line.",
 )
 def view_failed(error: Exception) -> str:

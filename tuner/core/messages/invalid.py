@@ -12,7 +12,8 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 
 @invalid_window(
     "braked",
-    "tuner stopped the launch at a [safety limit](brake.md). Such a launch does not count as an attempt.",
+    "tuner stopped the launch, because this [safety limit](brake.md) was exceeded. The launch does not "
+    "count as an attempt.",
     "Check that the limit is not too low.",
 )
 def braked(passed: str) -> str:
@@ -22,7 +23,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "If this happens often, check the time service of the host.",
+    "If many windows are invalid for this reason, check the time service of the host.",
 )
 
 
@@ -51,8 +52,8 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 @invalid_window(
     "counts-unreadable",
     "The warning `statsd-lines` prints one of these lines.",
-    "Let the service send `NAME:1|c`, or `NAME:1|c|@0.1` for a sample rate of 0.1"
-    " ([statsd](probes-of-servers.md#statsd)).",
+    "The service must send lines of the form `NAME:1|c`, or `NAME:1|c|@0.1` at a sample rate of 0.1 "
+    "([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
     lines = pluralize(n_lines, "line")
@@ -73,7 +74,7 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "launcher-died",
     "",
-    "Somebody killed supervisord, or the host ran out of memory. Read the kernel's log (`dmesg`).",
+    "Another process killed supervisord, or the host ran out of memory. Read the kernel's log (`dmesg`).",
 )
 def launcher_died(which: str) -> str:
     return f"{which} ended while the layout ran"
@@ -83,7 +84,7 @@ _layouts_alike = invalid_window(
     "layouts-alike",
     "The command, a start script, a configuration file or the application sets a fixed number of processes or"
     " threads. The study ends with exit code 2.",
-    "Remove this number ([how tuner compares layouts](services/README.md#what-runs-is-compared)).",
+    "Remove the fixed number ([how tuner compares layouts](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -112,8 +113,8 @@ def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
 _no_items = invalid_window(
     "no-items",
     "",
-    "Check that the worker counts (`tuner.probe.counter`), finds its items and does not hang. If an item"
-    " takes longer than the window, raise `--window`.",
+    "Check that the worker counts its items (`tuner.probe.counter`), gets items and does not hang. If an "
+    "item takes longer than the window, raise `--window`.",
 )
 
 
@@ -140,8 +141,8 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "The source that the probe reads, for example a web page or Redis, was slow or did not answer. Query it"
-    " by hand ([probes](probes.md)).",
+    "The web page, server or command that the probe reads was slow or did not answer. Query this source by "
+    "hand ([probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -151,8 +152,8 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 @invalid_window(
     "probes-disagree",
     "",
-    "Count the items of one minute by hand to find the wrong probe. Often one probe counts retries, failed"
-    " items or other queues, too, or loses lines or packets ([probes](probes.md)).",
+    "Count the items of one minute by hand to find out which probe is wrong. Often a probe also counts "
+    "retries, failed items or other queues, or misses lines or packets ([probes](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
@@ -177,7 +178,7 @@ def source_dry(problem: str) -> str:
 @invalid_window(
     "stalled",
     "",
-    "The host was suspended or overloaded. If it was overloaded, follow the advice for `disturbed`.",
+    "The host was suspended or overloaded. For an overloaded host, follow the advice for `disturbed`.",
 )
 def stalled(gap_s: float, interval_s: float) -> str:
     return f"tuner took no sample for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -185,7 +186,7 @@ def stalled(gap_s: float, interval_s: float) -> str:
 
 @invalid_window(
     "stolen",
-    "Other guests of the hypervisor used this CPU time.",
+    "Other virtual machines on the same hardware used this CPU time.",
     "Measure on another host, or at another time of day.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
@@ -195,8 +196,8 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "worker-died",
     "",
-    "Read the worker's log. If it ran out of memory or file descriptors, later launches of the layout will"
-    " fail, too.",
+    "Read the log of the worker. If the worker ran out of memory or file descriptors, later launches of the "
+    "layout will also fail.",
 )
 def worker_died(worker: str, how: str) -> str:
     return f"{worker} ended: {how}"

@@ -12,8 +12,8 @@ _COUNT_ALL_THE_SAME = "its windows count all the same"
 
 _few_items = warning(
     "few-items",
-    "Fewer than 20 items ended, or the window is shorter than three times the longest item.",
-    "Set `--window` to the printed length, or feed shorter items of the same kind.",
+    "Fewer than 20 items ended, or the window is shorter than three times the duration of the longest item.",
+    "Set `--window` to the printed length, or feed shorter items to the service.",
 )
 
 
@@ -40,19 +40,20 @@ def short_window(
 @warning(
     "gil-came-back",
     "The study treats these workers as having a GIL.",
-    "Use a version of the module that supports free threading. `PYTHON_GIL=0` keeps the GIL off, at your"
-    " own risk.",
+    "Use a version of the module that supports free threading. You can also keep the GIL off with "
+    "`PYTHON_GIL=0`, but the module may then crash.",
 )
 def gil_came_back(module: str | None, variant: str) -> str:
     why = "a module was" if module is None else f"module {module} was"
     whose = f"the workers of {variant}" if variant else "the workers"
-    return f"the GIL came back in {whose}: {why} imported without free-threading support"
+    return f"Python switched the GIL on again in {whose}: {why} imported without free-threading support"
 
 
 @warning(
     "inner-threads",
-    "A library starts its own threads.",
-    "Measure the number of these threads, too: `--axis omp=1,auto` ([inner threads](inner-threads.md)).",
+    "A numeric library in the workers starts its own threads.",
+    "Let tuner also vary the number of these threads: `--axis omp=1,auto` ([inner "
+    "threads](inner-threads.md)).",
 )
 def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
     return f"{layout} runs {pluralize(n_threads, 'computing thread')} on {pluralize(cores, 'core')}: {cause}"
@@ -61,7 +62,7 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "",
-    "Read the printed reason ([list of reasons](#a-launch-that-fails)).",
+    "Read the printed reason, which the [list of reasons](#a-launch-that-fails) may explain.",
 )
 
 
@@ -78,8 +79,8 @@ def launch_lost_its_source(problem: str) -> str:
 @warning(
     "log-long",
     "",
-    "Let the service log less, because so much output slows it down. The probe `log` may miss lines"
-    " (`log-cut`).",
+    "Let the service log less, because much output slows the service down. The probe `log` may miss lines "
+    "(`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
     """Word it; *program* counts from 1."""
@@ -92,8 +93,9 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 _mixed_items = warning(
     "mixed-items",
     "",
-    "Send items in the mix and order of production, with long windows. Or measure short and long items in two"
-    " studies. If tuner does not fill the queue, first check that the queue is never empty.",
+    "Measure with the same mix and order of items as in production, and with long windows. Or measure short "
+    "and long items in two studies. If tuner does not fill the queue, first check that the queue is never "
+    "empty.",
 )
 
 
@@ -153,9 +155,9 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 
 @warning(
     "over-limit",
-    "The layout is not ranked. The exit code becomes 5.",
-    "If the limit is too low, measure the layout in another study with a higher limit ([safety"
-    " limits](brake.md)).",
+    "tuner does not rank the layout. The exit code becomes 5.",
+    "If this limit is too low, measure the layout in another study with a higher limit ([safety "
+    "limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:
     return f"a safety limit stopped {layout} {passed}; it is left out from now on"
@@ -163,7 +165,7 @@ def over_limit(layout: Layout, passed: str) -> str:
 
 @warning(
     "several-interpreters",
-    "The measured throughput, load and memory are correct.",
+    "The measured throughput, load and memory of this service are correct.",
     "Do not rely on `tuner explain` and `tuner predict` for this service.",
 )
 def several_interpreters(layout: Layout, n: int) -> str:

@@ -18,8 +18,8 @@ _MOST_NAMES = 5
 @warning(
     "count-restarted",
     "Items between the last reading and the restart are not counted.",
-    "Find the cause, unless workers replace themselves (`max-requests`) or Celery's broker was down. A launch"
-    " with more than three such restarts fails.",
+    "Find the cause of the restart, unless workers replace themselves (`max-requests`) or Celery's broker "
+    "was down. A launch with more than three such restarts fails.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -71,9 +71,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If tuner cannot read the lines, correct the messages of the service. If the lines have another type, set"
-    " `probe.name` to the name of a counter (`|c`). If the lines are not metrics, find the program that sends"
-    " them.",
+    "If tuner cannot read the lines, correct the messages of the service. If the lines have another type, "
+    "set `probe.name` to the name of a counter (`|c`). If the lines are not metrics, find the program that "
+    "sends these lines.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")

@@ -20,7 +20,7 @@ def failures_counted(service: str, probe: str, counts_too: str) -> str:
 @warning(
     "loses-at-stop",
     "",
-    "Feed items that may be lost, because this loss cannot be avoided.",
+    "This loss cannot be avoided. Feed only items that may be lost.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
     """Word it by the name of each form, and what it loses."""
@@ -30,7 +30,7 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 
 @warning(
     "nothing-feeds",
-    "",
+    "tuner does not feed this service.",
     "Follow the printed advice. The key `feeder: {kind: command, ...}` starts a program that feeds items.",
 )
 def nothing_feeds(advice: str) -> str:
@@ -40,8 +40,8 @@ def nothing_feeds(advice: str) -> str:
 @warning(
     "probe-costs",
     "",
-    "You can compare layouts, but in production, without this probe, their throughput is higher. `tuner"
-    " services show NAME` lists other probes.",
+    "The comparison of layouts is valid, but in production, without this probe, throughput is higher. "
+    "`tuner services show NAME` lists other probes.",
 )
 def probe_costs(cost: str) -> str:
     return cost
@@ -61,8 +61,8 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "tuner does not feed a script, and does not set the layout of a service inside it.",
-    "If the named service is right, add the printed option.",
+    "tuner feeds no items to a script, and cannot set the layout of a service that the script starts.",
+    "If the script starts the named service, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:
     return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"

@@ -27,8 +27,8 @@ def box_not_quiet(n_launches: int) -> str:
 _braked = warning(
     "braked",
     "The study stops with exit code 6, or with 3 if it has no valid window.",
-    "Find out what uses the host, then continue with `tuner grid --resume FILE`. To change the limits, add"
-    " the config: `tuner grid CONFIG --resume FILE` ([safety limits](brake.md)).",
+    "Find the programs that use the host, then continue with `tuner grid --resume FILE`. To change the "
+    "limits, add the config: `tuner grid CONFIG --resume FILE` ([safety limits](brake.md)).",
 )
 
 
@@ -47,7 +47,7 @@ def braked_before_start(over: str) -> str:
 _budget_over = warning(
     "budget-over",
     "The study ends with exit code 5.",
-    "Continue it later with `tuner grid --resume FILE`.",
+    "Continue the study later with `tuner grid --resume FILE`.",
 )
 
 
@@ -85,7 +85,7 @@ def no_time_for_window(layout: Layout) -> str:
 
 _cell_void = warning(
     "cell-void",
-    "A race adds a launch of this layout if necessary. With `--strategy all` the exit code becomes 5.",
+    "A race adds a launch of this layout if it needs one. With `--strategy all` the exit code becomes 5.",
     "No action is needed.",
 )
 
@@ -102,8 +102,8 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "An older version of tuner chose the layouts of these blocks. The printed guarantee is that of the"
-    " version that you use now.",
+    "An older version of tuner chose the layouts of these blocks. tuner prints the guarantee of the version "
+    "that you use now.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
@@ -140,7 +140,7 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
 @warning(
     "left-out",
     "The exit code becomes 5.",
-    "Read the earlier warnings for the reason.",
+    "Earlier warnings print the reason.",
 )
 def left_out(layout: Layout) -> str:
     return f"{layout} gave no valid window at any attempt; it is left out"

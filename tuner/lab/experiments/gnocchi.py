@@ -125,10 +125,10 @@ class Gnocchi:
         if costs is None:
             return Model(modelled, frozenset(alone), f"{text} No larger pool was measured.")
         text += (
-            " Threads get the GIL in order of arrival. A pool costs "
-            f"{1e3 * costs.start_s:.2f} ms, and each thread that it starts holds the GIL for "
-            f"{1e6 * costs.thread_s:.0f} us. These two costs are fitted to {len(fitted)} rows, which combine "
-            "the fewest or the most threads with the shortest or the longest waits."
+            f" Threads get the GIL in order of arrival. A pool costs {1e3 * costs.start_s:.2f} ms, and each "
+            f"thread that it starts holds the GIL for {1e6 * costs.thread_s:.0f} us. The two costs of a pool "
+            f"are fitted to {len(fitted)} rows, which combine the fewest or the most threads with the "
+            "shortest or the longest waits."
         )
         return Model(modelled, frozenset({*alone, *fitted}), text)
 
@@ -154,8 +154,8 @@ class Gnocchi:
         reported, wrong = _judge_rows(measured, costs)
         return (
             "A pool of threads is faster than a plain loop if the pool hides more waiting time than it "
-            "costs. On this host this is so if each of the eight operations waits longer than "
-            f"{waits}. This rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in "
+            "costs. On this host the pool is faster if each of the eight operations waits longer than "
+            f"{waits}. The rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in "
             "which all runs agree whether the pool or the loop is faster."
         )
 
@@ -203,8 +203,8 @@ def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim
     return LabClaim(
         f"With a {_describe_store(store_of(row.at))}, {n} threads {_times(claimed)} one.",
         None if pays is None else pays == (claimed > 1),
-        f"Here they {_times(gain.median)} the plain loop{more}. They take {row.of('batch_ms'):.2f} ms per "
-        "batch.",
+        f"Measured: {n} threads {_times(gain.median)} the plain loop{more}. They take "
+        f"{row.of('batch_ms'):.2f} ms per batch.",
     )
 
 
@@ -223,9 +223,9 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
                 f"{n_threads_of(far.at)} threads gain more on a {target} {far.at[1]:g} us away than on one "
                 f"{near.at[1]:g} us away.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
-                f"Here their speed-up over the plain loop is {here[1].median:.2f} on the far store and "
-                f"{here[0].median:.2f} on the near one. The measured round trips are "
-                f"{far.of('trip_us'):.0f} and {near.of('trip_us'):.0f} us.",
+                f"Measured: the speed-up over the plain loop is {here[1].median:.2f} on the far store and "
+                f"{here[0].median:.2f} on the near one. The measured round trips are {far.of('trip_us'):.0f} "
+                f"and {near.of('trip_us'):.0f} us.",
             )
         )
     return found
@@ -251,8 +251,8 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
 def _rule(runs: Measured) -> LabClaim:
     """The rule against every row of a pool."""
     claim = (
-        "Not published: use a pool of threads if it hides more waiting time than it costs. It hides all but "
-        "ceil(8 / threads) of the eight waits of a batch."
+        "Not published: use a pool of threads if it hides more waiting time than it costs. A pool hides all "
+        "but ceil(8 / threads) of the eight waits of a batch."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:

@@ -109,8 +109,8 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}: {join_words(published)}.",
         both(*verdicts),
-        f"Here the constant is {join_words(lines)} on average. Wait plus constant differs from the total "
-        f"time by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
+        f"Measured: the constant is {join_words(lines)} on average. Wait plus constant differs from the "
+        f"total time by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
     )
 
 
@@ -125,7 +125,7 @@ def _one_is_slower(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Here the difference is {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
+        f"Measured: the difference is {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
     )
 
 
@@ -148,8 +148,8 @@ def _a_hundred_cost(table: Table) -> LabClaim:
         f"{claim}: the batch takes {_more_ms(pairs, 'published')}, and {published_s:+.2f} s of CPU time, on "
         "average.",
         both(False if sooner else no_sooner, dearer),
-        f"Here it takes {_more_ms(pairs, 'measured')}, and {cpu_s:+.3f} s of CPU time. A saving of up to "
-        f"{100 * _WITHIN:.0f} % of the time does not count.",
+        f"Measured: the batch takes {_more_ms(pairs, 'measured')}, and {cpu_s:+.3f} s of CPU time. A saving "
+        f"of up to {100 * _WITHIN:.0f} % of the time does not count.",
     )
 
 
@@ -174,7 +174,7 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}, which takes {min(published):.0f} to {max(published):.0f} times as much.",
         more([(threads.measured["cpu_s"], go.measured["cpu_s"]) for _, threads, go in pairs], _SURELY_S),
-        f"Here {text}.",
+        f"Measured: {text}.",
     )
 
 
@@ -200,7 +200,7 @@ def _sooner_than_threads(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}. A pool with the best number of threads takes {join_words(published)}.",
         more(fastest, _SURELY_S),
-        f"Here {'; '.join(lines)}. The smallest pool within {100 * _WITHIN:.0f} % of the best time is "
+        f"Measured: {'; '.join(lines)}. The smallest pool within {100 * _WITHIN:.0f} % of the best time is "
         f"{join_words(fewest)}.",
     )
 
@@ -229,7 +229,7 @@ def _asyncio_between(table: Table) -> LabClaim:
     return LabClaim(
         claim,
         both(*verdicts),
-        f"Here {text}.",
+        f"Measured: {text}.",
     )
 
 

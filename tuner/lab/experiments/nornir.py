@@ -39,9 +39,9 @@ class Nornir:
     title = "how many threads are enough threads?"
     publication = "nornir_2020"
     what = (
-        "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. It runs on nornir's "
-        "threaded runner, a pool with a maximum number of threads (nornir's workers). Times are those of the "
-        "whole process, including the start of the interpreter."
+        "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The batch runs on "
+        "nornir's threaded runner, a pool with a maximum number of threads (nornir's workers). Times are "
+        "those of the whole process, including the start of the interpreter."
     )
     parameters = ("wait s", "workers")
     figures = (
@@ -148,7 +148,7 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
         "In the model of nornir, threads get the GIL in order of arrival. The process takes "
         f"{costs.start_s:.2f} s to start and end. The GIL is held for {1e6 * costs.task_s:.0f} us for each "
         f"task, and for {1e6 * costs.thread_s:.0f} us for each started thread. Waits end "
-        f"{1e3 * costs.wake_s:.1f} ms late. These four costs are fitted to the total times of {len(seen)} "
+        f"{1e3 * costs.wake_s:.1f} ms late. The four costs are fitted to the total times of {len(seen)} "
         "rows, which combine the fewest or the most workers with the shortest or the longest waits."
     )
     return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), text)
@@ -187,7 +187,7 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
     modelled = fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
     total_s = _totals(rows)
     here, best_s = fewest_enough(total_s), min(total_s.values())
-    why = f"Here at least {here} are needed ({total_s[here]:.2f} s), and by the model {modelled}."
+    why = f"Measured: at least {here} workers are needed ({total_s[here]:.2f} s; model: {modelled})."
     if here != published:
         off = total_s[published] / best_s - 1
         why += f" {published} workers take {total_s[published]:.2f} s here, {100 * off:.0f} % above the best."
@@ -220,7 +220,7 @@ def _idle_threads_are_taken(by_wait: Mapping[float, Mapping[int, Row]]) -> LabCl
     return LabClaim(
         f"Not published: a pool of at most {most} workers starts fewer than {most} threads.",
         all(row.of("n_threads") < _numbers(row.at)[1] for row in last.values()),
-        f"It starts a thread only if no thread is idle. With this limit it starts {text}.",
+        f"The pool starts a thread only if no thread is idle. With this limit it starts {text}.",
     )
 
 
@@ -245,7 +245,7 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     return LabClaim(
         f"{claim} (up to {max(published):.2f} s more).",
         more(pairs, _SURELY_S),
-        f"Here the CPU time is {'; '.join(lines)}.",
+        f"Measured: the CPU time is {'; '.join(lines)}.",
     )
 
 
@@ -269,7 +269,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     return LabClaim(
         claim,
         measured_ratio(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
-        f"Here they use up to {percent:.0f} % of a core (waits of {1e3 * wait:g} ms, {n} workers). "
-        f"{kernel_s:.2f} s of these {kernel_s + most.of('user_s'):.2f} s are kernel time, which needs no "
-        "GIL: the kernel starts and wakes threads.",
+        f"Measured: the threads use up to {percent:.0f} % of a core (waits of {1e3 * wait:g} ms, {n} "
+        f"workers). {kernel_s:.2f} s of these {kernel_s + most.of('user_s'):.2f} s are kernel time, which "
+        "needs no GIL: the kernel starts and wakes threads.",
     )

@@ -168,12 +168,13 @@ class PiPools:
             if n == ALONE:
                 modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
         text = (
-            "The model has one formula for each pool. They are fitted to four rows, with single jobs and "
-            f"with one job per core. {n_cores:.0f} busy cores together are {worth:.2f} times as fast as a "
-            f"single busy core. A job sleeps for {sleeping:.1f} times its CPU time. Own threads share the "
-            "cores, and sleep at different times. With a semaphore or a scheduled pool, a batch takes the "
-            "CPU time of all jobs divided by the cores, or the time of a single job if that is longer. A "
-            "fixed pool runs as many jobs at a time as it has threads. Work under the GIL uses one core."
+            "The model has one formula for each pool. The formulas are fitted to four rows, with single "
+            f"jobs and with one job per core. {n_cores:.0f} busy cores together are {worth:.2f} times as "
+            f"fast as a single busy core. A job sleeps for {sleeping:.1f} times its CPU time. Own threads "
+            "share the cores, and sleep at different times. With a semaphore or a scheduled pool, a batch "
+            "takes the CPU time of all jobs divided by the cores, or the time of a single job if that is "
+            "longer. A fixed pool runs as many jobs at a time as it has threads. Work under the GIL uses "
+            "one core."
         )
         return Model(modelled, fitted, text)
 

@@ -78,8 +78,8 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
             ),
             (
                 "Not published: jobs that begin together and sleep equally long wake together. With unequal "
-                f"sleeps (jitter) their steps wait at least {100 * (1 - CURED_RATIO):.0f} % less for a core, "
-                "as long as the cores are not full.",
+                f"sleeps (jitter) the steps of such jobs wait at least {100 * (1 - CURED_RATIO):.0f} % less "
+                "for a core, as long as the cores are not full.",
                 _stampede,
             ),
             (
@@ -120,7 +120,7 @@ def _all_cores(seen: PoolRows) -> Verdict:
         where += f" ({n_physical:.0f} physical ones)"
     return (
         here.near(claimed) if seen.n_cores > 1 else None,
-        f"Here it takes {here.value:.2f} times as long{_format_ratio(here)} {where}.",
+        f"Measured: such a job takes {here.value:.2f} times as long{_format_ratio(here)} {where}.",
     )
 
 
@@ -165,8 +165,8 @@ def _flat(seen: PoolRows) -> Verdict:
     full = over(seen.asleep, seen.all_cores).value, truediv(*published)
     return (
         verdict if beyond else None,
-        f"Here it rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per core{by_model}. "
-        f"Time, divided by the time with one job per core: {reported}. The cores are full "
+        f"Measured: the time rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per "
+        f"core{by_model}. Time, divided by the time with one job per core: {reported}. The cores are full "
         f"from {full[0]:.1f} jobs per core (by the published figures from {full[1]:.1f}).",
     )
 
@@ -238,7 +238,7 @@ def _cores_over_utilization(seen: PoolRows) -> Verdict:
     reported = _by_jobs({n: f"{100 * share.value:.0f} %" for n, share in shares.items()})
     return (
         verdict,
-        f"Here {seen.fill:.1f} threads per core are enough by this rule, and {enough:g} by measurement "
+        f"The rule gives {seen.fill:.1f} threads per core, and the measurement {enough:g} "
         f"(within {100 * GAIN:.0f} % of the best). Finished jobs per second, divided by the best: "
         f"{reported}.",
     )
@@ -273,9 +273,9 @@ def _under_the_gil(seen: PoolRows) -> Verdict:
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
     return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
-        f"Here they use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per core). With work in "
-        f"C they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per core the "
-        f"heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
+        f"Measured: the jobs use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per core). "
+        f"With work in C they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per "
+        f"core the heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
         f"{in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",
     )
 

@@ -216,8 +216,8 @@ def _describe_fit(
     }
     total_s = sum(shares.values())
     lines = [
-        f"The model {'of each task manager and Python ' * (len(fitted) > 1)}is fitted to 1x1. "
-        f"There an item takes {1e3 * total_s:.1f} ms ("
+        f"The model {'of each task manager and Python ' * (len(fitted) > 1)}is fitted to 1x1. In 1x1 an item "
+        f"takes {1e3 * total_s:.1f} ms ("
         + ", ".join(f"{name} {100 * part_s / total_s:.0f} %" for name, part_s in shares.items())
         + ")."
     ]
