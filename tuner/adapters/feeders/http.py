@@ -386,14 +386,14 @@ class HttpFeeder:
         return self._traffic.pace
 
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:
-        """Tell the generator, where they are others than before."""
+        """Write the *workers* for the generator if they have changed."""
         if self._workers_file is not None and (pids := workers()) != self._workers:
             write_workers(self._workers_file, pids)
             self._workers = pids
         self._warn_found_elsewhere()
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Tell the generator, which looks ten times a second."""
+        """Write the rate for the generator, which reads it ten times a second."""
         if self._rate_file is None:
             raise ValueError("nothing is fed, or nothing at a pace")
         write_rate(self._rate_file, rate_per_s)
