@@ -1,4 +1,4 @@
-"""The load generator beside a launch: keeps an HTTP service supplied with requests."""
+"""The load generator of a launch: keeps an HTTP service supplied with requests."""
 
 from __future__ import annotations
 
