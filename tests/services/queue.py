@@ -13,14 +13,17 @@ from ..redis_server import RedisServer
 from .measured import (
     ALONE,
     COUNTED,
+    IN_TURNS,
     KILLED,
     LOWEST,
+    TURNS_ITEM_S,
     WARMUP_S,
     WINDOW_S,
     check_counts,
     check_ideal,
     check_kills,
     check_stop,
+    check_turns,
     tell,
     tuner,
     until_stopped_in_hand,
@@ -130,3 +133,29 @@ def nobody_survives(
         *("--", *command.split()),
     ]
     check_kills(folder, services_venv, arguments, victim, environment(server), keep=(server.process.pid,))
+
+
+def layouts_take_turns(
+    folder: Path,
+    services_venv: Path,
+    server: RedisServer,
+    app: str,
+    command: str,
+    layouts: str,
+    *settings: str,
+) -> None:
+    """A race with layouts that stay started: each counts its own items, and no two of them work at once."""
+    record_sample(folder, services_venv, server, app)
+    said = tuner(
+        folder,
+        services_venv,
+        *("grid", *IN_TURNS, "--layouts", layouts),
+        *(word for setting in ("sample=sample.json", *settings) for word in ("--set", setting)),
+        *("--study", "s.tuner.db", "--", *command.split()),
+        environment=environment(server, ITEM_S=f"{TURNS_ITEM_S}"),
+    )
+    tell(said)
+    assert "take turns in slices" in said
+    check_turns(folder, folder / "s.tuner.db", layouts.split(","), TURNS_ITEM_S)
+    with Redis.from_url(server.url) as client:
+        assert [key for key in client.scan_iter("*turn*") if b"binding" not in key] == []

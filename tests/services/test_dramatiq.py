@@ -30,6 +30,12 @@ def test_counts_are_the_truth(tmp_path: Path, services_venv: Path, redis_server:
     queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, COMMAND, layouts)
 
 
+def test_layouts_that_take_turns_share_no_message(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    queue.layouts_take_turns(tmp_path, services_venv, redis_server, APP, COMMAND, "1x2,2x2")
+
+
 @pytest.mark.parametrize("form", ["threads", pytest.param("gevent", marks=pytest.mark.full)])
 def test_a_stop_loses_nothing(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, form: str
