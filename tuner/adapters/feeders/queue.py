@@ -254,7 +254,7 @@ class QueueFeeder:
         return True
 
     def pause(self) -> None:
-        """Let the workers empty the queue, and finish what they have in hand.
+        """Let the workers empty the queue, and finish the messages that they have fetched.
 
         From then on it holds the work of half a second at most.
         """

@@ -1,4 +1,4 @@
-"""The queue of a further launch on this host: a queue worker that stays started reads its own."""
+"""The queue of a further launch on this host: a queue worker that stays started has a separate one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def why_no_own_queue(settings: Settings) -> str:
-    """Return why no launch can have a queue of its own, in a sentence; empty: each can have one."""
+    """Return why no launch can have a separate queue, in a sentence; empty: each can have one."""
     service = settings.service
     if service.kind != "script" or not isinstance(service.feeder, QueueFeederSettings):
         return "tuner does not fill the queue, so all layouts would read the same one."
