@@ -286,12 +286,17 @@ def check_kills(
         killed = process.pid if victim == "tuner" else _the_one("supervisord", ours)
         os.kill(killed, signal.SIGKILL)
         wait_for(lambda: process.poll() is not None, "tuner did not end")
-        wait_for(
-            lambda: not {pid for pid in _marked() if not _is_below(pid, keep)},
-            f"still there: { {pid: line for pid, line in _marked().items() if not _is_below(pid, keep)} }",
-        )
+        wait_until_gone(keep)
     if victim == "supervisord":
         assert "supervisord" in (folder / "said").read_text()
+
+
+def wait_until_gone(keep: Sequence[int] = ()) -> None:
+    """Wait until no process is left that this test started, but for *keep* and those that these started."""
+    wait_for(
+        lambda: not {pid for pid in _marked() if not _is_below(pid, keep)},
+        f"still there: { {pid: line for pid, line in _marked().items() if not _is_below(pid, keep)} }",
+    )
 
 
 def _the_one(program: str, processes: Mapping[int, str]) -> int:
