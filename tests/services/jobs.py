@@ -12,18 +12,15 @@ from pathlib import Path
 from .measured import (
     ALONE,
     COUNTED,
-    IN_TURNS,
     ITEM,
     KILLED,
     LONG_S,
     LOWEST,
-    TURNS_ITEM_S,
     WARMUP_S,
     WINDOW_S,
     check_counts,
     check_ideal,
     check_kills,
-    check_turns,
     moments,
     tell,
     tuner,
@@ -80,19 +77,6 @@ class Jobs:
             self.folder, self.folder / "s.tuner.db", lambda layout: layout.total_threads, lowest=lowest
         )
         return said
-
-    def layouts_take_turns(self, layouts: str, *settings: str) -> None:
-        """A race whose layouts stay started: each counts its own jobs, and no two of them work at once."""
-        said = tuner(
-            self.folder,
-            self.services_venv,
-            *("grid", *IN_TURNS, "--layouts", layouts, *_set(settings)),
-            *("--study", "s.tuner.db", "--", *self.command.split()),
-            environment={**self.environment, "ITEM_S": f"{TURNS_ITEM_S}"},
-        )
-        tell(said)
-        assert "take turns in slices" in said
-        check_turns(self.folder, self.folder / "s.tuner.db", layouts.split(","), TURNS_ITEM_S)
 
     def stopped_in_the_middle(self, layout: str, *settings: str) -> None:
         """A study of jobs of 3 s that ends while they are in hand."""

@@ -68,16 +68,6 @@ def test_counts_are_the_truth(jobs: Jobs, client: redis.Redis) -> None:
     assert client.zcard("arq:queue") == 0
 
 
-def test_layouts_that_take_turns_share_no_job(jobs: Jobs, client: redis.Redis) -> None:
-    put(jobs, 5)
-    jobs.sampled("arq")
-    client.flushall()
-
-    jobs.layouts_take_turns("1x2,2x2", "sample=sample.json")
-
-    assert list(client.scan_iter("arq:queue*")) == []
-
-
 def test_a_stop_loses_no_job(jobs: Jobs, client: redis.Redis) -> None:
     put(jobs, 60)
 

@@ -70,11 +70,7 @@ def test_the_layouts_threads_are_the_jobs_at_once_and_the_rest_stays(
     monkeypatch.setenv("TUNER_THREADS", "7")
 
     made = runpy.run_path(str(MODULE))["WorkerSettings"]
-    monkeypatch.setenv("TUNER_ARQ_QUEUE", "jobs.turn2")
-    in_turns = runpy.run_path(str(MODULE))["WorkerSettings"]
 
-    assert "queue_name" not in made
-    assert in_turns == {**made, "queue_name": "jobs.turn2"}
     assert made["functions"] == [print]
     assert (made["max_jobs"], made["job_completion_wait"]) == (7, wait)
     monkeypatch.delitem(sys.modules, "shop_jobs")

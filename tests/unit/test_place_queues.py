@@ -96,14 +96,6 @@ def test_the_application_of_dramatiq_is_imported_before_the_queue_is_declared(
     assert MODULE.is_file()
 
 
-def test_the_settings_of_arq_take_the_name_of_the_queue_from_a_variable(tmp_path: Path) -> None:
-    before = typed(tmp_path, "arq app.WorkerSettings")
-    service = at_own_queue(before, 2).service
-
-    assert service.command == before.service.command
-    assert service.environment["TUNER_ARQ_QUEUE"] == "arq:queue.turn2"
-
-
 def test_each_variant_reads_the_queue(tmp_path: Path) -> None:
     options = {
         ("service", "command"): Given("--", f"{CELERY} -Q jobs"),
@@ -123,6 +115,7 @@ def test_each_variant_reads_the_queue(tmp_path: Path) -> None:
     ("command", "more", "why"),
     [
         ("huey_consumer app.huey", {}, "The application names the queue"),
+        ("arq app.WorkerSettings", {}, "The application names the queue"),
         ("taskiq worker app:broker", {}, "The application names the queue"),
         ("saq app.settings", {}, "The application names the queue"),
         ("sudo -u www rq worker", {}, None),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path, PurePath
 
-from tuner.services.record import Command, Form, Grammar, QueueWords, Service, Told
+from tuner.services.record import Command, Form, Grammar, Service, Told
 from tuner.services.redis_queue import (
     ALSO_FAILED,
     GATE_REASON,
@@ -51,11 +51,6 @@ def _production_words(words: tuple[str, ...]) -> tuple[str, ...]:
     return words if own is None else tuple(own if word == _OURS else word for word in words[3:])
 
 
-def _at_queue(command: Command, queue: str) -> QueueWords:
-    """Its own settings are tuner's already, and take the name from a variable."""
-    return QueueWords(command.words, {"TUNER_ARQ_QUEUE": queue})
-
-
 SERVICE = Service(
     name="arq",
     summary="async job queue: one event loop per process",
@@ -88,8 +83,6 @@ SERVICE = Service(
     ),
     feeder=lambda _command, settings: queue_feeder("arq", settings),
     unfed=unfed("arq"),
-    at_queue=_at_queue,
-    looks_every_s=0.5,  # poll_delay
     logs=lambda command: not command.has("--custom-log-dict"),
     in_production="WorkerSettings set the number of concurrent jobs per worker: max_jobs = {threads}.",
     production_words=_production_words,

@@ -14,7 +14,6 @@ from typing import Any
 #: seconds that jobs in hand get at a stop, where the user says nothing of it. By arq's own default, 0, they
 #: are cancelled, and 3 of 8 times one of two busy workers did not end at all (arq 0.25)
 COMPLETION_WAIT_S = 5
-QUEUE = "TUNER_ARQ_QUEUE"  #: the queue to read in place of the user's, where layouts take turns
 PATH = "TUNER_ARQ_SETTINGS"  #: the user's own, as ``package.module.WorkerSettings``
 
 
@@ -28,8 +27,7 @@ def _with_max_jobs(settings: Any, max_jobs: int) -> Mapping[str, Any]:
     """The settings as a mapping, which arq takes as well as a class; it looks at a class's own names only."""
     own = settings if isinstance(settings, dict) else vars(settings)
     wait = own.get("job_completion_wait") or COMPLETION_WAIT_S
-    queue = {"queue_name": os.environ[QUEUE]} if QUEUE in os.environ else {}
-    return {**own, "max_jobs": max_jobs, "job_completion_wait": wait, **queue}
+    return {**own, "max_jobs": max_jobs, "job_completion_wait": wait}
 
 
 WorkerSettings = _with_max_jobs(_users_own(), int(os.environ["TUNER_THREADS"]))
