@@ -1,6 +1,7 @@
 """Two layouts compared in slices and one after the other, in the same time: how far the ratios scatter.
 
-    python bench/heats.py [STUDY.yaml] [--layouts 2x2,1x4,4x1] [--counted 8] [--repeats 30] [--neighbour SEED]
+    python bench/heats.py [STUDY.yaml | --service NAME] [--layouts 2x2,1x4,4x1] [--counted 8]
+        [--repeats 30] [--neighbour SEED]
 
 Each repetition measures the layouts both ways, in random order: as one heat, and each in a launch alone.
 Windows alone are longer by what the heat skips, so both ways take equally long. The first table has the
@@ -8,6 +9,8 @@ throughput of each layout both ways, which must be the same, and its ratio with 
 has, for each pair of layouts, the standard deviation of the logarithm of their ratio in both ways, the
 quotient of the two, and the mean ratios with their 95 % intervals. With `--neighbour` a program of that
 seed disturbs the host (neighbour.py). Without STUDY.yaml the service is the built-in crash processor.
+`--service "celery threads"` is a name of truth_services.py; its item computes for `--python` seconds and
+waits for `--wait` seconds. It needs `make services`, and redis-server for queue workers.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import combinations
@@ -29,6 +32,9 @@ from statistics import mean, stdev
 from typing import Any
 
 from tabulate import tabulate
+from truth import Place, running_broker
+from truth_ideal import Demand
+from truth_services import SERVICES
 
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import plan_record
@@ -97,11 +103,30 @@ def neighbour(seed: int | None) -> Any:
             os.killpg(process.pid, 9)
 
 
+@contextmanager
+def config_of(name: str, demand: Demand, services: Path) -> Iterator[Path]:
+    """The config of a service of truth_services.py, which has a broker and a sample of messages."""
+    service = replace(SERVICES[name], demands={"mixed": demand})
+    with tempfile.TemporaryDirectory(prefix="heats-") as given, ExitStack() as stack:
+        folder = Path(given)
+        broker = stack.enter_context(running_broker(folder)) if service.messages else ""
+        place = Place(service, "mixed", folder, broker, folder / "child", "heats")
+        place.config("")
+        if service.messages:
+            place.record_sample(services / "bin" / "python")
+        os.environ["PATH"] = f"{services / 'bin'}:{os.environ['PATH']}"
+        yield folder / "study.yaml"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("config", type=Path, nargs="?")
+    parser.add_argument("--service", choices=SERVICES)
+    parser.add_argument("--python", type=float, default=0.004, help="seconds of CPU of an item")
+    parser.add_argument("--wait", type=float, default=0.004, help="seconds that an item waits")
+    parser.add_argument("--services", type=Path, default=Path(".venv-services").absolute())
     parser.add_argument("--layouts", default="2x2,1x4,4x1")
     parser.add_argument("--counted", type=float, default=8.0, help="seconds of each layout in a heat")
     parser.add_argument("--warmup", type=float, default=3.0)
@@ -109,8 +134,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--neighbour", type=int)
     options = parser.parse_args()
+    with ExitStack() as stack:
+        config = options.config
+        if options.service is not None:
+            demand = Demand(python_s=options.python, wait_s=options.wait)
+            config = stack.enter_context(config_of(options.service, demand, options.services))
+        measure(config, options)
+
+
+def measure(config: Path | None, options: argparse.Namespace) -> None:
     layouts = parse_layouts(options.layouts)
-    settings = settings_of(options.config, {("study", "layouts"): Given("--layouts", options.layouts)})
+    settings = settings_of(config, {("study", "layouts"): Given("--layouts", options.layouts)})
     asked = plan_record(settings)
     record = replace(
         asked,

@@ -300,6 +300,9 @@ class Box:
     #: is only one
     another: Callable[[], AbstractContextManager[Box]] | None = None
     gate: Gate = "freeze"  #: how a launch is made idle while others work
+    #: the feeder of a launch that is paused often, which lets little wait; None: `feeder` itself
+    feeder_in_turns: Feeder | None = None
+    looks_every_s: float = 0.0  #: after which an idle worker looks for items again; 0: it finds them at once
 
 
 class LaunchLog(Protocol):

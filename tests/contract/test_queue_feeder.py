@@ -500,3 +500,42 @@ def test_a_paused_queue_is_emptied_by_its_workers_and_filled_again_with_little(
 
     assert list(client.scan_iter()) == []
     assert fixture.warnings == []
+
+
+@pytest.mark.parametrize("form", ["celery", "dramatiq", "rq"])
+def test_what_workers_have_in_hand_is_finished_before_a_pause_begins(
+    redis_server: RedisServer, client: Redis, tmp_path: Path, form: str
+) -> None:
+    """The worker takes up to eight messages in advance."""
+    fixture = Fixture(redis_server, tmp_path, form)
+    feeder = fixture.feeder.in_turns()
+    ends, n_done = threading.Event(), [0]
+
+    def work() -> None:
+        with closing(Redis.from_url(redis_server.url)) as connection:
+            worker = WORKERS[form](connection, NAME)
+            while not ends.is_set() or worker.taken:
+                while len(worker.taken) < 8 and n_ready(connection, form) and not ends.is_set():
+                    worker.take()
+                if worker.taken:
+                    time.sleep(0.001)
+                    worker.finish()
+                    n_done[0] += 1
+
+    worker = threading.Thread(target=work)
+    with feeder.feeding(Layout(1, 2)):
+        assert n_ready(client, form) < FEWEST / 10  # little waits from the start
+        worker.start()
+        try:
+            for _ in range(3):
+                begun = n_done[0]
+                wait_for(lambda begun=begun: n_done[0] > begun + 50, "the worker works")
+                feeder.pause()
+                n_at_pause = n_done[0]
+                time.sleep(0.3)
+                assert n_done[0] <= n_at_pause + 1  # between the command and its count
+                feeder.resume()
+        finally:
+            ends.set()
+            worker.join()
+    assert fixture.warnings == []

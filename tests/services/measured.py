@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 
 from tuner.adapters.sqlite.store import SqliteStore
@@ -28,6 +29,12 @@ TUNER = (sys.executable, "-c", "from tuner.cli import main; main()")
 ALONE = ("--strategy", "all", "--repeats", "1", "--foreign-limit", "1000")
 #: nor is a layout left out whose workers take long to come, where nobody says when they are there
 COUNTED = (*ALONE, "--max-attempts", "9")
+#: a race whose layouts stay started and take turns
+IN_TURNS = (
+    *("--slices", "auto", "--within", "20%", "--window", "4s", "--min-window", "4s", "--warmup", "2s"),
+    *("--foreign-limit", "1000", "--max-attempts", "9", "--budget", "1m"),
+)
+TURNS_ITEM_S = 0.1  #: of its items: with longer ones a slice takes many seconds
 WINDOW_S = 6
 WARMUP_S = 2
 #: something is killed early on; a layout whose supervisord was killed is launched again, and runs to its end
@@ -161,6 +168,27 @@ def check_counts(
         assert {reason.slug for reason in window.void} <= {"probe-gap"}, window.void
 
 
+def check_turns(folder: Path, study: Path, layouts: Sequence[str], item_s: float) -> None:
+    """Each layout counted no more items than its threads finish, and no two layouts worked at once."""
+    with SqliteStore.open(study, read_only=True) as store:
+        heats = {launch_id: launch.heat for launch_id, launch in store.launches()}
+        found = [one for one in store.windows() if heats[one.launch_id] is not None and not one.void]
+        in_turns = [store.window(one.launch_id, one.index, one.attempt) for one in found]
+    assert {str(window.layout) for window in in_turns} == set(layouts)
+    for window in in_turns:
+        n_threads = window.layout.total_threads
+        ideal = n_threads * window.length_s / item_s
+        text = f"{window.layout}: counted {window.n_done} in {window.length_s:.2f} s, waits allow {ideal:.0f}"
+        tell(text)
+        assert 0 < window.n_done <= HIGHEST * ideal + n_threads, text
+    begun_s, finished_s = moments(folder, "begun"), moments(folder, "finished")
+    changes = sorted([(at_s, 1) for at_s in begun_s] + [(at_s, -1) for at_s in finished_s])
+    most = max(accumulate(change for _, change in changes))
+    tell(f"begun {len(begun_s)}, finished {len(finished_s)}, at most {most} at once")
+    assert len(begun_s) == len(finished_s)
+    assert most == max(window.layout.total_threads for window in in_turns)
+
+
 def check_ideal(
     folder: Path,
     study: Path,
@@ -258,12 +286,17 @@ def check_kills(
         killed = process.pid if victim == "tuner" else _the_one("supervisord", ours)
         os.kill(killed, signal.SIGKILL)
         wait_for(lambda: process.poll() is not None, "tuner did not end")
-        wait_for(
-            lambda: not {pid for pid in _marked() if not _is_below(pid, keep)},
-            f"still there: { {pid: line for pid, line in _marked().items() if not _is_below(pid, keep)} }",
-        )
+        wait_until_gone(keep)
     if victim == "supervisord":
         assert "supervisord" in (folder / "said").read_text()
+
+
+def wait_until_gone(keep: Sequence[int] = ()) -> None:
+    """Wait until no process is left that this test started, but for *keep* and those that these started."""
+    wait_for(
+        lambda: not {pid for pid in _marked() if not _is_below(pid, keep)},
+        f"still there: { {pid: line for pid, line in _marked().items() if not _is_below(pid, keep)} }",
+    )
 
 
 def _the_one(program: str, processes: Mapping[int, str]) -> int:

@@ -13,17 +13,23 @@ from ..redis_server import RedisServer
 from .measured import (
     ALONE,
     COUNTED,
+    IN_TURNS,
     KILLED,
     LOWEST,
+    TURNS_ITEM_S,
     WARMUP_S,
     WINDOW_S,
     check_counts,
     check_ideal,
     check_kills,
     check_stop,
+    check_turns,
     tell,
     tuner,
+    tuner_running,
     until_stopped_in_hand,
+    wait_for,
+    wait_until_gone,
 )
 
 N_FILLED = 60  #: items of 3 s that wait, in the test of stops: more than are begun in it
@@ -130,3 +136,52 @@ def nobody_survives(
         *("--", *command.split()),
     ]
     check_kills(folder, services_venv, arguments, victim, environment(server), keep=(server.process.pid,))
+
+
+def layouts_take_turns(
+    folder: Path,
+    services_venv: Path,
+    server: RedisServer,
+    app: str,
+    command: str,
+    layouts: str,
+    *settings: str,
+) -> None:
+    """A race with layouts that stay started: each counts its own items, and no two of them work at once."""
+    record_sample(folder, services_venv, server, app)
+    said = tuner(
+        folder,
+        services_venv,
+        *("grid", *IN_TURNS, "--layouts", layouts),
+        *(word for setting in ("sample=sample.json", *settings) for word in ("--set", setting)),
+        *("--study", "s.tuner.db", "--", *command.split()),
+        environment=environment(server, ITEM_S=f"{TURNS_ITEM_S}"),
+    )
+    tell(said)
+    assert "take turns in slices" in said
+    check_turns(folder, folder / "s.tuner.db", layouts.split(","), TURNS_ITEM_S)
+    with Redis.from_url(server.url) as client:
+        assert [key for key in client.scan_iter("*turn*") if b"binding" not in key] == []
+
+
+def killed_in_turns(
+    folder: Path, services_venv: Path, server: RedisServer, app: str, command: str, layouts: str, fed: str
+) -> None:
+    """kill -9 of tuner while layouts take turns and *fed*, a further queue, is filled; the study goes on."""
+    record_sample(folder, services_venv, server, app)
+    asked = ["grid", *IN_TURNS, "--budget", "2m", "--layouts", layouts]
+    asked += [*("--set", "sample=sample.json", "--study", "s.tuner.db", "--"), *command.split()]
+    of_server = environment(server, ITEM_S=f"{TURNS_ITEM_S}")
+    with (
+        Redis.from_url(server.url) as client,
+        tuner_running(folder, services_venv, asked, of_server) as process,
+    ):
+        wait_for(lambda: client.exists(fed) or process.poll() is not None, f"{fed} is not filled")
+        assert process.poll() is None, (folder / "said").read_text()
+        process.kill()
+        process.wait()
+        wait_until_gone(keep=(server.process.pid,))
+        assert client.exists("tuner:fed:default.turn2")  # nobody was there to remove it
+    tell(tuner(folder, services_venv, "grid", "--resume", "s.tuner.db", environment=of_server))
+    with Redis.from_url(server.url) as client:
+        assert [key for key in client.scan_iter("*turn*") if b"binding" not in key] == []

@@ -53,6 +53,15 @@ def test_counts_are_the_truth_in_every_pool(
     assert ("failures-counted" in said) == (probe != "finished")
 
 
+def test_layouts_that_take_turns_share_no_task(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    """Acknowledged late, tasks are in hand until they end."""
+    app = APP.replace("app.conf.task_ignore", "app.conf.task_acks_late = app.conf.task_ignore")
+    asked = command(redis_server, "-l", "INFO", "-P", "threads")
+    queue.layouts_take_turns(tmp_path, services_venv, redis_server, app, asked, "1x2,2x2")
+
+
 OUTCOMES = """\
 import os, time
 

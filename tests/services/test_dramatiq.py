@@ -30,6 +30,12 @@ def test_counts_are_the_truth(tmp_path: Path, services_venv: Path, redis_server:
     queue.counts_are_the_truth(tmp_path, services_venv, redis_server, APP, COMMAND, layouts)
 
 
+def test_layouts_that_take_turns_share_no_message(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    queue.layouts_take_turns(tmp_path, services_venv, redis_server, APP, COMMAND, "1x2,2x2")
+
+
 @pytest.mark.parametrize("form", ["threads", pytest.param("gevent", marks=pytest.mark.full)])
 def test_a_stop_loses_nothing(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, form: str
@@ -46,3 +52,11 @@ def test_nobody_survives_a_kill(
     tmp_path: Path, services_venv: Path, redis_server: RedisServer, victim: str
 ) -> None:
     queue.nobody_survives(tmp_path, services_venv, redis_server, APP, COMMAND, "2x2", victim)
+
+
+@pytest.mark.full
+def test_a_kill_while_layouts_take_turns_leaves_no_process_and_resuming_empties_their_queues(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    fed = "dramatiq:default.turn2"
+    queue.killed_in_turns(tmp_path, services_venv, redis_server, APP, COMMAND, "1x2,2x2", fed)

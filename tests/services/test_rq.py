@@ -36,6 +36,13 @@ def test_counts_are_the_truth(
     )
 
 
+def test_layouts_that_take_turns_share_no_job(
+    tmp_path: Path, services_venv: Path, redis_server: RedisServer
+) -> None:
+    layouts = "1x-@simple,2x-@simple"
+    queue.layouts_take_turns(tmp_path, services_venv, redis_server, APP, COMMAND, layouts)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("layout", FORMS)
 def test_a_stop_loses_nothing(

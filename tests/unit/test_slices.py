@@ -46,6 +46,13 @@ def test_a_slice_of_short_items_is_a_second_long() -> None:
     assert (found.counted_s, found.skip_s) == (1.0, 0.2)
 
 
+def test_idle_workers_look_for_items_before_the_counted_part_begins() -> None:
+    found = slice_for(0.001, freezes=False, looks_every_s=1.0)
+    assert found is not None
+    assert found.skip_s == pytest.approx(1.2)
+    assert found.counted_s == pytest.approx(4.0)
+
+
 def test_items_of_seconds_need_no_whole_slice_if_they_are_frozen() -> None:
     assert slice_for(17.0, freezes=False) is None
     found = slice_for(17.0, freezes=True)

@@ -187,9 +187,10 @@ def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> t
     from tuner.bootstrap.parts.gates import gate_of, shared_by_layouts
 
     gate, reason = gate_of(settings)
-    shared = shared_by_layouts(settings)
-    if gate == "none" or shared:
-        return 1, shared or reason
+    if gate == "none":
+        return 1, reason
+    if shared := shared_by_layouts(settings):
+        return 1, shared
     return MOST_RESIDENT, reason
 
 

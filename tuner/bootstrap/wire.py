@@ -28,13 +28,20 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
-from tuner.bootstrap.parts.feeders import http_feeder_of, study_name, use_clients_of, warn_saturation
+from tuner.bootstrap.parts.feeders import (
+    http_feeder_of,
+    in_turns,
+    study_name,
+    use_clients_of,
+    warn_saturation,
+)
 from tuner.bootstrap.parts.folders import counter_root
-from tuner.bootstrap.parts.gates import gate_of
+from tuner.bootstrap.parts.gates import gate_of, looks_every_s
 from tuner.bootstrap.parts.safety_limits import brake_of
 from tuner.bootstrap.parts.services import (
     backends_found,
@@ -44,6 +51,7 @@ from tuner.bootstrap.parts.services import (
     probe_of,
     ready_of,
     service_of,
+    with_own_source,
 )
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.surroundings import Surroundings
@@ -239,17 +247,17 @@ def this_box(
 
         gate, _ = gate_of(settings)
         first = stack.enter_context(_place(settings, record, study, held, warn_once, first_looks))
+        numbers = count(2)
 
         @contextmanager
         def another() -> Iterator[Box]:
-            from tuner.bootstrap.parts.place_ports import at_free_port
-
-            own = at_free_port(settings) if gate == "feed" else settings
-            with _place(own, record, study, held, warn_once, lambda _spec: None) as place:
+            number = next(numbers)
+            own = with_own_source(settings, number) if gate == "feed" else settings
+            with _place(own, record, study, held, warn_once, lambda _spec: None, number) as place:
                 use_clients_of(first.feeder, settings, place.feeder, own)
-                yield replace(place, gate=gate)
+                yield replace(place, gate=gate, looks_every_s=first.looks_every_s)
 
-        yield replace(first, another=another, gate=gate)
+        yield replace(first, another=another, gate=gate, looks_every_s=looks_every_s(settings))
 
 
 @contextmanager
@@ -260,10 +268,12 @@ def _place(
     held: int,
     warn: Warn,
     look: Callable[[ServiceSpec], None],
+    number: int = 1,
 ) -> Iterator[Box]:
     """One place for a launch on this host, with a separate guardian, separate files and a separate source.
 
-    *held* is the lock of the host; *look* warns of obstacles for the service, before anything starts.
+    *held* is the lock of the host; *look* warns of obstacles for the service, before anything starts. Places
+    that exist at the same time differ by their *number*.
     """
     from tuner.adapters.clock import SystemClock
     from tuner.adapters.proc.cgroup import launch_cgroups, own_freezer
@@ -289,7 +299,7 @@ def _place(
     with ExitStack() as stack:
         marker = uuid.uuid4().hex
         scratch, counters = new_scratch_path(Path(tempfile.gettempdir())), new_scratch_path(counter_root())
-        known = study_name(record, study)
+        known = study_name(record, study, number)
         spec, feeder = service_of(settings, record.layouts, known, scratch, warn)
         launcher = SupervisordLauncher(
             spec,
@@ -332,6 +342,7 @@ def _place(
             launcher=launcher,
             probe=probe,
             feeder=feeder,
+            feeder_in_turns=in_turns(feeder),
             sampler=ProcSampler(
                 clock,
                 backends=settings.backends or (),

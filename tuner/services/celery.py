@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from tuner.services.expansion import Unclear
-from tuner.services.record import GIVEN, Command, Counted, Form, Grammar, Section, Service, Setting, Told
+from tuner.services.record import (
+    GIVEN,
+    Command,
+    Counted,
+    Form,
+    Grammar,
+    QueueWords,
+    Section,
+    Service,
+    Setting,
+    Told,
+)
 from tuner.services.redis_queue import (
     ALSO_FAILED,
     DEFAULT_URL,
@@ -66,6 +77,12 @@ def _queue(command: Command) -> str | None:
 def _reads(command: Command) -> tuple[str, ...] | None:
     named = command.said("-Q", "--queues")
     return tuple(name.strip() for name in named.split(",")) if named else None
+
+
+def _at_queue(command: Command, queue: str) -> QueueWords:
+    """The names of nodes differ, too: of two nodes with one name neither answers for itself."""
+    names = {"CELERY_WORKER_HOSTNAME": f"tuner{{process}}.{queue}@%h"}
+    return QueueWords(command.without("-Q", "--queues"), {_QUEUES: queue, **names})
 
 
 def _logs(command: Command) -> bool:
@@ -239,6 +256,7 @@ SERVICE = Service(
     unfed=unfed("Celery"),
     reads=_reads,
     told_queue=lambda queue: Told({_QUEUES: queue}),
+    at_queue=_at_queue,
     joined=(_INCLUDE, "PYTHONPATH"),
     separators={_INCLUDE: ",", "PYTHONPATH": ":"},
     logs=_logs,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from tuner.core.defaults import STOP_WAIT
-from tuner.services.record import Command, Form, Grammar, Service, Told
+from tuner.services.record import Command, Form, Grammar, QueueWords, Service, Told
 from tuner.services.redis_queue import (
     GATE_REASON,
     queue_counted,
@@ -20,6 +21,10 @@ _LAYOUT = Told(flags=("--processes={processes}", "--threads={threads}"))
 _READY = {"kind": "log", "pattern": "Worker process is ready for action"}
 _STOP = {"signal": "TERM", "wait": STOP_WAIT}  # a second TERM, as a whole group gets, kills what is in hand
 _PROGRAMS = ("dramatiq", "dramatiq-gevent")
+_FOLDER = Path(__file__).parent / "dramatiq_queue"  #: holds nothing else, so that nothing else is imported
+_MODULE = "tuner_dramatiq"  #: declares a queue that no actor of the application has
+_QUEUES = ("-Q", "--queues")
+_WITHOUT_VALUE = ("-v", "--verbose", "--skip-logging", "--use-spawn", "--watch-use-polling")
 
 
 def _program(command: Command) -> int | None:
@@ -52,20 +57,58 @@ def _started_as(program: str) -> Callable[[Command], tuple[str, ...] | None]:
     return words
 
 
-def _reads(command: Command) -> tuple[str, ...] | None:
-    """The words after the last ``-Q``, up to the next option."""
-    named: list[str] = []
+def _split_queues(command: Command) -> tuple[list[str], list[str]]:
+    """The words without ``-Q`` and its values, and these values; a later ``-Q`` replaces an earlier one."""
+    kept, named = list[str](), list[str]()
+    words = list(command.words)
+    end = words.index("--") if "--" in words else len(words)
     is_ours = False
-    for word in command.words:
-        if word == "--":
-            break
+    for word in words[:end]:
         if word.startswith("-"):
             written, value = next(iter(command.grammar.options_of(word)), (word, None))
-            if is_ours := written == "-Q" or command.grammar.stands_for(written, "--queues"):
+            if is_ours := any(command.grammar.stands_for(written, name) for name in _QUEUES):
                 named = [value] if value else []
-        elif is_ours:
+        if not is_ours:
+            kept.append(word)
+        elif not word.startswith("-"):
             named.append(word)
-    return tuple(named) or None
+    return [*kept, *words[end:]], named
+
+
+def _application_at(words: list[str], begin: int) -> int | None:
+    """The place of the module with the broker, from *begin* on; None: options with several values hide it."""
+    place = begin
+    while place < len(words) and words[place].startswith("-"):
+        if words[place] in ("-P", "--path"):
+            return words.index("--") + 1 if "--" in words[place:-1] else None
+        if words[place] == "--":
+            return place + 1 if place + 1 < len(words) else None
+        has_value = words[place] not in _WITHOUT_VALUE and "=" not in words[place]
+        place += 2 if has_value else 1
+    return place if place < len(words) else None
+
+
+def _at_queue(command: Command, queue: str) -> QueueWords | None:
+    """A worker reads declared queues only, so that one more module declares this one, behind the user's."""
+    words, _ = _split_queues(command)
+    program = next((n for n, word in enumerate(words) if PurePath(word).name in _PROGRAMS), None)
+    application = None if program is None else _application_at(words, program + 1)
+    if application is None:
+        return None
+    before = command.environment.get("PYTHONPATH", "")
+    environment = {
+        "PYTHONPATH": f"{_FOLDER}{os.pathsep}{before}" if before else str(_FOLDER),
+        "TUNER_DRAMATIQ_BROKER": words[application],
+        "TUNER_DRAMATIQ_QUEUE": queue,
+    }
+    declaring = [*words[: application + 1], _MODULE, *words[application + 1 :]]
+    end = declaring.index("--") if "--" in declaring else len(declaring)
+    return QueueWords((*declaring[:end], f"--queues={queue}", *declaring[end:]), environment)
+
+
+def _reads(command: Command) -> tuple[str, ...] | None:
+    """The words after the last ``-Q``, up to the next option."""
+    return tuple(_split_queues(command)[1]) or None
 
 
 def _queue(command: Command) -> str | None:
@@ -113,6 +156,8 @@ SERVICE = Service(
     feeder=lambda _command, settings: queue_feeder("dramatiq", settings),
     unfed=unfed("dramatiq"),
     reads=_reads,
+    at_queue=_at_queue,
+    looks_every_s=1.0,  # worker_timeout
     logs=lambda command: not command.has("--log-file", "--skip-logging"),
     refused={"--watch": "it watches files and restarts workers; leave it out"},
     gate="feed",

@@ -158,12 +158,12 @@ def _user(service: Service, asked: Mapping[str, Any], inherited: Mapping[str, st
     names = frozenset(setting.name for setting in service.settings)
     given = {name: str(value) for name, value in asked.items() if name in names and value is not None}
     everything = {**inherited, **_texts(environment)}
-    before, words = _before_program(taken, service)
+    before, words = before_program(taken, service)
     command = Command(words, everything, given, is_module=taken.is_module, grammar=service.grammar)
     return _User(command, before, environment, names, taken.hides_environment)
 
 
-def _before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def before_program(taken: CommandWords, service: Service) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What starts the service, and its words: those behind a program that tuner does not know, too."""
     before, words = (*taken.before, *taken.interpreter), taken.words
     if taken.program not in service.commands:

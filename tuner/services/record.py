@@ -163,6 +163,14 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueWords:
+    """A command line, and what it finds in its environment, that make a service read one queue only."""
+
+    words: tuple[str, ...]
+    environment: Mapping[str, str]  #: these variables are set, or replaced
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """One way in which a service turns a layout into processes: a pool of Celery, a worker class of gunicorn.
 
@@ -266,6 +274,11 @@ class Service:
     reads: Callable[[Command], tuple[str, ...] | None] = lambda _command: None
     #: tells a command that names no queue to read one, by its name; None: it has no option for that
     told_queue: Callable[[str], Told] | None = None
+    #: changes a command to read only the queue of this name, which is not the application's; None: the
+    #: application names its queues. None as a result: this command cannot be changed so
+    at_queue: Callable[[Command, str], QueueWords | None] | None = None
+    #: seconds after which a worker that had nothing to do looks into its queue again; 0: it waits for items
+    looks_every_s: float = 0.0
     #: variables that several speakers write to, blank between: what is there already is kept before it
     joined: tuple[str, ...] = ()
     separators: Mapping[str, str] = field(default_factory=dict)  #: what stands between instead, by variable

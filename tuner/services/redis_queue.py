@@ -12,7 +12,9 @@ DEFAULT_URL = "redis://127.0.0.1:6379/0"
 #: makes up for its attempt before
 ALSO_FAILED = "failed items, too"
 
-GATE_REASON = "A frozen worker could hold a message for too long, so tuner stops filling its queue instead."
+GATE_REASON = (
+    "Each layout has a separate queue, because a broker may give the messages of a frozen worker to others."
+)
 
 
 def queue_settings(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from tuner.core.defaults import STOP_WAIT
-from tuner.services.record import Command, Counted, Form, Grammar, Section, Service, Told
+from tuner.services.record import Command, Counted, Form, Grammar, QueueWords, Section, Service, Told
 from tuner.services.redis_queue import GATE_REASON, queue_counted, queue_feeder, queue_settings, unfed
 
 _READY = {"kind": "log", "pattern": "Worker .*: started with PID"}
@@ -53,18 +53,32 @@ def _subcommand(name: str) -> Callable[[Command], tuple[str, ...] | None]:
     return words
 
 
-def _named(command: Command) -> tuple[str, ...]:
-    """What is no option, nor the value of one."""
-    named = []
+def _options_and_names(command: Command) -> tuple[list[str], list[str]]:
+    """The words behind the subcommand: options with their values, and the others."""
+    options, named = list[str](), list[str]()
     words = iter(_rest(command) or ())
     for word in words:
         if not word.startswith("-"):
             named.append(word)
             continue
+        options.append(word)
         *_, (last, value) = command.grammar.options_of(word)
         if value is None and last not in _WITHOUT_VALUE:
-            next(words, None)
-    return tuple(named)
+            options += [value_ for value_ in [next(words, None)] if value_ is not None]
+    return options, named
+
+
+def _named(command: Command) -> tuple[str, ...]:
+    """What is no option, nor the value of one."""
+    return tuple(_options_and_names(command)[1])
+
+
+def _at_queue(command: Command, queue: str) -> QueueWords | None:
+    rest = _rest(command)
+    if rest is None or "--" in rest:
+        return None
+    before = command.words[: len(command.words) - len(rest)]
+    return QueueWords((*before, *_options_and_names(command)[0], queue), {})
 
 
 def _queue(command: Command) -> str | None:
@@ -152,6 +166,7 @@ SERVICE = Service(
     feeder=lambda _command, settings: queue_feeder("rq", settings),
     unfed=unfed("RQ"),
     reads=_reads,
+    at_queue=_at_queue,
     logs=_logs,
     refused=dict.fromkeys(("-b", "--burst"), "its workers end when nothing waits; leave it out"),
     gate="feed",

@@ -134,9 +134,17 @@ class QueueFeeder:
     """
 
     def __init__(
-        self, fed: Fed, claim: Claim, state: Path, scratch: Path | None, warn: Callable[[str, str], None]
+        self,
+        fed: Fed,
+        claim: Claim,
+        state: Path,
+        scratch: Path | None,
+        warn: Callable[[str, str], None],
+        *,
+        keeps_little: bool = False,
     ) -> None:
-        """*state* is a file for the process to tell in, while a launch runs."""
+        """*state* is a file for the process to tell in, while a launch runs; *keeps_little*: `in_turns`."""
+        self._keeps_little = keeps_little
         self._fed, self._claim = fed, claim
         self._state_path = state
         self._scratch = scratch
@@ -145,6 +153,12 @@ class QueueFeeder:
         self._process: CommandFeeder | None = None
         self._pausing: PausedProcess | None = None  #: while a launch is fed
         self._was_away = False  #: the broker, in this launch or the last one
+
+    def in_turns(self) -> QueueFeeder:
+        """Return a feeder of the same queue for launches that are paused often: little ever waits."""
+        return QueueFeeder(
+            self._fed, self._claim, self._state_path, self._scratch, self._warn, keeps_little=True
+        )
 
     def prepare(self) -> None:
         """See that the sample can be cloned and the queue filled; remove what we once left there."""
@@ -243,8 +257,18 @@ class QueueFeeder:
         return True
 
     def pause(self) -> None:
-        """Let the workers empty the queue. From then on it holds the work of half a second at most."""
-        self._paused_process().pause(EMPTY_WITHIN_S)
+        """Let the workers empty the queue, and finish the messages that they have fetched.
+
+        From then on it holds the work of half a second at most.
+        """
+        try:
+            self._paused_process().pause(EMPTY_WITHIN_S)
+        except MeasurementError as error:
+            if self.is_dry():  # the process has ended, which is the reason
+                raise
+            raise MeasurementError(
+                f"{error.problem}: if its items take long, layouts cannot take turns (--slices off)"
+            ) from error
 
     def resume(self) -> None:
         """Have it filled again; it is when this returns."""
@@ -314,6 +338,7 @@ class QueueFeeder:
             dry_below=unseen,
             depth=fed.depth,
             best_per_s=self._best_per_s,
+            keeps_little=self._keeps_little,
             gate_descriptor=gate_descriptor,
         )
 

@@ -37,6 +37,8 @@ _AT_ONCE_BYTES = 4 * 2**20
 _FIRST = 5  #: messages that nobody may take before the service is started
 _SMALL_S = 0.5  #: a queue that was paused once holds what is worked off in so long, at the best rate
 _SMALL_EVERY_S = 0.1  #: and is filled so often
+_SMALL_PER_THREAD = 2  #: messages that it holds at first; twice as many each time it is dry
+_IN_HAND_WITHIN_S = 2.0  #: for what workers have in hand; a failed item may wait longer for its retry
 _EMPTY_EVERY_S = 0.01  #: it is looked at while it becomes empty
 _TAKEN_WITHIN_S = 1.5  #: by workers that wait for some: they are told at once, or look every second
 
@@ -72,7 +74,8 @@ class Feeding:
         self._place = 0  #: in the sample, of the next one
         self._rate = BestRate(order.best_per_s)
         self._pausing = None if order.gate_descriptor is None else PausingProcess(order.gate_descriptor)
-        self._is_small = False  #: it was paused: what waits has to be gone soon when it is again
+        self._is_small = order.keeps_little  #: what waits has to be gone soon when it is paused
+        self._small_least = _SMALL_PER_THREAD * order.n_threads
 
     def run(self, state: Path) -> None:
         """Keep the queue full; BrokerError when that is not possible any more."""
@@ -104,12 +107,17 @@ class Feeding:
         filled."""
         assert self._pausing is not None
         self._is_small = True
+        ends_s: float | None = None
         while asked is None or asked.pauses:
-            if asked is not None and self._queue.look().left.ready <= self._order.dry_below:
-                self._pausing.answer(asked)
-                asked = None
+            if asked is not None:
+                left = self._queue.look().left
+                if left.ready <= self._order.dry_below:
+                    ends_s = ends_s or time.monotonic() + _IN_HAND_WITHIN_S
+                    if left.ready + left.in_hand == 0 or time.monotonic() > ends_s:
+                        self._pausing.answer(asked)
+                        asked = None
             asked = self._pausing.hear(_EMPTY_EVERY_S if asked is not None else 1.0) or asked
-        self._top_up()
+        self._top_up(resumes=True)
         self._pausing.answer(asked)
 
     def _see_that_nobody_takes(self) -> None:
@@ -130,8 +138,8 @@ class Feeding:
                     f" {n_first} messages are gone): stop the other workers, or name another queue"
                 )
 
-    def _top_up(self) -> int:
-        """Push what is missing; gives how many waited before."""
+    def _top_up(self, *, resumes: bool = False) -> int:
+        """Push what is missing; gives how many waited before: none, if it *resumes*."""
         backlog = self._queue.look()
         self._rate.add(time.monotonic(), backlog.done)
         wanted = self._order.depth or wanted_backlog(
@@ -139,7 +147,9 @@ class Feeding:
         )
         if self._is_small:
             least = self._order.dry_below + 2 * self._order.n_threads
-            wanted = min(wanted, least + ceil(self._rate.per_s * _SMALL_S))
+            if not resumes and backlog.done and backlog.left.ready <= self._order.dry_below:
+                self._small_least = min(wanted, 2 * self._small_least)
+            wanted = min(wanted, max(self._small_least, least + ceil(self._rate.per_s * _SMALL_S)))
         missing = wanted - backlog.left.ready
         clones = self._clones() if missing > 0 else iter(())
         while missing > 0:

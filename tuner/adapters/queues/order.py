@@ -69,6 +69,7 @@ class FeedOrder:
     dry_below: int  #: so few waiting count as none
     depth: int | None = None  #: messages that are to wait; None: found by the rate
     best_per_s: float = 0.0  #: the best rate of launches before
+    keeps_little: bool = False  #: it is paused often, so what waits has to be gone soon
     gate_descriptor: int | None = None  #: of the socket by which it is asked to pause; None: nobody asks
 
     def write(self, path: Path) -> None:

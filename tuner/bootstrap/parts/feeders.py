@@ -18,9 +18,13 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 
-def study_name(record: StudyRecord, file: str) -> StudyName:
-    """The name of the study *record*, which is kept in *file*: its first moment is its own."""
-    return StudyName(f"{record.service}/{record.created_wall_s!r}/{record.seed}", file)
+def study_name(record: StudyRecord, file: str, place: int = 1) -> StudyName:
+    """Return the name of the study *record*, kept in *file*, at one of its places on this host.
+
+    Its first moment belongs to no other study. Messages that are fed at several places have different ids.
+    """
+    own = f"{record.service}/{record.created_wall_s!r}/{record.seed}"
+    return StudyName(own if place == 1 else f"{own}/{place}", file)
 
 
 def feeder_of(
@@ -38,6 +42,13 @@ def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
     from tuner.adapters.feeders.http import HttpFeeder
 
     return feeder if isinstance(feeder, HttpFeeder) else None
+
+
+def in_turns(feeder: Feeder) -> Feeder | None:
+    """Return what feeds a launch that is paused often in place of *feeder*; None: the same."""
+    from tuner.adapters.feeders.queue import QueueFeeder
+
+    return feeder.in_turns() if isinstance(feeder, QueueFeeder) else None
 
 
 def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:

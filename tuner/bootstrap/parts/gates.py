@@ -21,7 +21,7 @@ def gate_of(settings: Settings) -> tuple[Gate, str]:
         from tuner.services.crash_processor import GATE, GATE_REASON
 
         return GATE, GATE_REASON
-    return _gate_of_script(service)
+    return _gate_of_script(settings, service)
 
 
 def shared_by_layouts(settings: Settings) -> str:
@@ -30,6 +30,10 @@ def shared_by_layouts(settings: Settings) -> str:
     if service.kind == "crash-processor":
         return "All layouts would use the same spool." if service.spool is not None else ""
     if gate_of(settings)[0] == "feed":
+        if service.feeder.kind == "queue":
+            from tuner.bootstrap.parts.place_queues import why_no_own_queue
+
+            return why_no_own_queue(settings)
         from tuner.bootstrap.parts.place_ports import port_of
 
         known = port_of(settings) is not None
@@ -41,7 +45,7 @@ def shared_by_layouts(settings: Settings) -> str:
     return ""
 
 
-def _gate_of_script(service: ScriptSettings) -> tuple[Gate, str]:
+def _gate_of_script(settings: Settings, service: ScriptSettings) -> tuple[Gate, str]:
     if service.record is None:
         if service.feeder.kind == "http":
             from tuner.services.http_address import GATE_REASON as BY_REQUESTS
@@ -55,8 +59,21 @@ def _gate_of_script(service: ScriptSettings) -> tuple[Gate, str]:
     record = known_services()[service.record]
     if record.gate != "feed":
         return record.gate, record.gate_reason
-    if service.feeder.kind == "queue":
-        return "none", f"All layouts would read the same queue, {service.feeder.describe()}."
     if not service.feeder.can_pause:
         return "none", f"{record.gate_reason} This study has no feeder that can pause."
+    if service.feeder.kind == "queue":
+        from tuner.bootstrap.parts.place_queues import why_no_own_queue
+
+        if why := why_no_own_queue(settings):
+            return "none", why
     return record.gate, record.gate_reason
+
+
+def looks_every_s(settings: Settings) -> float:
+    """Return after how many seconds an idle worker of the service looks for items again; 0: at once."""
+    service = settings.service
+    if service.kind != "script" or service.record is None:
+        return 0.0
+    from tuner.services.catalogue import known_services
+
+    return known_services()[service.record].looks_every_s

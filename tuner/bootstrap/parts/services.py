@@ -90,6 +90,19 @@ def service_of(
     return _script(settings.service, layouts, study, scratch, warn)
 
 
+def with_own_source(settings: Settings, number: int) -> Settings:
+    """Return *settings* for a further launch on this host that has its own port, or its own queue of that
+    *number*; gates.py checks that this is possible."""
+    service = settings.service
+    if service.kind == "script" and service.feeder.kind == "queue":
+        from tuner.bootstrap.parts.place_queues import at_own_queue
+
+        return at_own_queue(settings, number)
+    from tuner.bootstrap.parts.place_ports import at_free_port
+
+    return at_free_port(settings)
+
+
 def _crash_processor(
     asked: CrashProcessorSettings, layouts: Sequence[Layout], scratch: Path
 ) -> tuple[ServiceSpec, Feeder]:

@@ -35,17 +35,21 @@ class Slice:
         return self.skip_s + self.counted_s
 
 
-def slice_for(residence_s: float, *, freezes: bool) -> Slice | None:
-    """The slice for items that take *residence_s* in the slowest layout; None: slices would be too long.
+def slice_for(residence_s: float, *, freezes: bool, looks_every_s: float = 0.0) -> Slice | None:
+    """Return the slice for items that take *residence_s* in the slowest layout; None: it would be too long.
 
-    *freezes*: items in flight stand still between slices, so they need not end in one.
+    Args:
+        residence_s: time that an item takes.
+        freezes: items in flight stand still between slices, so they need not end in one.
+        looks_every_s: time after which an idle worker looks for items again; until then it works on none.
     """
-    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s)
+    counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, looks_every_s / MOST_SKIP_SHARE)
     if freezes:
         counted_s = min(counted_s, LONGEST_FROZEN_S)
     if counted_s > LONGEST_S:
         return None
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
+    skip_s = max(skip_s, looks_every_s + LEAST_SKIP_S if looks_every_s else 0.0)
     return Slice(skip_s, counted_s)
 
 

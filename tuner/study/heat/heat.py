@@ -85,8 +85,11 @@ class Heats:
 
     def _take_turns(self, residents: Sequence[Resident], warn: Warn) -> None:
         waiting = [resident for resident in residents if resident.state == "waiting"]
+        box = self.bench.box
         slice_ = slice_for(
-            max((one.residence_s for one in waiting), default=0.0), freezes=self.bench.box.gate == "freeze"
+            max((one.residence_s for one in waiting), default=0.0),
+            freezes=box.gate == "freeze",
+            looks_every_s=box.looks_every_s,
         )
         if slice_ is None and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)

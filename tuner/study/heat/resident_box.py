@@ -24,6 +24,7 @@ _KEPT = ("n_lost_total", "n_unreadable_total")
 def resident_box(box: Box, resident: Resident) -> Box:
     """The host for the launch that *resident* makes."""
     check = box.cross_check
+    box = replace(box, feeder=box.feeder_in_turns or box.feeder)
     return replace(
         box,
         clock=resident.clock,
