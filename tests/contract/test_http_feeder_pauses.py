@@ -35,7 +35,7 @@ def test_while_it_pauses_nothing_is_sent_and_the_same_connections_stay_open(tmp_
     with running(says(answer())) as service:
         feeding = Feeding(tmp_path, service.url)
         with feeding.feeder.feeding(Layout(2, 3)):
-            wait_for(lambda: feeding.counts()[0] >= 100)
+            wait_for(lambda: feeding.counts()[0] >= 100 and service.n_connections == 1 + 12)
             for _ in range(3):
                 feeding.feeder.pause()
                 n_requests, n_connections, ports = (
