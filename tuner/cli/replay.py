@@ -37,7 +37,7 @@ def replay(
         typer.Option(
             metavar="KIND",
             show_default=False,
-            help="Guarantee of the race: strict or calibrated (default: strict).",
+            help="Guarantee of the answers (see `tuner grid`): strict or calibrated (default: strict).",
         ),
     ] = "strict",
     surfaces: Annotated[

@@ -111,7 +111,7 @@ class VariantSettings(Section):
     """Settings in which a variant differs from the service. A missing key has the value of the service."""
 
     command: LayoutCommand | None = None  #: None: the service's
-    #: Variables to add to those of the service
+    #: Environment variables to add to those of the service
     environment: Environment = Field(default_factory=dict)
     threads: bool | None = None  #: None: the service's
     programs: Programs | None = None  #: None: the service's
@@ -146,9 +146,9 @@ class CrashVariantSettings(Section):
     interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of the service
     #: Arguments to put before the `prepend` arguments of the service; None: none
     prepend: Words | None = None
-    #: Options to add to those of the service
+    #: Options of the command to add to the `options` of the service
     options: dict[str, str] = Field(default_factory=dict)
-    #: Variables to add to those of the service
+    #: Environment variables to add to those of the service
     environment: Environment = Field(default_factory=dict)
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's

@@ -67,7 +67,7 @@ class _Families:
         )
         yield self._one(
             "tuner_told_timestamp_seconds",
-            "When these figures last changed, since 1970.",
+            "Time at which tuner last updated the metrics, since 1970.",
             seen.reported_wall_s,
         )
         yield self._one("tuner_remaining_seconds", "Expected rest of the study, if known.", seen.remaining_s)

@@ -27,7 +27,7 @@ _FALL = 100
 
 
 class QueueProbeSettings(ProbeSettings):
-    """tuner counts the messages that leave the queue of its feeder."""
+    """tuner counts the messages that leave the queue which its feeder fills."""
 
     is_alone: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of probe

@@ -71,9 +71,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If tuner cannot read the lines, correct the messages of the service. If the lines have another type, "
-    "set `probe.name` to the name of a counter (`|c`). If the lines are not metrics, find the program that "
-    "sends these lines.",
+    "If tuner cannot read the lines, correct the code of the service that sends them. If the lines have "
+    "another type, set `probe.name` to the name of a counter (`|c`). If the lines are not metrics, find the "
+    "program that sends these lines.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")
