@@ -145,7 +145,7 @@ class Challenge:
 
     @cached_property
     def _scales(self) -> OwnScales | None:
-        """How much noise each layout may have of its own; None: all have the same."""
+        """How much noise each layout may have; None: all have the same."""
         return None if self.pools_noise else own_scales(self.posterior, self.leader)
 
     @property

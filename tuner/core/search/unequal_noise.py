@@ -2,7 +2,7 @@
 
 A race pools the noise of all layouts. By the pooled noise alone, two unlucky launches would rule out a layout
 that has five times the noise of the others. So before a strict race ends, each challenger is compared with
-the leader once more. Both layouts have a scale of their own: their noise as a multiple of the pooled noise.
+the leader once more. Each of the two layouts has a scale: its noise as a multiple of the pooled noise.
 The scale is unknown, and a layout's launches weigh its possible values by how much they differ from each
 other.
 
