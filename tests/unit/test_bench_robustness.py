@@ -27,12 +27,14 @@ def test_every_world_is_a_suite_with_the_name_of_its_file(path: Any) -> None:
 
 
 def test_a_study_without_an_answer_counts_as_right_up_to_five_percent(bench: Any) -> None:
-    right, none = bench.Study(False, True, True, 50), bench.Study(False, False, False, 2000)
+    right = bench.Study(False, True, True, 50, right_in_hours=True)
+    none = bench.Study(False, False, False, 2000)
     few = bench.summary("w", "strict", [right] * 97 + [none] * 3)
     many = bench.summary("w", "strict", [right] * 80 + [none] * 20)
 
     assert (few["right"]["share"], few["unanswered"]) == (1.0, 0.03)
     assert (many["right"]["share"], many["unanswered"]) == (0.85, 0.2)
+    assert (few["right_in_hours"]["share"], many["right_in_hours"]["share"]) == (1.0, 0.85)
     assert few["mean_windows"] == 0.97 * 50 + 0.03 * 2000
 
 
@@ -40,8 +42,17 @@ def test_a_race_in_a_tidy_world_is_right_and_one_that_is_repeated_is_the_same(be
     job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "lone-winner.json"), "strict", 1, 3)
     first = bench.one_study(job, 0)
 
-    assert (first.answered, first.right, first.false) == (True, True, False)
+    assert (first.answered, first.right, first.right_in_hours, first.false) == (True, True, True, False)
     assert bench.one_study(job, 0) == first
+
+
+def test_a_race_under_a_drift_that_differs_between_layouts_is_more_often_right_in_its_hours(
+    bench: Any,
+) -> None:
+    job = bench.Job(read_suite(ROOT / "bench" / "worlds" / "unequal-slow-drift.json"), "strict", 1, 3)
+    done = [bench.one_study(job, number) for number in range(12)]
+
+    assert sum(one.right for one in done) < sum(one.right_in_hours for one in done)
 
 
 def test_a_full_grid_counts_windows_and_intervals(bench: Any) -> None:

@@ -92,6 +92,7 @@ class Answer:
     doubt: float | None = None  #: upper bound of the probability that the claim is wrong; None: not known
     guidance: Guidance | None = None  #: None: there was no model
     tied: tuple[Layout, ...] = ()  #: those of *ties* that are known to be near: see `tuner.core.stats.groups`
+    pools_noise: bool = False  #: it assumes that all layouts have similar noise
 
 
 @dataclass(frozen=True, slots=True)

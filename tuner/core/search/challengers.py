@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp, log, sqrt
 from random import Random
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from tuner.core.domain.strategy import Kind
 from tuner.core.search.posterior import LENGTH_REF_S, Array, Posterior
+from tuner.core.search.unequal_noise import OwnScales, own_scales
 from tuner.core.stats.groups import (
     LEAST_LAUNCHES,
     Beside,
@@ -85,7 +87,7 @@ class DrawnWorld:
 N_CANDIDATES = 3  #: layouts with the highest means that may be claimed by a calibrated race
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, which have no room for what is worked out once
 class Challenge:
     """The leader against each rival. Arrays are over layouts; those out of the race have no share."""
 
@@ -98,6 +100,7 @@ class Challenge:
     urgency: Array  #: how open it is that a rival is better; -1 for the leader and for who is out
     gap: Array  #: (filters, layouts): leader above rival, log
     variance: Array  #: of *gap*
+    margin: float
 
     def to_repeat(self, per_window: float) -> int:
         """The best layout, each window taken off its mean by *per_window*: those on top twice, thrice."""
@@ -130,7 +133,31 @@ class Challenge:
         """
         share = _likelihood(self.posterior, self.gap, self.variance)
         level = self._level(doubt)
-        return [k for k in self.seen_rivals() if share[k] > level or self._n_launches(k) < LEAST_LAUNCHES]
+        return [
+            k
+            for k in self.seen_rivals()
+            if share[k] > level or self._n_launches(k) < LEAST_LAUNCHES or self._may_be_noisy(k)
+        ]
+
+    def _may_be_noisy(self, k: int) -> bool:
+        """Whether layout *k* may be as good as the leader because it, or the leader, has more noise."""
+        return self._scales is not None and bool(self._as_good_if_noisy[k] > 1)
+
+    @cached_property
+    def _scales(self) -> OwnScales | None:
+        """How much noise each layout may have; None: all have the same."""
+        return None if self.pools_noise else own_scales(self.posterior, self.leader)
+
+    @property
+    def pools_noise(self) -> bool:
+        """Whether all layouts are expected to have the same noise."""
+        return self.kind != "strict" or not self.posterior.has_own_noise
+
+    @cached_property
+    def _as_good_if_noisy(self) -> Array:
+        """The likelihood of "as good as the leader, with more noise": above 1 it is not ruled out."""
+        assert self._scales is not None
+        return self._scales.likelihood(self.posterior, self.gap, self.variance)
 
     def to_confirm(self) -> list[int]:
         """Layouts of the race with fewer launches than may rule one out or name one; best first.
@@ -140,15 +167,39 @@ class Challenge:
         seen = [self.leader, *self.seen_rivals()]
         return [k for k in seen if self.posterior.n_of[k] < LEAST_LAUNCHES]
 
+    def to_check(self) -> int | None:
+        """The layout to launch because it, or its opponent, may have more noise than others; None: none."""
+        if self._scales is None:
+            return None
+        above = self.gap + self.margin
+        likely = self._scales.likelihood(self.posterior, above, self.variance) * self.in_race
+        likely[self.leader] = 0.0
+        k = int(np.argmax(likely))
+        if likely[k] <= 1:
+            return None
+        is_noisier = self._scales.is_noisier(k, self.leader, self.posterior, above, self.variance)
+        return k if is_noisier else self.leader
+
     def tied(self, ties: Sequence[int], within: float, confidence: float) -> list[int]:
         """Those of *ties* that are known to be near the leader, by the rule of `tuner.core.stats.groups`."""
-        far = self.posterior.weight @ _tails(self.posterior, self.gap, self.variance, far_gap(within))
+        far = self._far(far_gap(within))
         gap = self.posterior.weight @ self.gap
         found = []
         for k in ties:
             beside = Beside(self._n_launches(k), False, float(np.exp(-gap[k])), float(far[k]))
             if group_of(beside, within=within, confidence=confidence) == "best-or-tied":
                 found.append(k)
+        return found
+
+    def _far(self, far: float) -> Array:
+        """How likely each layout is behind by more than *far*."""
+        if self._scales is None:
+            by_filter = _t_tail((far - self.gap) / np.sqrt(self.variance), self._df)
+        else:
+            spread = np.sqrt(self.variance[:, :, None, None] * self._scales.wider)
+            tails = _t_tail((far - self.gap)[:, :, None, None] / spread, self._df)
+            by_filter = (self._scales.shares() * tails).sum(axis=(2, 3))
+        found: Array = self.posterior.weight @ by_filter
         return found
 
     def of_best(self, doubt: float, within: float, confidence: float) -> dict[int, OfBest]:
@@ -179,11 +230,19 @@ class Challenge:
         gap, variance, weight = self.gap[:, k], self.variance[:, k], self.posterior.weight
         middle, df = float(weight @ gap), self._df
 
+        def likely(above: Array) -> float:
+            pooled = float(weight @ _likely(self.posterior, above, variance))
+            if self._scales is None:
+                return pooled
+            only = slice(k, k + 1)
+            noisy = self._scales.likelihood(self.posterior, above[:, None], self.variance[:, only], only)
+            return max(pooled, float(noisy[0]) * level)
+
         def above(by: float) -> float:
-            return float(weight @ _likely(self.posterior, gap + by, variance))
+            return likely(gap + by)
 
         def below(by: float) -> float:
-            return float(weight @ _likely(self.posterior, by - gap, variance))
+            return likely(by - gap)
 
         def alone(by: float) -> float:
             return float(weight @ _t_tail((by - gap) / np.sqrt(variance), df))
@@ -266,18 +325,15 @@ def _against(posterior: Posterior, margin: float, leader: int, in_race: Array, k
     # One window of a layout seen n times is worth 1/n of what its first was
     urgency = np.where(in_race > 0, likelihood / np.maximum(posterior.n_of, 0.5), -1.0)
     urgency[leader] = -1.0
-    return Challenge(posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance)
+    return Challenge(
+        posterior, kind, leader, int(in_race.sum()), doubt, in_race, urgency, gap, variance, margin
+    )
 
 
 def _t_tail(t: Array, df: float) -> Array:
     """P(T > t) of a Student t, by Wallace's normal deviate."""
     deviate = (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(t**2 / df))
     return _upper_tail(np.where(t > 0, deviate, -deviate))
-
-
-def _tails(posterior: Posterior, gap: Array, variance: Array, far: float) -> Array:
-    """By each filter, how likely each layout is behind by more than *far*: (filters, layouts)."""
-    return _t_tail((far - gap) / np.sqrt(variance), max(float(posterior.df), 1.0))
 
 
 def _likelihood(posterior: Posterior, above: Array, variance: Array) -> Array:

@@ -48,6 +48,7 @@ class FleetPosterior(Posterior):
 
     #: What layouts have apart is alike for all rivals: it makes many doubtful together, or none.
     doubts_by_filter = True
+    has_own_noise = False  #: its windows differ by what layouts have apart, too
 
     def __init__(self, fresh: Posterior) -> None:
         """*fresh*: the bank of a single box, which has seen nothing yet; each noise with each spread."""
@@ -177,6 +178,7 @@ class FleetPosterior(Posterior):
         )
         other.mean[:, : self.n_layouts] = self.mean
         other._log_det, other._squares = self._log_det.copy(), self._squares.copy()
+        other.has_own_noise = False
         other.df, other.n_replicates = self.df, self.n_replicates
         other.n_of = self.n_of.copy()
         other._at_s, other._centre = self._at_s, self._centre

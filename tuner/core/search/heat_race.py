@@ -96,5 +96,8 @@ class HeatRace(Racing):
 
         vary = self._goal.min_window_s < self._goal.max_window_s
         if self._goal.kind == "strict":
-            return flat_posterior(len(self._layouts), lengths_vary=vary, drifts=HEAT_DRIFTS)
-        return smooth_posterior(self._layouts, lengths_vary=vary, drifts=HEAT_DRIFTS)
+            bank = flat_posterior(len(self._layouts), lengths_vary=vary, drifts=HEAT_DRIFTS)
+        else:
+            bank = smooth_posterior(self._layouts, lengths_vary=vary, drifts=HEAT_DRIFTS)
+        bank.has_own_noise = False  # the effect of a heat takes up the noise of its layouts
+        return bank

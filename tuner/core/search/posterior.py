@@ -41,6 +41,7 @@ _PER_FILTER = (
     "_log_det",
     "_squares",
     "_surprise",
+    "own_squares",
     "guided",
 )
 _KEPT = 1e-6  #: filters this much less likely than the best are dropped
@@ -83,6 +84,8 @@ class Posterior:
 
     #: whether the doubts of all rivals add up for each filter by itself, to its weight at most
     doubts_by_filter = False
+    #: whether a strict race checks each challenger by its own noise too: `search.unequal_noise`
+    has_own_noise: bool = True
 
     def __init__(
         self,
@@ -110,6 +113,9 @@ class Posterior:
         self.df: float = prior_df
         self.n_replicates = 0
         self.n_of = np.zeros(k, dtype=int)
+        #: of each layout's own surprises, as `_squares` is of all, and how many these are
+        self.own_squares = np.zeros((n, k))
+        self.own_df = np.zeros(k, dtype=int)
         self.guided = np.zeros(n, dtype=bool)  #: filters that a guide gave
         self._skips_first = skips_first
         self._at_s = 0.0
@@ -148,7 +154,10 @@ class Posterior:
         if not first:
             self.df += 1
             self._log_det += np.log(spread)
-            self._squares += surprise**2 / spread
+            squares = surprise**2 / spread
+            self._squares += squares
+            self.own_squares[:, layout] += squares
+            self.own_df[layout] += 1
             self._weigh()
 
     def take(self, filters: Filters | None) -> None:
@@ -168,6 +177,7 @@ class Posterior:
             "_log_det": filters.log_det,
             "_squares": filters.squares,
             "_surprise": np.zeros(n),
+            "own_squares": np.zeros((n, self.n_layouts)),
             "guided": np.ones(n, dtype=bool),
         }
         for name in _PER_FILTER:
@@ -192,7 +202,7 @@ class Posterior:
         likeliest = np.argsort(-self.weight, kind="stable")
         kept = np.union1d(likeliest[:n], likeliest[~self.guided[likeliest]][:1])
         other._keep(kept)
-        other.n_of = self.n_of.copy()
+        other.n_of, other.own_df = self.n_of.copy(), self.own_df.copy()
         other._weigh()
         return other
 

@@ -75,6 +75,8 @@ class Racing:
         leader = self._layouts[standing.leader]
         if standing.doubt <= self._allowed and (left := standing.to_confirm()):
             return self._confirming(left[0])
+        if standing.doubt <= self._allowed and (check := standing.to_check()) is not None:
+            return Proposal(self._layouts[check], self._best_window_s())
         if standing.doubt <= self._allowed and self._state(leader) == "open":  # does it keep the limits?
             return Proposal(leader, self._best_window_s())
         k = standing.to_measure(self._best_window_s())
@@ -128,7 +130,14 @@ class Racing:
         guidance = None if self._guide is None else self._guide.guidance
         if self._bank().n_replicates < N_REPLICATES:  # the noise is not known yet
             ties = tuple(self._layouts[k] for k in standing.seen_rivals())
-            return Answer(leader, self._reached(standing), self._goal.kind, ties, guidance=guidance)
+            return Answer(
+                leader,
+                self._reached(standing),
+                self._goal.kind,
+                ties,
+                guidance=guidance,
+                pools_noise=standing.pools_noise,
+            )
         goal, open_ = self._goal, standing.ties(self._allowed)
         tied = standing.tied(open_, goal.within, goal.confidence)
         return Answer(
@@ -139,6 +148,7 @@ class Racing:
             min(1.0, standing.doubt / self._threshold),
             guidance,
             tuple(self._layouts[k] for k in tied),
+            standing.pools_noise,
         )
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
@@ -283,6 +293,7 @@ class Racing:
             self._bank().n_replicates >= N_REPLICATES
             and standing.doubt <= self._allowed
             and not standing.to_confirm()
+            and standing.to_check() is None
             and self._state(self._layouts[standing.leader]) == "within"
         )
 

@@ -11,7 +11,7 @@ from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
 from tuner.core.text.durations import render_duration, render_rest, until
 from tuner.core.text.figures import format_block, percent, pluralize
 from tuner.core.text.foreign import printable
-from tuner.reports.ranking.groups import SCATTER, describe_groups
+from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more
 
@@ -144,7 +144,8 @@ def describe_standing(board: Board) -> str:
     others = describe_groups(answer.tied, [x for x in answer.ties if x not in answer.tied], _MOST_NAMED)
     if answer.reached:
         keeps = f" that keeps {_describe_limits(study)}" if study.limits else ""
-        text = f"{answer.layout} is within {percent(study.within_ratio)} of the best{keeps}, {SCATTER}"
+        within = f"within {percent(study.within_ratio)} of the best{keeps}"
+        text = f"{answer.layout} is {within}, {condition_of_claim(answer)}"
         return f"{'; '.join([text, *others])}."
     unseen = sum(place.state == "unseen" for place in board.places)
     if study.strategy == "race":

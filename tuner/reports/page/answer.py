@@ -24,7 +24,7 @@ from tuner.reports.ranking.first_screen import (
     not_slower,
     recommendation,
 )
-from tuner.reports.ranking.groups import SCATTER, condition_of
+from tuner.reports.ranking.groups import condition_of, condition_of_claim
 from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import command, describe_wider, remarks_on, step_of
 from tuner.reports.ranking.ranking_words import level_of, notes, reservations, value_ranked_by, verdict
@@ -117,9 +117,10 @@ def guarantee(ranking: Ranking) -> str:
     if not claim.answer.reached:
         return f"Guarantee: none yet, because the study has no answer at {level} confidence."
     near = f"name a layout within {percent(claim.within)} of the best"
+    condition = condition_of_claim(claim.answer)
     promises = {
-        "strict": f"at least {level} of such studies {near}, for every service, {SCATTER}.",
-        "calibrated": f"on average, {level} of such studies {near}, {SCATTER}.",
+        "strict": f"at least {level} of such studies {near}, for every service, {condition}.",
+        "calibrated": f"on average, {level} of such studies {near}, {condition}.",
     }
     return f"Guarantee: {promises.get(claim.answer.kind, f'none; such studies mostly {near}.')}"
 

@@ -8,7 +8,7 @@ from typing import Any
 from tuner.core.domain.strategy import Claim, Guidance
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import list_names, percent, pluralize
-from tuner.reports.ranking.groups import SCATTER, describe_groups
+from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
 
 def answer_sentence(claim: Claim) -> str:
@@ -21,7 +21,8 @@ def answer_sentence(claim: Claim) -> str:
     elif answer.reached:
         parts.append(
             f"{answer.layout} is within {percent(claim.within)} of the best of"
-            f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind}, {SCATTER}, {cost}"
+            f" {claim.of_whom}, {percent(claim.confidence)}, {answer.kind},"
+            f" {condition_of_claim(answer)}, {cost}"
         )
         parts += describe_groups(answer.tied, claim.open_ties)
     else:

@@ -14,7 +14,7 @@ from tuner.core.ranking.step_case import NextStep
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.answer import open_notes
-from tuner.reports.ranking.groups import SCATTER, condition_of, group_name
+from tuner.reports.ranking.groups import condition_of, condition_of_claim, group_name
 from tuner.reports.ranking.ranking_cells import interval_cell, memory_cell, times_cell
 from tuner.reports.ranking.ranking_words import level_of, reservations
 
@@ -185,9 +185,10 @@ def _of_race(best: RankedLayout, claim: Claim) -> str:
     level = percent(claim.confidence)
     if claim.answer.kind == "none":
         return f"Nothing is guaranteed: the study names {best.layout} without a confidence level."
+    condition = condition_of_claim(claim.answer)
     if claim.answer.kind == "calibrated":
-        return f"{within}, with {level} confidence on average over studies, {SCATTER}."
-    return f"{within}, with at least {level} confidence for every service, {SCATTER}."
+        return f"{within}, with {level} confidence on average over studies, {condition}."
+    return f"{within}, with at least {level} confidence for every service, {condition}."
 
 
 def _of_grid(best: RankedLayout, ranking: Ranking) -> list[str]:

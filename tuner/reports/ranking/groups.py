@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.groups import FAR, Group, OfBest
 from tuner.core.text.figures import list_names, percent, pluralize
@@ -17,7 +18,7 @@ NAMES: dict[Group, str] = {
     "slower": "slower",
 }
 NOT_RANKED = "not ranked"
-#: what every claim about layouts assumes: noise is pooled over them, and launches are of one kind
+#: what is assumed where noise is pooled over all layouts
 SCATTER = "if all layouts have similar noise"
 THESE_HOURS = "in hours like those measured"  #: a study of a few hours does not know a day
 _MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
@@ -51,6 +52,11 @@ def to_decide_cell(row: RankedLayout) -> str:
 def condition_of(ranking: Ranking) -> str:
     """What the comparison of a study without a claim depends on."""
     return SCATTER if ranking.boxes is not None else THESE_HOURS
+
+
+def condition_of_claim(answer: Answer) -> str:
+    """What the answer of a race depends on."""
+    return f"{SCATTER}, {THESE_HOURS}" if answer.pools_noise else THESE_HOURS
 
 
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:

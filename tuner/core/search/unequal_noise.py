@@ -1,0 +1,96 @@
+"""Whether a challenger is worse even if its noise, or the leader's, is larger than that of most layouts.
+
+A race pools the noise of all layouts. By the pooled noise alone, two unlucky launches would rule out a layout
+that has five times the noise of the others. So before a strict race ends, each challenger is compared with
+the leader once more. Each of the two layouts has a scale: its noise as a multiple of the pooled noise.
+The scale is unknown, and a layout's launches weigh its possible values by how much they differ from each
+other.
+
+The likelihood ratios of this comparison do not add up over challengers. The sum in `search.challengers`
+protects the best layout from the luckiest of many challengers. A noisy best layout is lost by its own bad
+luck, and if several layouts are better than the leader, all of them need bad luck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tuner.core.search.posterior import Array, Posterior
+
+SCALES = np.array([1.0, 1.6, 2.5, 4.0, 6.3])  #: each as likely beforehand, unless the noise would be large:
+RARE_SD = 0.12  #: launches of few layouts scatter by more than this, on the logarithmic scale
+_LEAST_VARIANCE = 1e-20  #: launches that are exactly alike have none
+_RARER = 4  #: the power with which a noise beyond that becomes less likely
+#: The largest likelihood ratio with which a challenger counts as worse, if it has many launches ...
+LEVEL = 0.0275
+#: ... which are so many. With fewer launches the level falls in proportion, because they show little of the
+#: noise, and there are as many more checks to come. Both are set with bench/robustness.py.
+MANY = 24
+
+
+@dataclass(frozen=True, slots=True)
+class OwnScales:
+    """The pairs of scales of the leader and of each layout."""
+
+    weights: Array  #: logarithms; (filters, layouts, leader's scale, layout's scale)
+    wider: Array  #: (layouts, leader's scale, layout's scale): variance of the gap, as multiple of the pooled
+    limits: Array  #: of the likelihood ratio of each layout
+    df: float
+
+    def likelihood(
+        self, posterior: Posterior, above: Array, variance: Array, only: slice = slice(None)
+    ) -> Array:
+        """Of "not *above* at all" against the best fit, for *only* these layouts, over all filters.
+
+        *above* and *variance*: (filters, layouts); the variance is that by the pooled noise. The result is a
+        multiple of `limits`: up to 1 a layout counts as worse.
+        """
+        ratio = np.exp(_log_sum(self._logs(above, variance, only)) - _log_sum(self.weights[:, only]))
+        found: Array = posterior.weight @ ratio / self.limits[only]
+        return found
+
+    def shares(self) -> Array:
+        """The weights at the best fit, which sum to 1 for each filter and layout."""
+        found: Array = np.exp(self.weights - _log_sum(self.weights)[:, :, None, None])
+        return found
+
+    def is_noisier(self, k: int, leader: int, posterior: Posterior, above: Array, variance: Array) -> bool:
+        """Whether a launch of layout *k* reduces the variance of its gap more than one of the leader."""
+        logs = self._logs(above, variance)[:, k : k + 1]
+        of_each = np.exp(logs - _log_sum(logs)[:, :, None, None])[:, 0]
+        shares = np.tensordot(posterior.weight, of_each, 1)
+        squares = SCALES**2
+        of_leader, of_k = squares @ shares.sum(axis=1), squares @ shares.sum(axis=0)
+        n_leader, n_k = posterior.n_of[leader], posterior.n_of[k]
+        return bool(of_k / (n_k * (n_k + 1)) >= of_leader / (n_leader * (n_leader + 1)))
+
+    def _logs(self, above: Array, variance: Array, only: slice = slice(None)) -> Array:
+        square = (np.maximum(above, 0.0) ** 2 / variance)[:, :, None, None] / self.wider[only]
+        found: Array = self.weights[:, only] - self.df / 2 * np.log1p(square / self.df)
+        return found
+
+
+def own_scales(posterior: Posterior, leader: int) -> OwnScales:
+    """Weigh the scales by the launches so far."""
+    sigma2 = np.maximum(posterior.sigma2, _LEAST_VARIANCE)[:, None]
+    squares = posterior.own_squares / sigma2
+    sd = np.sqrt(sigma2) * SCALES
+    prior = -np.log1p((sd / RARE_SD) ** _RARER)
+    own = prior[:, None] - posterior.own_df[:, None] * np.log(SCALES)
+    own = own - squares[:, :, None] / (2 * SCALES**2)
+    per_launch = SCALES**2 / np.maximum(posterior.n_of, 1)[:, None]
+    of_both = per_launch[leader][None, :, None] + per_launch[:, None, :]
+    wider = of_both / of_both[:, :1, :1]
+    weights = own[:, leader, None, :, None] + own[:, :, None, :] - 0.5 * np.log(wider)
+    limits = LEVEL * np.clip(posterior.n_of / MANY, 1 / MANY, 1.0)
+    return OwnScales(weights, wider, limits, max(float(posterior.df), 1.0))
+
+
+def _log_sum(logs: Array) -> Array:
+    """The logarithm of the sum over both scales."""
+    flat = logs.reshape(*logs.shape[:2], -1)
+    most = flat.max(axis=2)
+    found: Array = most + np.log(np.exp(flat - most[:, :, None]).sum(axis=2))
+    return found
