@@ -30,9 +30,8 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Library of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For a "
-                "worker without such a library: list or stream, the type in Redis (default: tuner detects "
-                "it from the queue)."
+                "Library of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For other "
+                "workers: `list` or `stream`, the type of the queue in Redis (default: tuner detects it)."
             ),
         ),
     ] = None,
