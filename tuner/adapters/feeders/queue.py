@@ -143,7 +143,7 @@ class QueueFeeder:
         *,
         keeps_little: bool = False,
     ) -> None:
-        """*state* is a file for the process to tell in, while a launch runs; *keeps_little*: `in_turns`."""
+        """The process writes the file *state* while a launch runs; *keeps_little*: see `in_turns`."""
         self._keeps_little = keeps_little
         self._fed, self._claim = fed, claim
         self._state_path = state
