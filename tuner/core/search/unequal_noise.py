@@ -26,7 +26,8 @@ _RARER = 4  #: the power with which a noise beyond that becomes less likely
 #: The largest likelihood ratio with which a challenger counts as worse, if it has many launches ...
 LEVEL = 0.0275
 #: ... which are so many. With fewer launches the level falls in proportion, because they show little of the
-#: noise, and there are as many more checks to come. Both are set with bench/robustness.py.
+#: noise, and there are as many more checks to come. With n times as many it is divided by 1 + log(n), because
+#: so many more checks were made before. Both are set with bench/robustness.py.
 MANY = 24
 
 
@@ -84,7 +85,8 @@ def own_scales(posterior: Posterior, leader: int) -> OwnScales:
     of_both = per_launch[leader][None, :, None] + per_launch[:, None, :]
     wider = of_both / of_both[:, :1, :1]
     weights = own[:, leader, None, :, None] + own[:, :, None, :] - 0.5 * np.log(wider)
-    limits = LEVEL * np.clip(posterior.n_of / MANY, 1 / MANY, 1.0)
+    times = np.maximum(posterior.n_of, 1) / MANY
+    limits = LEVEL * np.minimum(times, 1.0) / (1 + np.log(np.maximum(times, 1.0)))
     return OwnScales(weights, wider, limits, max(float(posterior.df), 1.0))
 
 
