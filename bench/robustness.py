@@ -10,6 +10,8 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
 - "false": studies that, after any block, call a layout slower than the named one although it is truly at
   least as good. Claimed: at most 5 %.
 - "no answer": studies without an answer within 2000 windows. "windows": the mean of all studies.
+- "warned": studies whose answer states that the ratio of two layouts changed during the study. "wrong
+  unwarned": studies whose answer is wrong at any hour, without such a statement.
 
 With `--kind grid` each study is a full grid of `--blocks` blocks, ranked as `tuner rank` does. "false" are
 studies that call a layout slower than the best measured one although it is truly at least as good; "covers"
@@ -91,6 +93,7 @@ class Study:
     n_ratios: int = 0
     ratio_width: float = 0.0  #: sum over the intervals of ratios
     right_in_hours: bool = False
+    warned: bool = False  #: the answer states that the ratio of two layouts changed during the study
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +134,11 @@ def one_study(job: Job, number: int) -> Study | CheckedStudy:
 def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -> Study:
     assert job.kind in ("strict", "calibrated")
     goal = job.world.goal(job.kind)
-    false_looks = []
+    false_looks, warned = [], False
 
     def look(answer: Answer, _n_windows: int) -> None:
-        named = answer.layout
+        nonlocal warned
+        named, warned = answer.layout, bool(answer.changed)
         slower = box.launched - {named, *answer.ties} if named is not None else set()
         false_looks.append(named is not None and any(truth[layout] >= truth[named] for layout in slower))
 
@@ -142,7 +146,9 @@ def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -
     in_hours = _truth_in_hours(job, box, truth)
     least = (1 - goal.within) * max(in_hours.values()) * (1 - 1e-12)
     right = done.answered and done.layout is not None and in_hours[done.layout] >= least
-    return Study(any(false_looks), done.answered, done.right, done.n_windows, right_in_hours=right)
+    return Study(
+        any(false_looks), done.answered, done.right, done.n_windows, right_in_hours=right, warned=warned
+    )
 
 
 def _grid(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -> Study:
@@ -264,6 +270,10 @@ def summary(name: str, kind: Kind, done: Sequence[Study]) -> dict[str, Any]:
         found["right"] = _share(sum(one.right for one in done) + allowed, n)
         found["right_in_hours"] = _share(sum(one.right_in_hours for one in done) + allowed, n)
         found["unanswered"] = n_unanswered / n
+        found["warned"] = _share(sum(one.warned for one in done), n)
+        found["wrong_unwarned"] = _share(
+            sum(one.answered and not one.right and not one.warned for one in done), n
+        )
     found["mean_windows"] = fmean(one.n_windows for one in done)
     return found
 
@@ -307,6 +317,7 @@ def _line(found: Mapping[str, Any]) -> str:
     else:
         cells.append(f"right {_shown(found['right'])}  in these hours {_shown(found['right_in_hours'])}")
         cells.append(f"no answer {100 * found['unanswered']:4.1f} %")
+        cells.append(f"warned {_shown(found['warned'])}  wrong unwarned {_shown(found['wrong_unwarned'])}")
     return "  ".join([*cells, f"windows {found['mean_windows']:.1f}"])
 
 

@@ -13,7 +13,7 @@ from tuner.core.domain.layout import Layout, parse_layouts
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
-from tuner.core.domain.strategy import Answer, Claim, Guidance, RemainingTime
+from tuner.core.domain.strategy import Answer, ChangedRatio, Claim, Guidance, RemainingTime
 from tuner.core.ranking.race_result import by_claim
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
 from tuner.core.stats.groups import OfBest
@@ -221,6 +221,14 @@ def test_without_an_answer_the_notes_say_what_is_not_known_and_what_more_time_wo
         wording("rank.most-more-windows-h")
     ]
     assert "another version" in answer_notes(claim_of(n_otherwise=3))[0]
+
+
+def test_the_notes_report_a_ratio_that_changed_during_the_study() -> None:
+    changed = ChangedRatio(L6X4, 1.031, 0.9876)
+    claim = claim_of(replace(ANSWER, changed=(changed,)))
+
+    assert answer_notes(claim) == [wording("rank.ratio-changed")]
+    assert answer_facts(claim)["changed"] == [{"layout": "6x4", "early": 1.031, "late": 0.9876}]
 
 
 def test_the_notes_say_whether_a_model_guided_the_race_and_how_far_it_was_off() -> None:

@@ -82,6 +82,15 @@ class Guidance:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedRatio:
+    """A layout whose ratio to the named layout changed during the study."""
+
+    layout: Layout
+    early: float  #: throughput as a multiple of the named layout's, in the first half of the study
+    late: float  #: in the second half
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a strategy claims just now."""
 
@@ -93,6 +102,7 @@ class Answer:
     guidance: Guidance | None = None  #: None: there was no model
     tied: tuple[Layout, ...] = ()  #: those of *ties* that are known to be near: see `tuner.core.stats.groups`
     pools_noise: bool = False  #: it assumes that all layouts have similar noise
+    changed: tuple[ChangedRatio, ...] = ()  #: the clearest first; tested once there is an answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,12 +92,11 @@ class HeatRace(Racing):
 
     def _new_bank(self) -> Posterior:
         """The bank, which has seen nothing."""
-        from tuner.core.search.posterior import HEAT_DRIFTS, flat_posterior, smooth_posterior
-
-        vary = self._goal.min_window_s < self._goal.max_window_s
-        if self._goal.kind == "strict":
-            bank = flat_posterior(len(self._layouts), lengths_vary=vary, drifts=HEAT_DRIFTS)
-        else:
-            bank = smooth_posterior(self._layouts, lengths_vary=vary, drifts=HEAT_DRIFTS)
+        bank = super()._new_bank()
         bank.has_own_noise = False  # the effect of a heat takes up the noise of its layouts
         return bank
+
+    def _drifts(self) -> Sequence[tuple[float, float]]:
+        from tuner.core.search.posterior import HEAT_DRIFTS
+
+        return HEAT_DRIFTS

@@ -47,7 +47,7 @@ _PER_FILTER = (
 _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
 # The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
-_DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
+DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
 #: of launches that take turns: one effect for each heat, which no other heat has
 HEAT_DRIFTS = ((1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
 _STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
@@ -279,7 +279,7 @@ def _log_sum(logs: Array) -> float:
 
 
 def flat_posterior(
-    n_layouts: int, *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
+    n_layouts: int, *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
 ) -> Posterior:
     """Nothing is known of any layout; *drifts* are ratios and correlation times."""
     share, ratio, tau_s, weight = noises(lengths_vary, drifts)
@@ -288,7 +288,7 @@ def flat_posterior(
 
 
 def smooth_posterior(
-    layouts: Sequence[Layout], *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
+    layouts: Sequence[Layout], *, lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
 ) -> Posterior:
     """Layouts alike in P, T and P x T are alike in throughput, up to a deviation of each its own."""
     kernels = []
@@ -312,7 +312,7 @@ def similarity(layouts: Sequence[Layout], reach: float) -> Array:
 
 
 def noises(
-    lengths_vary: bool, drifts: Sequence[tuple[float, float]] = _DRIFTS
+    lengths_vary: bool, drifts: Sequence[tuple[float, float]] = DRIFTS
 ) -> tuple[Array, Array, Array, Array]:
     """Share, ratio, tau_s and logarithm of the weight of each noise that is thought of."""
     grid = [(share, *drift) for share in (_SHARES if lengths_vary else (0.0,)) for drift in drifts]

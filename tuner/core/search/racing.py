@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Verdict, limits_from, verdicts
-from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
+from tuner.core.domain.strategy import Answer, ChangedRatio, Goal, Observed, Proposal
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile
 
 if TYPE_CHECKING:
+    from tuner.core.search.by_time import Launch
     from tuner.core.search.challengers import Challenge, DrawnWorld
     from tuner.core.search.guide import Guide
     from tuner.core.search.posterior import Posterior
@@ -57,6 +58,7 @@ class Racing:
         self._windows: list[Observed] = []
         self._verdicts: dict[Layout, Verdict] = {}
         self._launch_s: list[float] = []
+        self._launches: list[Launch] = []  #: of one host; none on several
         self._posterior: Posterior | None = None
         self._guide: Guide | None = None
         self._stands: Challenge | None = None  #: since the last block
@@ -115,6 +117,10 @@ class Racing:
 
     def _observe(self, layout: int, log_value: float, at_s: float, length_s: float, box: str) -> None:
         """Take note of a launch."""
+        from tuner.core.search.by_time import Launch
+
+        if not box:
+            self._launches.append(Launch(layout, log_value, at_s, length_s))
         bank = self._bank()
         if self._guide is None:
             bank.observe(layout, log_value, at_s, length_s, box)
@@ -138,18 +144,26 @@ class Racing:
                 guidance=guidance,
                 pools_noise=standing.pools_noise,
             )
-        goal, open_ = self._goal, standing.ties(self._allowed)
+        goal, open_, reached = self._goal, standing.ties(self._allowed), self._reached(standing)
         tied = standing.tied(open_, goal.within, goal.confidence)
         return Answer(
             leader,
-            self._reached(standing),
+            reached,
             goal.kind,
             tuple(self._layouts[k] for k in open_),
             min(1.0, standing.doubt / self._threshold),
             guidance,
             tuple(self._layouts[k] for k in tied),
             standing.pools_noise,
+            self._changed(standing.leader) if reached else (),
         )
+
+    def _changed(self, named: int) -> tuple[ChangedRatio, ...]:
+        """The layouts whose ratio to *named* changed during the race."""
+        from tuner.core.search.by_time import changed_gaps
+
+        gaps = changed_gaps(self._launches, named, self._flat_bank, len(self._layouts))
+        return tuple(ChangedRatio(self._layouts[gap.layout], gap.early, gap.late) for gap in gaps)
 
     def beside(self, layout: Layout | None = None) -> Mapping[Layout, OfBest]:
         """Each other measured layout beside *layout*, or the leader; none before the noise is known."""
@@ -243,22 +257,36 @@ class Racing:
 
     def _new_bank(self) -> Posterior:
         """The bank of one box, which has seen nothing."""
-        from tuner.core.search.posterior import flat_posterior, smooth_posterior
+        from tuner.core.search.posterior import smooth_posterior
 
-        vary = self._goal.min_window_s < self._goal.max_window_s
         if self._goal.kind == "strict":
-            return flat_posterior(len(self._layouts), lengths_vary=vary)
-        return smooth_posterior(self._layouts, lengths_vary=vary)
+            return self._flat_bank(len(self._layouts))
+        return smooth_posterior(self._layouts, lengths_vary=self._lengths_vary, drifts=self._drifts())
+
+    def _flat_bank(self, n_layouts: int) -> Posterior:
+        """A bank that expects nothing of any layout."""
+        from tuner.core.search.posterior import flat_posterior
+
+        return flat_posterior(n_layouts, lengths_vary=self._lengths_vary, drifts=self._drifts())
+
+    def _drifts(self) -> Sequence[tuple[float, float]]:
+        """The drifts that a bank considers."""
+        from tuner.core.search.posterior import DRIFTS
+
+        return DRIFTS
+
+    @property
+    def _lengths_vary(self) -> bool:
+        return self._goal.min_window_s < self._goal.max_window_s
 
     def _add_guide(self, level_sds: Sequence[float] = (0.0,), filter_kept: float | None = None) -> None:
         from tuner.core.search.guide import FILTER_KEPT, Guide, may_guide
 
         if may_guide(self._goal) and self._goal.cores is not None:
-            vary = self._goal.min_window_s < self._goal.max_window_s
             self._guide = Guide(
                 self._layouts,
                 self._goal.cores,
-                lengths_vary=vary,
+                lengths_vary=self._lengths_vary,
                 level_sds=level_sds,
                 filter_kept=filter_kept or FILTER_KEPT,
             )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tuner.core.domain.strategy import Claim, Guidance
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import ChangedRatio, Claim, Guidance
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
@@ -37,6 +38,8 @@ def answer_sentence(claim: Claim) -> str:
 def answer_notes(claim: Claim) -> list[str]:
     """What else there is to know of the answer, a sentence each."""
     found = open_notes(claim)
+    if claim.answer.layout is not None and claim.answer.changed:
+        found.append(_changed_note(claim.answer.layout, claim.answer.changed[0]))
     if claim.answer.guidance is not None:
         found.append(_guidance_note(claim.answer.guidance))
     if claim.n_otherwise:
@@ -88,7 +91,17 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
         "doubt": answer.doubt,
         "rest": None if rest is None else {"windows": rest.n_windows, "hours": rest.lasts_s / 3600},
         "guide": None if guide is None else asdict(guide),
+        "changed": [{**asdict(one), "layout": str(one.layout)} for one in answer.changed],
     }
+
+
+def _changed_note(named: Layout, changed: ChangedRatio) -> str:
+    """How the ratio of two layouts changed during the study, and what follows."""
+    return (
+        f"{changed.layout} did {changed.early:.3g} times the throughput of {named} in the first half of the"
+        f" study and {changed.late:.3g} times in the second half: the two may react differently to the host."
+        " The answer may be another at other hours; run tuner check then."
+    )
 
 
 def _guidance_note(guidance: Guidance) -> str:

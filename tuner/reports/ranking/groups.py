@@ -20,6 +20,8 @@ NAMES: dict[Group, str] = {
 NOT_RANKED = "not ranked"
 #: what is assumed where noise is pooled over all layouts
 SCATTER = "if all layouts have similar noise"
+#: what a calibrated race assumes beyond that: a layout that is alone in being better is found by chance only
+SMOOTH = "if similar layouts have similar throughput and all layouts similar noise"
 THESE_HOURS = "in hours like those measured"  #: a study of a few hours does not know a day
 _MOST_TOLD = 1000  #: launches: more than that nobody makes to know it
 
@@ -56,7 +58,9 @@ def condition_of(ranking: Ranking) -> str:
 
 def condition_of_claim(answer: Answer) -> str:
     """What the answer of a race depends on."""
-    return f"{SCATTER}, {THESE_HOURS}" if answer.pools_noise else THESE_HOURS
+    if not answer.pools_noise:
+        return THESE_HOURS
+    return f"{SMOOTH if answer.kind == 'calibrated' else SCATTER}, {THESE_HOURS}"
 
 
 def describe_intervals(ranking: Ranking, level: str, unit: str, show: Any) -> list[str]:
