@@ -168,7 +168,7 @@ _HIGH = 200.0  #: of a panel's axis, px
 _DODGE = 12.0  #: from one row of points to the next in one layout, px at most
 
 
-def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> DrawnPicture:
+def layouts_picture(outcome: Outcome) -> DrawnPicture:
     """The first figure of every layout, fewest threads in all first, in the panels of the experiment.
 
     Raises:
@@ -184,9 +184,9 @@ def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab")
         panels.setdefault(title, {}).setdefault(series, []).append(row)
     end, parts = 0.0, []
     for title, by_series in panels.items():
-        drawn, end = _layout_panel(by_series, outcome, f"{title}: {figure.label}", width, end)
+        drawn, end = _layout_panel(by_series, outcome, f"{title}: {figure.label}", WIDE, end)
         parts += drawn
-    signs, end = legend([*SIGNS, SIMULATED_SIGN], 40.0, end + 8, width - 8)
+    signs, end = legend([*SIGNS, SIMULATED_SIGN], 40.0, end + 8, WIDE - 8)
     n_measured = sum(1 for row in rows if row.measured and not row.is_simulated)
     n_simulated = sum(1 for row in rows if row.is_simulated)
     summary = (
@@ -194,7 +194,7 @@ def layouts_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab")
         "simulated. The tables below have every figure."
     )
     title = f"{experiment.name}: {figure.label}, published, measured and modelled"
-    return DrawnPicture(name, title, summary, width, end + 12, "".join([*parts, signs]))
+    return DrawnPicture("lab", title, summary, WIDE, end + 12, "".join([*parts, signs]))
 
 
 def _layout_panel(
@@ -239,7 +239,7 @@ def _layout(point: At) -> Layout:
 _MOST_LINES = 8  #: in one panel
 
 
-def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> DrawnPicture:
+def lab_picture(outcome: Outcome) -> DrawnPicture:
     """The first figure of every point: along its last parameter, a line for each value of the others.
 
     More than _MOST_LINES of them come in panels, one for each value of all parameters but the last two.
@@ -247,7 +247,7 @@ def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> 
     """
     experiment, figure = outcome.experiment, outcome.experiment.figures[0]
     if isinstance(experiment, StudyExperiment):
-        return layouts_picture(outcome, width=width, name=name)
+        return layouts_picture(outcome)
     rows = [row for row in outcome.rows if figure.key in row.measured or figure.key in row.published]
     panels: list[tuple[tuple[Value, ...], list[Row]]] = [((), rows)]
     if len({row.at[:-1] for row in rows}) > _MOST_LINES:
@@ -256,17 +256,17 @@ def lab_picture(outcome: Outcome, *, width: float = WIDE, name: str = "lab") -> 
     end, parts = 0.0, []
     for head, own in panels:
         text = ": ".join(part for part in (_named(head, outcome), figure.label) if part)
-        high = min(400.0, 0.65 * width) if len(panels) == 1 else 200.0
-        drawn, end = _panel(own, len(head), outcome, text, (width, end, high))
+        high = min(400.0, 0.65 * WIDE) if len(panels) == 1 else 200.0
+        drawn, end = _panel(own, len(head), outcome, text, (WIDE, end, high))
         parts += drawn
-    signs, end = legend(SIGNS, 40.0, end + 8, width - 8)
+    signs, end = legend(SIGNS, 40.0, end + 8, WIDE - 8)
     n_measured = sum(1 for row in rows if row.measured)
     summary = (
         f"{figure.label} by {', '.join(experiment.parameters)}: {len(rows)} points, {n_measured} of "
         "them measured here. The tables below have every figure."
     )
     title = f"{experiment.name}: {figure.label}, published, measured and modelled"
-    return DrawnPicture(name, title, summary, width, end + 12, "".join([*parts, signs]))
+    return DrawnPicture("lab", title, summary, WIDE, end + 12, "".join([*parts, signs]))
 
 
 def _panel(
