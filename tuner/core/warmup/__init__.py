@@ -155,7 +155,7 @@ HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class SettlingVerdict:
     """The verdict on a launch, as its record keeps it."""
 
     settled: bool
@@ -195,15 +195,15 @@ class Seen:
         """How many seconds at the head of *window*, which is over now, are warm-up after all."""
         return warming_n([*self.items_per_s, *window], len(self.items_per_s))
 
-    def settling(self) -> Settling:
+    def settling(self) -> SettlingVerdict:
         """The verdict on all of it."""
         if len(self.items_per_s) < FEWEST:
             seen = f"only {len(self.items_per_s)} s were seen of it"
-            return Settling(False, f"short: {seen}", None, None, None)
+            return SettlingVerdict(False, f"short: {seen}", None, None, None)
         verdict = judge(self.items_per_s, self.window_starts)
         steady_from_s = self._since_running_s(verdict.from_n)
         unsettled = str(verdict) if isinstance(verdict, NotSettled) else self._late(verdict.from_n)
-        return Settling(unsettled is None, unsettled, steady_from_s, *_per_h(verdict.trend))
+        return SettlingVerdict(unsettled is None, unsettled, steady_from_s, *_per_h(verdict.trend))
 
     def _late(self, steady_n: int) -> str | None:
         """What to say when the first window was taken before the steady state, and that matters to it."""
