@@ -34,10 +34,10 @@ from tuner.adapters.fleet.dask_fleet import DaskFleet
 from tuner.adapters.fleet.frames import Frame, pack_news
 from tuner.adapters.fleet.quiet import keep_quiet, security_of
 from tuner.adapters.provenance import provenance
+from tuner.adapters.virtual.profile import virtual_box_of
 from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet_order import FleetOrder
-from tuner.bootstrap.wire import virtual_box_of
 from tuner.config.load import Given
 from tuner.config.profile import read_profile
 from tuner.core.domain.fleet import BoxCame, Ended, Lost, News, Order, Place

@@ -15,7 +15,7 @@ from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, Wind
 from tuner.core.domain.requests import Requests
 from tuner.core.domain.service import Gate
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
-from tuner.core.settings.pace import Pace
+from tuner.core.settings.load import Pace
 from tuner.core.windows.launch_sums import Sums
 
 Warn = Callable[[str, str], None]  #: gets a slug of docs/messages.md and a text

@@ -12,6 +12,7 @@ import numpy as np
 
 from tuner.core.model.pools import PoolCosts, PoolRun, waiting_pool_bound_s
 from tuner.core.model.pools_fit import (
+    MOST,
     NEAR,
     STEP,
     TotalS,
@@ -21,7 +22,6 @@ from tuner.core.model.pools_fit import (
     cpu_line,
     fit_pool_costs,
     residuals,
-    shares_of,
 )
 
 N_TASKS = 10_000
@@ -150,6 +150,11 @@ def fit(rows: Sequence[Row], form: Form) -> Fitted:
 
 def fit_costs(rows: Sequence[Row], form: Form) -> PoolCosts:
     return fit_pool_costs([row.batch for row in rows], form.total_s, form.free)
+
+
+def shares_of(free: Sequence[str], costs: PoolCosts) -> np.ndarray:
+    """What `costs_of` makes *costs* of."""
+    return np.array([getattr(costs, name) / getattr(MOST, name) for name in free])
 
 
 def left_out_errors(rows: Sequence[Row], form: Form, costs: PoolCosts) -> tuple[float, ...]:

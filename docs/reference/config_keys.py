@@ -14,27 +14,17 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic_core import PydanticUndefined
 
-from tuner.config import (
-    broker_fields,
-    feeders,
-    fields,
-    paths,
-    probes,
-    ready,
-    request_fields,
-    settings,
-    study,
-    variants,
-)
+from tuner.config import document, feeders, fields, request_fields, settings, study, variants
 from tuner.config import service as service_section
 from tuner.config.fields import Section
+from tuner.config.kinds import CHECKS, PROBES
 from tuner.core.domain import service
 from tuner.core.text.durations import render_duration
 
-_KINDS = (ready.CHECKS, probes.PROBES, feeders.FEEDERS)
+_KINDS = (CHECKS, PROBES, feeders.FEEDERS)
 MODULES = (
-    *(fields, broker_fields, paths, ready, probes, request_fields),
-    *(sys.modules[model.__module__] for kinds in _KINDS for model in kinds.models()),
+    *(fields, document, sys.modules["tuner.config.kinds"], request_fields),
+    *(sys.modules[model.__module__] for found in _KINDS for model in found.models()),
     *(feeders, service, variants, service_section, study, settings),
 )
 _BOUNDS = {"gt": "above", "ge": "from", "lt": "below", "le": "up to"}

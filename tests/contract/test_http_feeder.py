@@ -16,7 +16,7 @@ from tuner.adapters.load.traffic import Traffic
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests, bucket_limits_ns
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.settings.pace import Share
+from tuner.core.settings.load import Share
 from tuner.core.text.http_request import parse_url
 
 from ..ports import free_port

@@ -23,7 +23,7 @@ from tuner.adapters.queues.queue import Claim
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
-from tuner.core.settings.backlog import FEWEST
+from tuner.core.settings.load import FEWEST_WAITING
 from tuner.ports import Counting
 
 from ..processes import is_running
@@ -101,7 +101,7 @@ def test_the_queue_is_full_before_the_service_starts_and_empty_afterwards(
     for _ in range(2):
         with fixture.feeder.feeding(Layout(2, 3)):
             (pid,) = fixture.feeder.pids()
-            assert client.llen(NAME) >= FEWEST
+            assert client.llen(NAME) >= FEWEST_WAITING
             assert not fixture.feeder.is_dry()
 
         assert not is_running(pid)
@@ -251,7 +251,7 @@ def test_a_redis_that_is_restarted_before_a_launch_is_waited_for(
     late.start()
 
     with fixture.feeder.feeding(Layout(1, 1)):
-        assert client.llen(NAME) >= FEWEST
+        assert client.llen(NAME) >= FEWEST_WAITING
 
     late.join()
 
@@ -279,7 +279,7 @@ def test_a_redis_that_is_still_loading_before_a_launch_is_waited_for(
         hurrying = beside.submit(hurry_once_the_feeder_was_refused)
         with fixture.feeder.feeding(Layout(1, 1)):
             hurrying.result()
-            assert client.llen(NAME) >= FEWEST
+            assert client.llen(NAME) >= FEWEST_WAITING
 
 
 def n_refused_while_loading(client: Redis) -> int:
@@ -366,7 +366,7 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
     wait_for(lambda: not is_running(pid), "the feeder has ended")
 
     n_left = client.llen(NAME)
-    assert n_left >= FEWEST - 1
+    assert n_left >= FEWEST_WAITING - 1
     with raises(ConfigError, wording("feeders.fed-by-another-study")):
         Fixture(redis_server, tmp_path, "celery", THEIRS).feeder.prepare()
     assert client.llen(NAME) == n_left
@@ -524,7 +524,7 @@ def test_what_workers_have_in_hand_is_finished_before_a_pause_begins(
 
     worker = threading.Thread(target=work)
     with feeder.feeding(Layout(1, 2)):
-        assert n_ready(client, form) < FEWEST / 10  # little waits from the start
+        assert n_ready(client, form) < FEWEST_WAITING / 10  # little waits from the start
         worker.start()
         try:
             for _ in range(3):

@@ -27,7 +27,7 @@ from tuner.bootstrap.parts import samples
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, SourceAway
-from tuner.core.settings.backlog import FEWEST
+from tuner.core.settings.load import FEWEST_WAITING
 from tuner.ports import Counting
 
 from ..processes import is_running
@@ -436,15 +436,15 @@ def test_the_queue_is_full_before_the_service_and_empty_afterwards(
     )
     for _ in range(2):
         with feeder.feeding(Layout(1, 1)), probe.counting(Layout(1, 1)) as counting:
-            assert n_waiting(channel, name) >= FEWEST
+            assert n_waiting(channel, name) >= FEWEST_WAITING
             assert not feeder.is_dry()
             (pid,) = feeder.pids()
             counting.read()
             counting.read()  # the first answer is where counting begins
             began_s = time.monotonic()
             begin = until(counting, lambda reading, since_s=began_s: reading.at_s > since_s)
-            work_off(server, name, FEWEST + 1000)  # more than waited at a time
-            through = begin.n_done_total + FEWEST + 1000
+            work_off(server, name, FEWEST_WAITING + 1000)  # more than waited at a time
+            through = begin.n_done_total + FEWEST_WAITING + 1000
             done = until(counting, lambda reading, enough=through: reading.n_done_total >= enough)
 
         assert done.n_done_total <= through + 10  # as many were in hand
@@ -465,10 +465,10 @@ def test_a_tuner_that_is_killed_takes_its_feeder_along_and_a_resumed_study_clean
         killed.send_signal(signal.SIGKILL)
     wait_for(lambda: not is_running(pid), "the feeder has ended")
 
-    assert n_waiting(channel, name) >= FEWEST
+    assert n_waiting(channel, name) >= FEWEST_WAITING
     with raises(ConfigError, wording("feeders.fed-by-another-study")):
         feeder_of(server, name, tmp_path, THEIRS).prepare()
-    assert n_waiting(channel, name) >= FEWEST
+    assert n_waiting(channel, name) >= FEWEST_WAITING
     feeder_of(server, name, tmp_path).prepare()
     assert n_waiting(channel, name) == 0
     assert not is_there(server, f"tuner.fed.{name}")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tuner.adapters.clock import VirtualClock
 from tuner.adapters.sqlite.store import SqliteStore
-from tuner.adapters.virtual.clock import VirtualClock
 from tuner.adapters.virtual.memory import MemoryProgress, PlannedStop
 from tuner.adapters.virtual.profile import profile_box
 from tuner.adapters.virtual.service import VirtualService, virtual_study

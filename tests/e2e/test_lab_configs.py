@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tuner.lab.go import go_here
+from tuner.lab.tools import go_here
 
 from ..wording import wording
 from .conftest import Tuner

@@ -18,8 +18,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tuner.adapters.fleet import dask_fleet
-from tuner.adapters.fleet.ledger import Seen
-from tuner.adapters.fleet.looking import Looking
+from tuner.adapters.fleet.ledger import Looking, Seen
 from tuner.app.plan_builder import plan_record
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import boxes_there, fleet_of
@@ -240,7 +239,7 @@ import sys
 from pathlib import Path
 from tuner.adapters.fleet import dask_fleet
 from tuner.adapters.fleet.ledger import Seen
-from tuner.adapters.fleet.looking import Looking
+from tuner.adapters.fleet.ledger import Looking
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.fleet import fleet_of
 from tuner.app.plan_builder import plan_record

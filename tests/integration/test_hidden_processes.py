@@ -32,7 +32,7 @@ from tuner.doctor.box import neighbours_seen
 from tuner.adapters.proc.listeners import listener_at
 from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.supervisord.launch import n_threads_of
-from tuner.core.text.backend_address import BackendAddress
+from tuner.core.text.address import BackendAddress
 from tuner.core.errors import ConfigError
 
 user, lock, holder = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.processes.hooks import CommandHooks
+from tuner.adapters.processes.repeated_command import CommandHooks
 from tuner.core.errors import MeasurementError
 
 from ..processes import is_running

@@ -16,8 +16,7 @@ from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.feeders.spool import SpoolFeeder
 from tuner.adapters.probes import command
 from tuner.adapters.probes.helper import Helper, HelperStart
-from tuner.adapters.processes.hooks import CommandHooks
-from tuner.adapters.processes.repeated_command import RepeatedCommand
+from tuner.adapters.processes.repeated_command import CommandHooks, RepeatedCommand
 from tuner.adapters.processes.signals import signals_held, stopping_by_signal
 from tuner.adapters.ready.command import CommandSucceeds
 from tuner.core.domain.layout import Layout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tuner.core.errors import ConfigError
-from tuner.lab.go import Go, build_program, go_here
+from tuner.lab.tools import Go, build_program, go_here
 
 from ..raising import raises
 from ..wording import wording

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tuner.lab.go import go_here
 from tuner.lab.program import folder_of_programs
+from tuner.lab.tools import go_here
 
 from ..wording import wording
 

@@ -16,8 +16,8 @@ import pytest
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.lab.experiments import EXPERIMENTS
 from tuner.lab.experiments.experiment import LabJob, ProgramExperiment
+from tuner.lab.lab import read_published
 from tuner.lab.program import folder_of_programs, packages_of, run_job, versions_of
-from tuner.lab.published import read_published
 
 from ..raising import raises
 from ..wording import key_of, wording

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.adapters.worker_interpreter import missing_import
-from tuner.bootstrap.parts.pythons import parse_pythons
+from tuner.bootstrap.parts.provenance import parse_pythons
 from tuner.core.errors import ConfigError
 
 from ..raising import raises

@@ -17,8 +17,8 @@ from jsonschema import Draft202012Validator
 
 from tuner.lab.experiments import EXPERIMENTS
 from tuner.lab.experiments.experiment import ProgramExperiment
-from tuner.lab.go import go_here
-from tuner.lab.published import read_published
+from tuner.lab.lab import read_published
+from tuner.lab.tools import go_here
 
 from ..wording import start_of, wording
 

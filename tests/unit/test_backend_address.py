@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.text.backend_address import BackendAddress, backend_addresses, server_urls
+from tuner.core.text.address import BackendAddress, backend_addresses, server_urls
 
 
 @pytest.mark.parametrize(

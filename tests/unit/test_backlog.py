@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.settings.backlog import FEWEST, MOST_BYTES, BestRate, wanted_backlog
+from tuner.core.settings.load import FEWEST_WAITING, MOST_WAITING_BYTES, BestRate, wanted_backlog
 
 
 def test_twenty_seconds_of_the_best_rate_wait() -> None:
@@ -12,7 +12,7 @@ def test_twenty_seconds_of_the_best_rate_wait() -> None:
 
 
 def test_before_any_rate_is_known_enough_wait_for_a_start() -> None:
-    assert wanted_backlog(0.0, 8, 500) == FEWEST
+    assert wanted_backlog(0.0, 8, 500) == FEWEST_WAITING
 
 
 def test_large_messages_wait_in_smaller_numbers() -> None:
@@ -24,7 +24,7 @@ def test_never_fewer_wait_than_the_workers_take_beforehand(rate: float, threads:
     wanted = wanted_backlog(rate, threads, size)
 
     assert wanted >= 8 * threads
-    assert wanted * size <= MOST_BYTES or wanted == 8 * threads
+    assert wanted * size <= MOST_WAITING_BYTES or wanted == 8 * threads
 
 
 def test_the_best_rate_is_of_two_seconds_or_more() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tuner.adapters.virtual.box import VirtualService, virtual_study
-from tuner.app.beginning import beginning
+from tuner.app.measuring import beginning
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance

@@ -6,7 +6,7 @@ import pytest
 
 from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError
-from tuner.core.settings.clients import (
+from tuner.core.settings.load import (
     EVEN,
     FRESH,
     KEPT,

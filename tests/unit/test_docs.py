@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from tuner.adapters.load.requests_file import read_requests
+from tuner.adapters.load.traffic import read_requests
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.cli import COMMANDS
-from tuner.config.kinds import kind_of
+from tuner.config.kinds import PROBES, kind_of
 from tuner.config.load import canonical_json, load_settings, settings_of_study
-from tuner.config.probes import PROBES
 from tuner.config.settings import ScriptSettings
 from tuner.core.text.http_request import parse_url
 

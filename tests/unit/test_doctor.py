@@ -14,7 +14,6 @@ from tuner.core.domain.layout import Layout
 from tuner.core.text.bound_ports import bound_ports
 from tuner.doctor.box import neighbours_seen
 from tuner.doctor.cores import Neighbours, neighbours_findings
-from tuner.doctor.finding import Finding, blockers, blocking, doubtful, fine, worst_first
 from tuner.doctor.report import render_findings, render_findings_json
 from tuner.doctor.room import (
     LOGS_BYTES,
@@ -30,16 +29,22 @@ from tuner.doctor.room import (
     synthetic_spool_bytes,
 )
 from tuner.doctor.service import (
+    Finding,
     InterpreterSeen,
     LockSeen,
     PortSeen,
     ServerSeen,
     ToolSeen,
+    blockers,
+    blocking,
+    doubtful,
+    fine,
     interpreter_findings,
     lock_finding,
     port_finding,
     server_finding,
     tool_finding,
+    worst_first,
 )
 
 from ..permitted import closed

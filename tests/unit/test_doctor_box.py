@@ -13,11 +13,10 @@ from tuner.adapters.host_lock import holder_of
 from tuner.adapters.proc.cgroup import Container
 from tuner.core.domain.layout import Layout
 from tuner.doctor.box import cores_seen, kernel_seen
-from tuner.doctor.cores import CoresSeen, cores_findings
-from tuner.doctor.finding import UNKNOWN, Finding
-from tuner.doctor.kernel import kernel_findings
+from tuner.doctor.cores import CoresSeen, cores_findings, kernel_findings
 from tuner.doctor.limits import folder_seen, limits_seen
 from tuner.doctor.room import TaskLimit, disk_findings, limits_findings, sum_needs
+from tuner.doctor.service import UNKNOWN, Finding
 
 from ..wording import start_of, wording
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.core.domain.layout import Layout
-from tuner.doctor.command import (
+from tuner.doctor.service import (
     CounterSeen,
     QueueSeen,
     ThreadsSeen,

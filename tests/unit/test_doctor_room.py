@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tuner.app.doctor import box_examined
-from tuner.bootstrap.parts.feeders import StudyName
-from tuner.bootstrap.parts.services import service_of
+from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.bootstrap.room import room_of
 from tuner.config.load import load_settings
 from tuner.config.settings import Settings

@@ -11,8 +11,7 @@ import pytest
 
 from tuner.adapters.safety_limits import LimitsBrake
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
-from tuner.adapters.virtual.fleet import Absence, VirtualFleet, named_boxes
-from tuner.adapters.virtual.memory import MemoryStore, PlannedStop
+from tuner.adapters.virtual.memory import Absence, MemoryStore, PlannedStop, VirtualFleet, named_boxes
 from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
@@ -23,7 +22,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.of_study import spreading_strategy_of
 from tuner.core.settings.safety_limits import BoxNow, BrakeLimits
 from tuner.ports import Box
-from tuner.study.fleet.recall import replay_fleet
+from tuner.study.fleet.places import replay_fleet
 from tuner.study.fleet.remote_launch import make_order
 from tuner.study.fleet.roster import Member, note_start
 from tuner.study.fleet.study import run_fleet

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.terminal.follower import Follower
-from tuner.adapters.terminal.live_file import LiveFile, read_live
+from tuner.adapters.terminal.live_file import Follower, LiveFile, read_live
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Sample
 from tuner.reports.live.live_facts import moment_facts

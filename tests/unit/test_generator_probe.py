@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tuner.adapters.clock import VirtualClock
 from tuner.adapters.load.totals import TotalsWriter
 from tuner.adapters.probes.generator import GeneratorProbe
-from tuner.adapters.virtual.clock import VirtualClock
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 

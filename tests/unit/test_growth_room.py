@@ -9,12 +9,11 @@ import pytest
 
 from tuner.adapters.feeders.http import HttpFeeder
 from tuner.adapters.proc.cores import free_memory_bytes
-from tuner.bootstrap.parts.feeders import StudyName
-from tuner.bootstrap.parts.services import service_of
+from tuner.bootstrap.parts.services import StudyName, service_of
 from tuner.bootstrap.room import refusing
 from tuner.config.load import load_settings
 from tuner.core.domain.layout import Layout
-from tuner.core.settings.clients import ClientSearchResult, TriedClients
+from tuner.core.settings.load import ClientSearchResult, TriedClients
 from tuner.doctor.room import LimitsSeen, TaskLimit, sum_needs, too_large
 
 from ..wording import wording

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.load.requests_file import read_requests
+from tuner.adapters.load.traffic import read_requests
 from tuner.core.errors import ConfigError
 from tuner.core.text.http_request import parse_url, render_request
 

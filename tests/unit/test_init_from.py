@@ -16,7 +16,7 @@ from tuner.bootstrap.configs.on_this_host import Adapted, listen_without_root
 from tuner.cli import run
 from tuner.config.settings import ScriptSettings
 from tuner.services.catalogue import recognise
-from tuner.services.celery_multi import node_of_multi
+from tuner.services.celery import node_of_multi
 from tuner.services.derived.numbers import without_numbers, without_refused
 
 from ..printed import printed

@@ -27,7 +27,7 @@ from tuner.core.windows.layout_check import (
 )
 from tuner.reports.ranking.evidence import describe_inner_threads
 from tuner.reports.ranking.ranking import render_ranking
-from tuner.study.worker_facts import note_inner
+from tuner.study.study_plan import note_inner
 
 from ..wording import key_of, wording
 from .test_ran import AT_START, usage, window

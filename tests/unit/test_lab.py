@@ -17,13 +17,12 @@ import pytest
 from tuner.adapters.proc.cores import usable_cores
 from tuner.core.errors import ConfigError
 from tuner.core.model.pools import PoolCosts
-from tuner.lab.chart import lab_picture
 from tuner.lab.experiments import EXPERIMENTS
 from tuner.lab.experiments.experiment import At, Experiment, LabRun, Outcome, in_blocks, outcome
 from tuner.lab.experiments.nornir import Nornir, fewest_enough
 from tuner.lab.experiments.verdicts import Ratio, over
-from tuner.lab.lab import experiment_named
-from tuner.lab.published import read_published
+from tuner.lab.lab import experiment_named, read_published
+from tuner.lab.page import lab_picture
 from tuner.lab.report import describe_host, lab_page, render_lab, render_lab_json, render_list
 from tuner.lab.results import Results, read_results, write_results
 from tuner.reports.documents import render_document

@@ -16,7 +16,7 @@ from tuner.core.model.pools import PoolCosts, run_waiting_pool
 from tuner.lab.experiments.experiment import At, LabClaim, LabRun, Outcome, outcome, programs_at, spreads
 from tuner.lab.experiments.gnocchi import Gnocchi
 from tuner.lab.experiments.gnocchi_pool import N_SERIES, Operation, pool_costs, wait_that_pays_s
-from tuner.lab.published import read_published
+from tuner.lab.lab import read_published
 from tuner.lab.tools import tools_of
 from tuner_workers.lab import far_away
 

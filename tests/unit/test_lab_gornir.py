@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tuner.core.model.pools import PoolCosts
-from tuner.lab.chart import lab_picture
 from tuner.lab.experiments.experiment import (
     GO,
     At,
@@ -25,7 +24,8 @@ from tuner.lab.experiments.experiment import (
 )
 from tuner.lab.experiments.gornir import Gornir
 from tuner.lab.experiments.nornir import Nornir
-from tuner.lab.published import read_published
+from tuner.lab.lab import read_published
+from tuner.lab.page import lab_picture
 from tuner.lab.report import describe_host, lab_page, render_lab, render_lab_json
 from tuner.lab.tools import tools_of
 from tuner.reports.text.formats import table_formats

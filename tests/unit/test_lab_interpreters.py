@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tuner.core.model.pools import PoolCosts
-from tuner.lab.chart import lab_picture
 from tuner.lab.experiments.experiment import At, LabRun, Outcome, outcome
 from tuner.lab.experiments.gornir import Gornir
 from tuner.lab.experiments.interpreters import OnInterpreters, comparable_pairs
 from tuner.lab.experiments.nornir import Nornir
 from tuner.lab.experiments.pi_pools import PiPools
 from tuner.lab.interpreters import LabAsked, by_version, on_interpreters
-from tuner.lab.published import read_published
+from tuner.lab.lab import read_published
+from tuner.lab.page import lab_picture
 from tuner.lab.report import render_lab, render_lab_json
 from tuner.lab.results import Results, read_results, write_results
 from tuner.lab.tools import tools_of

@@ -11,7 +11,6 @@ import pytest
 
 from tuner.core.errors import ConfigError
 from tuner.lab import lab
-from tuner.lab.chart import lab_picture
 from tuner.lab.experiments.experiment import (
     At,
     Experiment,
@@ -27,6 +26,7 @@ from tuner.lab.experiments.nornir import Nornir
 from tuner.lab.experiments.pi_pools import PiPools
 from tuner.lab.experiments.verdicts import both, either
 from tuner.lab.interpreters import LabAsked
+from tuner.lab.page import lab_picture
 from tuner.lab.report import lab_page, render_lab
 from tuner.lab.results import Results, read_results, write_results
 

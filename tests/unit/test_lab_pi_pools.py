@@ -11,7 +11,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tuner.lab.chart import lab_picture
 from tuner.lab.experiments.experiment import At, LabClaim, LabRun, Outcome, outcome
 from tuner.lab.experiments.pi_pools import CPU_S, PiPools
 from tuner.lab.experiments.pi_pools_seen import (
@@ -27,7 +26,8 @@ from tuner.lab.experiments.pi_pools_seen import (
     C,
 )
 from tuner.lab.experiments.verdicts import Ratio, both, either
-from tuner.lab.published import read_published
+from tuner.lab.lab import read_published
+from tuner.lab.page import lab_picture
 from tuner.lab.report import render_lab
 
 from ..wording import start_of, wording

@@ -20,7 +20,6 @@ from tuner.core.domain.window import VoidReason
 from tuner.core.model.demand import Demands
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
-from tuner.lab.chart import lab_picture
 from tuner.lab.experiments import socorro_claims
 from tuner.lab.experiments.experiment import SIMULATED, LabClaim, LabRun, Outcome, outcome
 from tuner.lab.experiments.socorro import Socorro
@@ -37,8 +36,9 @@ from tuner.lab.experiments.socorro_runs import (
     point,
 )
 from tuner.lab.experiments.studied import StudyExperiment
+from tuner.lab.lab import read_published
+from tuner.lab.page import lab_picture
 from tuner.lab.program import pythons_here
-from tuner.lab.published import read_published
 from tuner.lab.report import render_lab
 from tuner.lab.studies import study_file
 

@@ -21,7 +21,7 @@ from tuner.core.model.diagnosis.text import sentence, short
 from tuner.core.model.machine import Machine
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.settings.clients import ClientSearchResult, TriedClients, render_found
+from tuner.core.settings.load import ClientSearchResult, TriedClients, render_found
 from tuner.core.windows.launch_sums import window_of_sums
 from tuner.core.windows.load_facts import load_facts
 from tuner.reports.ranking.ranking import render_ranking

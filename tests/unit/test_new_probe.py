@@ -13,9 +13,9 @@ import tuner.adapters.probes
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.virtual.service import VirtualService, virtual_study
 from tuner.bootstrap.parts.services import backends_found, probe_of
+from tuner.config.kinds import StudyName, Surroundings
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import ScriptSettings, Settings
-from tuner.config.surroundings import StudyName, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError
@@ -36,7 +36,7 @@ from contextlib import contextmanager
 from typing import ClassVar, Literal
 
 from tuner.config.fields import LongerThanZero
-from tuner.config.probes import ProbeSettings
+from tuner.config.kinds import ProbeSettings
 from tuner.core.domain.window import Reading
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
-from tuner.core.settings.pace import (
+from tuner.core.settings.load import (
     N_TRIED,
     Pace,
     Share,

@@ -16,7 +16,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import GIL, GIL_SEEN, Provenance
 from tuner.core.domain.records import LaunchRecord
 from tuner.reports.ranking.evidence import describe_gil
-from tuner.study.worker_facts import keep_gil
+from tuner.study.study_plan import keep_gil
 
 from ..wording import wording
 

@@ -18,7 +18,7 @@ from tuner.core.stats.binomial import exact_interval
 from tuner.core.stats.groups import compare
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.two_way_anova import Observation
-from tuner.study.pairing import pairs_strategy, read_self_test
+from tuner.study.pilot_run import pairs_strategy, read_self_test
 from tuner.study.run import run_study
 
 ONE = Layout(4, 6)

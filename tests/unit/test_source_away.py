@@ -17,8 +17,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.errors import SourceAway
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.ports import Feeder
-from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.launch.source_away import AWAY, LONGEST_WAIT_S, MOST_LOST
+from tuner.study.launch.outcome import AWAY, LONGEST_WAIT_S, MOST_LOST, StudyOutcome
 from tuner.study.run import run_study
 
 from ..wording import wording

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualClock, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
-from tuner.app.beginning import first_look_shown
+from tuner.app.measuring import first_look_shown
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.core.domain.layout import Layout, divisors_grid
 from tuner.core.domain.provenance import Provenance

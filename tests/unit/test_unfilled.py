@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tuner.adapters.command_files import mentions
 from tuner.app.doctor import spec_of
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.parts.commands import check_thread_options, counter_seen
+from tuner.bootstrap.parts.commands import check_thread_options, counter_seen, mentions
 from tuner.config.load import Given
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.errors import ConfigError

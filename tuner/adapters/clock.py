@@ -1,8 +1,12 @@
-"""The time of this machine."""
+"""The time of this machine, and of a virtual box."""
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tuner.ports import Store
 
 
 class SystemClock:
@@ -24,3 +28,54 @@ class SystemClock:
         """Sleep until ``monotonic_s()`` is *at_s* or later; at once if it already is."""
         while (left_s := at_s - time.monotonic()) > 0:
             time.sleep(left_s)
+
+
+# Time on a virtual box: it costs nothing, and passes only by sleeping.
+
+
+STOP_S = 0.25  #: until a layout is gone
+
+
+class VirtualClock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self, wall_s: float = 1_000_000_000.0, monotonic_s: float = 1000.0) -> None:
+        self._wall_s = wall_s - monotonic_s
+        self._now_s = monotonic_s
+
+    def monotonic_s(self) -> float:
+        """The time of the simulation."""
+        return self._now_s
+
+    def wall_s(self) -> float:
+        """The same, as the box's clock shows it."""
+        return self._wall_s + self._now_s
+
+    def sleep_until(self, at_s: float) -> None:
+        """Let time pass, at once."""
+        self._now_s = max(self._now_s, at_s)
+
+    @classmethod
+    def resumed(cls, store: Store, stop_s: float = STOP_S) -> VirtualClock:
+        """The time at which the study in *store* was cut off or ended; of a new one, when it was created.
+
+        *stop_s* is what it takes until a layout is gone.
+        """
+        launches = store.launches()
+        if not launches:
+            return cls(store.study().created_wall_s)
+        launch_id, last = launches[-1]
+        if last.heat is not None:  # those that took turns end in any order
+            of_heat = [one for _, one in launches if (one.block, one.heat) == (last.block, last.heat)]
+            ends_s = [one.ended_wall_s for one in of_heat if one.ended_wall_s is not None]
+            return cls(max([last.started_wall_s, *ends_s]))
+        windows = [window for window in store.windows() if window.launch_id == launch_id]
+        if last.ended_wall_s is not None:
+            return cls(last.ended_wall_s)
+        if not windows:
+            return cls(last.started_wall_s)
+        return cls(windows[-1].started_wall_s + windows[-1].length_s + stop_s)
+
+    def jump_wall(self, by_s: float) -> None:
+        """Somebody sets the clock."""
+        self._wall_s += by_s

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.plan_builder import build_plan
-from tuner.app.session import new_session
-from tuner.app.settings import load_request
+from tuner.app.session import load_request, new_session
 from tuner.bootstrap import stores
 from tuner.config.load import Given
 from tuner.study.calibration_run import MADE_BY, N_LAUNCHES, N_WINDOWS, WINDOW_S, calibration_study
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import Say, Session
 
 

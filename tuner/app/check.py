@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app import plan_builder, study_queries
-from tuner.app.session import check_same_kind, new_session, original_options, resume_session
-from tuner.app.settings import load_request
+from tuner.app.session import check_same_kind, load_request, new_session, original_options, resume_session
 from tuner.bootstrap import stores
 from tuner.config.load import Given
 from tuner.config.profile import profile_kept
@@ -22,7 +21,7 @@ from tuner.study.timetable import check_budget
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.core.domain.layout import Layout
     from tuner.core.domain.records import StudyRecord, WindowRecord

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import whole_cores
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import Say, Session
 
 WINDOW = "2s"
@@ -28,8 +28,7 @@ _STUDY = {
 def demo_session(file: Path, say: Say) -> Session:
     """Build the study of the built-in service in five layouts, kept in *file*."""
     from tuner.app.plan_builder import build_plan
-    from tuner.app.session import new_session
-    from tuner.app.settings import load_request
+    from tuner.app.session import load_request, new_session
     from tuner.config.load import Given
 
     n_cpus = os.cpu_count() or 1

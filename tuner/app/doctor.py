@@ -10,15 +10,13 @@ from tuner.app.plan_builder import requested_layouts
 from tuner.bootstrap.parts.commands import counter_seen, threads_seen
 from tuner.bootstrap.parts.services import backends_found, service_of
 from tuner.bootstrap.room import room_of
-from tuner.config.surroundings import StudyName
+from tuner.config.kinds import StudyName
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.windows.validity import foreign_limit_cores
-from tuner.doctor.examined import BoxSeen, examine
-from tuner.doctor.finding import Finding
-from tuner.doctor.interpreter import interpreters_seen
-from tuner.doctor.service import LockSeen
-from tuner.doctor.surroundings import queue_seen, servers_seen, tools_seen
+from tuner.doctor.report import BoxSeen, examine
+from tuner.doctor.service import Finding, LockSeen
+from tuner.doctor.surroundings import interpreters_seen, queue_seen, servers_seen, tools_seen
 
 if TYPE_CHECKING:
     from tuner.config.settings import Settings

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout, whole_cores
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.config.study import StudySettings
     from tuner.core.domain.records import StudyRecord
@@ -54,8 +54,7 @@ def begin_pilot(
         ConfigError: the settings cannot be used here, or the file exists.
     """
     from tuner.app.plan_builder import build_plan
-    from tuner.app.session import new_session
-    from tuner.app.settings import load_request, naming_option
+    from tuner.app.session import load_request, naming_option, new_session
     from tuner.config.load import Given
     from tuner.core.text.durations import parse_duration
     from tuner.study.pilot_run import pilot_study

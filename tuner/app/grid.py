@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.app.beginning import beginning
+from tuner.app.measuring import beginning
 from tuner.app.plan_builder import build_plan, with_turns
-from tuner.app.session import new_session
-from tuner.app.settings import load_request
+from tuner.app.session import load_request, new_session
 from tuner.config.load import Given, names_service
 from tuner.core.errors import ConfigError
 from tuner.study.timetable import check_budget
@@ -17,7 +16,7 @@ from tuner.study.timetable import check_budget
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import FleetAddress, Say, Session
     from tuner.core.domain.records import StudyRecord
     from tuner.core.domain.strategy import Proposal

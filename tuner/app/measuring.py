@@ -1,15 +1,18 @@
-"""The measuring of a study on this host, or on a simulated one."""
+"""The measuring of a study on this host, or on a simulated one, and what is said before it."""
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.session import going_on
 from tuner.bootstrap import wire
+from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.search.strategies.followed import Followed
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from tuner.adapters.feeders.http import HttpFeeder
     from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.bootstrap.wire import Parts, Say, Session
+    from tuner.config.settings import Settings
     from tuner.core.domain.records import WindowRecord
     from tuner.core.domain.strategy import Strategy
     from tuner.ports import Box, Stop
@@ -43,7 +47,7 @@ def with_clients_found(
     """
     from tuner.core.errors import MeasurementError
     from tuner.core.messages.feeders import clients_not_found
-    from tuner.core.settings.clients import first_clients, render_found
+    from tuner.core.settings.load import first_clients, render_found
     from tuner.study.launch.client_search import describe_search, find_clients
 
     if not feeder.lacks_clients:
@@ -153,8 +157,7 @@ def _settle(session: Session, stop: Stop, say: Say, box: Box, warn: Warn, say_in
     Raises:
         KeyboardInterrupt: the user ended it meanwhile.
     """
-    from tuner.app.beginning import beginning
-    from tuner.bootstrap.parts.feeders import http_feeder_of
+    from tuner.bootstrap.parts.services import http_feeder_of
 
     for line in beginning(session.settings, session.record, is_new=session.is_new):
         say_in_view(line)
@@ -179,7 +182,6 @@ def _say_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecor
 
 def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
     """Follow the strategy of *study*, whose grid has grown."""
-    from tuner.app import beginning
     from tuner.core.search.strategies.followed import Unforeseen
     from tuner.core.search.strategies.of_study import strategy_of
 
@@ -188,4 +190,81 @@ def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
     for one in parts.know_layouts:
         one.grew(study)
     if not is_simulated(study):
-        parts.say(f"The grid has grown. {beginning.beginning_grown(study)}")
+        parts.say(f"The grid has grown. {beginning_grown(study)}")
+
+
+# What is said before a study starts anything.
+
+
+def beginning(settings: Settings, record: StudyRecord, *, is_new: bool, n_hosts: int = 1) -> Sequence[str]:
+    """What is measured, for how long and what is started, in lines."""
+    from tuner.reports.beginning import describe_start
+    from tuner.study.first_look import before
+
+    times = before(record, n_hosts)
+    return describe_start(
+        record,
+        n_first=times.n_first,
+        look_s=times.look_s,
+        first_s=times.first_s,
+        answer_s=(times.quickest_s, times.longest_s),
+        starts=_starts(settings, record),
+        feeds=_feeds(settings),
+        is_new=is_new,
+    )
+
+
+def beginning_grown(record: StudyRecord) -> str:
+    """How long the study takes whose grid has grown."""
+    from tuner.reports.beginning import describe_times
+    from tuner.study.first_look import before
+
+    times = before(record)
+    return describe_times(record, times.n_first, times.first_s, (times.quickest_s, times.longest_s))
+
+
+def _starts(settings: Settings, record: StudyRecord) -> str:
+    from tuner.core.text.redaction import redact
+
+    layout = record.layouts[0]
+    service = settings.service_in(layout.variant)
+    if service.kind == "crash-processor":
+        return f"tuner's built-in crash processor, as {layout}"
+    data = {name: text for name, text in redact(dict(service.environment)).items() if "{" in text}
+    words = [shlex.join(_fill(redact([str(word) for word in service.command]), layout))]
+    words = [
+        *(
+            f"{name}={shlex.quote(text)}"
+            for name, text in zip(data, _fill(data.values(), layout), strict=True)
+        ),
+        *words,
+    ]
+    often = "" if service.programs == "one" or layout.processes == 1 else f", {layout.processes} times"
+    return f"{' '.join(words)} (this is {layout}{often})"
+
+
+def _fill(texts: Iterable[str], layout: Layout) -> Sequence[str]:
+    fields = {"{processes}": layout.processes, "{threads}": layout.threads}
+    for field, number in fields.items():
+        texts = [text.replace(field, str(number)) for text in texts]
+    return list(texts)
+
+
+def _feeds(settings: Settings) -> str:
+    service = settings.service
+    if service.kind == "crash-processor":
+        return "crash dumps of a spool that tuner fills"
+    return service.feeder.describe()
+
+
+def first_look_shown(file: Path) -> str:
+    """The provisional ranking of the study in *file*; empty: it has none, or better is known by now."""
+    from tuner.bootstrap.stores import open_store
+    from tuner.reports.ranking.first_look import render_first_look
+    from tuner.study.first_look import windows_of
+
+    with open_store(file, read_only=True) as store:
+        windows = store.windows()
+        if any(window.block >= 0 and not window.void for window in windows):
+            return ""
+        return render_first_look(store.study(), windows_of(store.launches(), windows))

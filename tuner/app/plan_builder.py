@@ -20,7 +20,7 @@ from tuner.core.errors import ConfigError
 from tuner.core.text.figures import pluralize
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import Say
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
     from tuner.config.settings import Settings

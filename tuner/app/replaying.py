@@ -19,7 +19,7 @@ _MOST_RUNS_AT_ONCE = 25  #: sent to a worker together: some seconds of work
 
 def suite_of(text: str) -> Suite | RecordedStudy:
     """Return tuner's own suite called *text*, or the suite or study in the file of that name."""
-    from tuner.app.settings import is_study
+    from tuner.app.session import is_study
     from tuner.config.suite import read_suite
     from tuner.core.search.own_suites import OWN_SUITES, own_suite
 

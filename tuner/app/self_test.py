@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.plan_builder import build_plan, n_layouts_in_turns
-from tuner.app.session import new_session
-from tuner.app.settings import load_request, naming_option
+from tuner.app.session import load_request, naming_option, new_session
 from tuner.config.load import Given
 from tuner.core.domain.layout import parse_layout
 from tuner.core.domain.strategy import Proposal
@@ -16,7 +15,7 @@ from tuner.core.errors import ConfigError
 from tuner.study.timetable import check_budget
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.core.domain.strategy import Slices
 

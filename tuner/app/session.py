@@ -1,22 +1,27 @@
-"""The file that a command measures into: a new one, or one to continue."""
+"""The settings that a command asks for, and the file that it measures into: a new one, or one to continue."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tuner.core.domain.records import is_simulated, resume_arguments
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
     from tuner.bootstrap.wire import Say, Session
     from tuner.config.document import Document
+    from tuner.config.load import DocumentLook, Given
     from tuner.config.settings import Settings
     from tuner.core.domain.records import StudyRecord
+    from tuner.core.model.profile import Profile
+
+    Options = dict[tuple[str | int, ...], Given]  #: what was typed, by its place in the settings
 
 
 def new_session(settings: Settings, record: StudyRecord, file: Path, *, option: str = "--study") -> Session:
@@ -58,7 +63,6 @@ def resume_session(
             else, or this is another box.
     """
     from tuner.app.plan_builder import check_same_box, check_same_profile, stored_settings
-    from tuner.app.settings import load_request
     from tuner.bootstrap import stores
     from tuner.bootstrap.wire import Session
     from tuner.config.legacy import fill_defaults, keep_backends
@@ -129,8 +133,7 @@ def _changes_of_study(record: StudyRecord, document: Document, options: Options,
     An option that began it stands over the config's; where the file does not tell which did, a setting that
     one may have replaced is told, and the study's holds.
     """
-    from tuner.config.legacy import SET_BY_CONFIG_ALONE, fill_defaults
-    from tuner.config.resume_overrides import study_overrides
+    from tuner.config.legacy import SET_BY_CONFIG_ALONE, fill_defaults, study_overrides
     from tuner.core.domain.stored_config import list_changed_settings
 
     typed = original_options(record)
@@ -186,3 +189,75 @@ def check_same_kind(record: StudyRecord, file: Path, simulate: Path | None) -> N
             f"{file} was measured on {host}, so --simulate cannot continue it",
             hint="Leave --simulate out, or start another study.",
         )
+
+
+# The settings that a config and the options of a command ask for.
+
+
+_SQLITE = b"SQLite format 3\0"  #: the first bytes of every file that is kept by SQLite
+
+
+@contextmanager
+def naming_option(option: str) -> Iterator[None]:
+    """What is wrong with the value of *option* is told with its name before it."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error.problem}", hint=error.hint) from error
+
+
+def is_study(file: Path) -> bool:
+    """Whether *file* is a study: by its first bytes, so that it may have any name.
+
+    One that is called ``*.db`` is taken for one in any case: if it is missing or no study, that is told.
+    """
+    return file.suffix == ".db" or _is_sqlite(file)
+
+
+def _is_sqlite(file: Path) -> bool:
+    try:
+        if not file.is_file():  # a pipe can be read once
+            return False
+        with file.open("rb") as opened:
+            return opened.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False  # told where a config is read
+
+
+def load_request(
+    config: Path | None,
+    options: Options,
+    simulate: Path | None,
+    *,
+    kept: Mapping[str, Any] | None = None,
+    look: DocumentLook | None = None,
+    profile: Profile | None = None,
+) -> tuple[Settings, Profile | None]:
+    """The settings, and the profile to simulate; then only the study section of *config* is used.
+
+    *kept* is what a study that goes on was begun with, *look* is for its config; see `load_settings`.
+    *profile* is the one that it plays, where no other one is named.
+
+    Raises:
+        ConfigError: with everything that is wrong in either, or options that a simulated box has no use for.
+    """
+    from tuner.bootstrap.configs.configs import settings_of
+
+    if config is not None and _is_sqlite(config):
+        raise ConfigError(
+            f"expected a config file, but {config} is a study",
+            hint=f"Rank it with tuner rank {config}, or continue it with --resume {config}.",
+        )
+    if simulate is None and profile is None:
+        return settings_of(config, options, kept=kept, look=look), None
+    from tuner.config.profile import read_profile
+
+    for place, option in options.items():
+        if place[0] != "study":
+            raise ConfigError(
+                f"{option.option} is for a service that runs; in a simulated study none does",
+                hint="Leave one of them out.",
+            )
+    profile = read_profile(simulate) if simulate is not None else profile
+    left_out = ("service", "hooks", "brake", "backends")
+    return settings_of(config, options, without=left_out, kept=kept, look=look), profile

@@ -170,7 +170,7 @@ def _known(store: Store) -> Recalled | None:
     from tuner.core.search.strategies.of_study import NAMES
 
     if (record := store.study()).strategy == "aa":
-        from tuner.study.pairing import pairs_strategy
+        from tuner.study.pilot_run import pairs_strategy
         from tuner.study.strategy_driver import replay_study as recalled_by
 
         return recalled_by(store, pairs_strategy(record))
@@ -283,7 +283,7 @@ def replay_study(store: Store) -> Recalled:
     """The strategy of the study in *store*, shown all that it holds, and what there is to know beside it."""
     from tuner.core.domain.fleet import is_fleet
     from tuner.core.search.strategies.of_study import spreading_strategy_of, strategy_of
-    from tuner.study.fleet.recall import replay_fleet
+    from tuner.study.fleet.places import replay_fleet
     from tuner.study.strategy_driver import replay_study
 
     if is_fleet(record := store.study()):

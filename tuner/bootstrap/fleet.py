@@ -216,7 +216,7 @@ def fleet_of(
 
 
 async def _answer(where: SchedulerAddress, security: Any) -> dict[str, Any]:
-    from tuner.adapters.fleet.reach import answer_of
+    from tuner.adapters.fleet.scheduler import answer_of
 
     try:
         return await answer_of(str(where), security)

@@ -115,7 +115,7 @@ class _Simulated:
     def frames(self) -> Iterator[Frame]:
         """All that comes of it, with the times of the simulation."""
         from tuner.adapters.fleet.frames import Frame, pack_news
-        from tuner.bootstrap.wire import virtual_box_of
+        from tuner.adapters.virtual.profile import virtual_box_of
         from tuner.study.fleet.remote_launch import make_order
 
         asked, found = self._asked, list[Frame]()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tuner.bootstrap.parts.feeders import http_feeder_of
-from tuner.bootstrap.parts.folders import shared_memory
-from tuner.bootstrap.parts.services import owner
+from tuner.bootstrap.parts.services import http_feeder_of, owner
 from tuner.core.defaults import REPEATS
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.host import unfit
-from tuner.doctor.finding import blockers
-from tuner.doctor.ports import ports_seen
+from tuner.doctor.limits import ports_seen
 from tuner.doctor.room import FolderSeen, Planned, Room, room_findings, study_bytes, sum_needs, too_large
+from tuner.doctor.service import blockers
 from tuner.ports import Warn
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ def refusing(
 def _not_fed(
     settings: Settings, layout: Layout, asked: Sequence[Layout], feeder: HttpFeeder | None
 ) -> str | None:
-    from tuner.core.settings.clients import MOST_CLIENTS, first_clients
+    from tuner.core.settings.load import MOST_CLIENTS, first_clients
 
     service = settings.service
     if service.kind == "crash-processor":
@@ -164,3 +163,17 @@ def _not_fed(
     if feeder.found is not None and clients > MOST_CLIENTS:
         return f"{layout} needs {clients} clients of the load generator, and {MOST_CLIENTS} is the most"
     return None
+
+
+# Folders of this host that are kept in memory.
+
+
+def counter_root() -> Path:
+    """Where workers count: memory where there is some, for a page written back to a disk costs them time."""
+    return shared_memory() or Path(tempfile.gettempdir())
+
+
+def shared_memory() -> Path | None:
+    """A folder that is kept in memory; None: there is none to write to."""
+    folder = Path("/dev/shm")
+    return folder if os.access(folder, os.W_OK | os.X_OK) else None

@@ -9,11 +9,11 @@
                │            └─ metrics   --metrics, --metrics-file: parts/metrics.py
                └─ box ──────┬─ launcher  guardian, supervisord, exec shim: tuner/adapters/supervisord
                             │    ├─ service      its commands: parts/services.py
-                            │    └─ ready check  parts/ready.py
-                            ├─ probe, cross check  parts/probes.py
-                            ├─ feeder              parts/feeders.py
+                            │    └─ ready check  parts/services.py
+                            ├─ probe, cross check  parts/services.py
+                            ├─ feeder              parts/services.py
                             ├─ sampler             CPU, memory, load, GIL: tuner/adapters/proc
-                            ├─ safety limits       parts/safety_limits.py
+                            ├─ safety limits       parts/services.py
                             └─ hooks               the user's commands
 
 A simulated study has the same shape: its box plays a profile (tuner/adapters/virtual) and its progress is
@@ -26,47 +26,42 @@ import platform
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from tuner.bootstrap import progress_ui
-from tuner.bootstrap.parts.feeders import (
-    http_feeder_of,
-    in_turns,
-    study_name,
-    use_clients_of,
-    warn_saturation,
-)
-from tuner.bootstrap.parts.folders import counter_root
 from tuner.bootstrap.parts.gates import gate_of, looks_every_s
-from tuner.bootstrap.parts.safety_limits import brake_of
 from tuner.bootstrap.parts.services import (
     backends_found,
+    brake_of,
     cross_check_of,
+    http_feeder_of,
+    in_turns,
     owner,
     prepare_service,
     probe_of,
     ready_of,
     service_of,
+    study_name,
+    use_clients_of,
+    warn_saturation,
     with_own_source,
 )
 from tuner.bootstrap.stores import new_store, open_store
-from tuner.config.surroundings import Surroundings
-from tuner.core.domain.records import SIMULATED_HOST, StudyRecord, is_simulated
+from tuner.config.kinds import Surroundings
+from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.search.growth import initial_layouts
-from tuner.core.settings.clients import parse_found
+from tuner.core.settings.load import parse_found
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
 if TYPE_CHECKING:
     from tuner.adapters.sqlite.store import SqliteStore
-    from tuner.adapters.virtual.clock import VirtualClock
     from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.config.settings import Settings
     from tuner.core.domain.service import ServiceSpec
-    from tuner.core.model.profile import Profile
     from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 
 Say = Callable[[str], object]  #: prints a line for the person at the terminal
@@ -161,6 +156,8 @@ def study_here(
 @contextmanager
 def study_simulated(session: Session, say: Say) -> Iterator[Parts]:
     """A study on a simulated host, which plays the profile that the study keeps."""
+    from tuner.adapters.virtual.profile import simulated_box
+
     with _study_file(session, session.record, say) as store:
         box, elapsed_s = simulated_box(session.record, store, session.file)
         yield Parts(box, store, progress_ui.simulated_lines(elapsed_s), say, ())
@@ -280,12 +277,11 @@ def _place(
     from tuner.adapters.proc.cores import first_cores, free_memory_bytes
     from tuner.adapters.proc.gil_waits import LOOKS_PER_S
     from tuner.adapters.proc.procfs import ProcSampler
-    from tuner.adapters.supervisord.guardian import children_marked
+    from tuner.adapters.supervisord.guardian import children_marked, new_scratch_path, scratch_folder
     from tuner.adapters.supervisord.launcher import SupervisordLauncher
-    from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
     from tuner.bootstrap.configs.seen_through import known_service_of
     from tuner.bootstrap.parts.commands import check_thread_options
-    from tuner.bootstrap.room import refusing
+    from tuner.bootstrap.room import counter_root, refusing
 
     clock = SystemClock()
     brake = brake_of(settings.brake, clock, warn)
@@ -342,7 +338,7 @@ def _place(
             launcher=launcher,
             probe=probe,
             feeder=feeder,
-            feeder_in_turns=in_turns(feeder),
+            feeder_in_turns=in_turns(feeder, settings),
             sampler=ProcSampler(
                 clock,
                 backends=settings.backends or (),
@@ -361,56 +357,8 @@ def _place(
 
 def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:
     """The user's commands; not *runs*: none of them, as of a simulated study."""
-    from tuner.adapters.processes.hooks import CommandHooks
+    from tuner.adapters.processes.repeated_command import CommandHooks
 
     asked = settings.hooks
     commands = asked.model_dump(exclude={"timeout"}) if runs else {}
     return CommandHooks(commands, asked.timeout, warn)
-
-
-def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
-    """The box that the simulated study *record*, kept in *store*, is made on, and the time of the simulation.
-
-    The same study meets the same windows whenever it goes on: what they give follows from its seed, from
-    which command made it, and from the profile that its *file* keeps.
-    """
-    from tuner.adapters.virtual.clock import VirtualClock
-    from tuner.config.profile import profile_kept
-
-    profile = profile_kept(record, file)
-    clock = VirtualClock.resumed(store, profile.stop_s)
-
-    def place() -> AbstractContextManager[Box]:
-        return nullcontext(_virtual(record, profile, SIMULATED_HOST, clock))
-
-    with place() as first:
-        box = replace(first, another=place)
-    return box, lambda: clock.wall_s() - record.created_wall_s
-
-
-def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
-    """One of several boxes that the simulated study *record* is made on, *name*, at that time.
-
-    It gives the same windows for the same places, whenever and wherever they are asked for.
-    """
-    from tuner.adapters.virtual.clock import VirtualClock
-    from tuner.config.profile import profile_kept
-
-    return _virtual(record, profile_kept(record, Path(name)), name, VirtualClock(wall_s))
-
-
-def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClock) -> Box:
-    from tuner.adapters.virtual.profile import profile_box
-
-    provenance = record.provenance
-    stream = (str(record.seed), provenance.made_by or "", provenance.simulated_stream or "")
-    virtual = profile_box(
-        profile,
-        cores=int(record.box_cores),
-        n_layouts=len(initial_layouts(record)),  # streams are as they were before the grid grew
-        seed="/".join(stream),
-        name=name,
-        clock=clock,
-        began_wall_s=record.created_wall_s,
-    )
-    return virtual.box()

@@ -120,7 +120,7 @@ def aa(
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """
-    from tuner.app.settings import is_study
+    from tuner.app.session import is_study
     from tuner.cli.shared.option_parsing import (
         check_as_it_is,
         check_no_measuring_options,
@@ -152,7 +152,7 @@ def aa(
     from tuner.app.session import resume_session
     from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.output import echo_err, kept
-    from tuner.study.pairing import pairs_strategy
+    from tuner.study.pilot_run import pairs_strategy
 
     metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
     if resume is not None:
@@ -175,7 +175,7 @@ def _show(file: Path, *, as_json: bool) -> int:
     from tuner.bootstrap import stores
     from tuner.cli.shared.output import echo
     from tuner.reports.self_test import render_self_test, self_test_facts
-    from tuner.study.pairing import read_self_test
+    from tuner.study.pilot_run import read_self_test
     from tuner.study.timetable import Timetable
 
     with stores.open_store(file, read_only=True) as store:

@@ -93,7 +93,7 @@ def calibrate(
 
     Example: tuner calibrate study.yaml --into service.yaml
     """
-    from tuner.app.settings import is_study
+    from tuner.app.session import is_study
     from tuner.cli.shared.option_parsing import (
         check_as_it_is,
         check_no_measuring_options,

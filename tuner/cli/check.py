@@ -176,7 +176,7 @@ def check(
 
 
 def _layout(text: str | None) -> Layout | None:
-    from tuner.app.settings import naming_option
+    from tuner.app.session import naming_option
     from tuner.core.domain.layout import parse_layout
 
     if text is None:
@@ -186,7 +186,7 @@ def _layout(text: str | None) -> Layout | None:
 
 
 def _seconds(option: str, text: str | None) -> float | None:
-    from tuner.app.settings import naming_option
+    from tuner.app.session import naming_option
     from tuner.core.text.durations import parse_duration
 
     if text is None:

@@ -62,7 +62,7 @@ def compare(
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """
-    from tuner.app import comparing
+    from tuner.app import pages
     from tuner.cli.shared.output import show
     from tuner.core.planning.compared import slower
     from tuner.core.text.foreign import visible
@@ -79,7 +79,7 @@ def compare(
         )
     if output is not None:
         check_ours(output, force=force)
-    found = comparing.compare_studies(before, after, confidence)
+    found = pages.compare_studies(before, after, confidence)
     if output is None:
         show(render_comparison(found, named or "simple"))
     else:

@@ -77,11 +77,11 @@ def doctor(
     Example: tuner doctor study.yaml --seconds 2
     """
     from tuner.app.doctor import box_examined
-    from tuner.app.settings import load_request
+    from tuner.app.session import load_request
     from tuner.cli.shared.option_parsing import service_options, typed_options
     from tuner.cli.shared.output import echo_err
-    from tuner.doctor.finding import blockers
     from tuner.doctor.report import render_findings, render_findings_json
+    from tuner.doctor.service import blockers
 
     _check_seconds(seconds)
 

@@ -214,7 +214,7 @@ def _shown(
     as_json: bool,
 ) -> int:
     """Print the result of a study that was measured; return its exit code."""
-    from tuner.app import beginning
+    from tuner.app import measuring
     from tuner.app.fleet_run import resume_options
     from tuner.cli.shared.output import echo_err, go_on, show
 
@@ -223,7 +223,7 @@ def _shown(
         echo_err(f"Nothing could be measured. The reasons are printed above and kept in {file}.")
     is_told = False  # how to go on, as the next step
     if file.exists() and (code != EXIT_NOTHING or as_json):
-        if not as_json and (provisional := beginning.first_look_shown(file)):
+        if not as_json and (provisional := measuring.first_look_shown(file)):
             show(provisional)
         else:
             goes_on = _print_ranking(file, as_json=as_json)

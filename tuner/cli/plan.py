@@ -88,7 +88,7 @@ def plan(
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """
-    from tuner.app.settings import is_study
+    from tuner.app.session import is_study
     from tuner.cli.shared.option_parsing import (
         check_as_it_is,
         check_no_measuring_options,

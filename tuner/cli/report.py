@@ -101,7 +101,7 @@ def check_ours(target: Path, *, force: bool) -> None:
     Raises:
         ConfigError: it is something that `tuner report` did not write, or is no file.
     """
-    from tuner.app.settings import is_study
+    from tuner.app.session import is_study
     from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 
     if target == STDOUT:

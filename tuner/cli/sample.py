@@ -63,8 +63,8 @@ def sample(
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """
     from tuner.bootstrap.parts import samples
-    from tuner.config.broker_fields import check_broker_url
     from tuner.config.feeders import check_form, check_form_at
+    from tuner.config.request_fields import check_broker_url
     from tuner.core.errors import ConfigError
     from tuner.core.text.figures import pluralize
 

@@ -112,7 +112,7 @@ def _seen(live: Live) -> tuple[object, ...]:
 
 
 def _seconds(text: str) -> float:
-    from tuner.app.settings import naming_option
+    from tuner.app.session import naming_option
     from tuner.core.text.durations import parse_duration
 
     with naming_option("--every"):

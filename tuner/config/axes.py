@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError, ValidationInfo
 
+from tuner.config.document import with_home
 from tuner.config.fields import LayoutCommand, Misplaced, Section
-from tuner.config.paths import with_home
 from tuner.config.variants import Axes, CrashAxes, ValueSettings
 from tuner.core.domain.axes import OMP, VARIABLES, CommandChange, variants_of
 from tuner.core.errors import ConfigError

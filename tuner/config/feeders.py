@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from tuner.config.fields import Section, nearest
-from tuner.config.kinds import Kinds
-from tuner.config.surroundings import FeederSurroundings
+from tuner.config.kinds import FeederSurroundings, Kinds
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError
-from tuner.core.settings.clients import EVEN, KEPT, render_connections
+from tuner.core.settings.load import EVEN, KEPT, render_connections
 from tuner.ports import Feeder
 
 if TYPE_CHECKING:

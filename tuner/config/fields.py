@@ -257,7 +257,7 @@ def check_fields(text: str) -> str:
 
 
 def _is_filled_in_by_a_probe(name: str) -> bool:
-    from tuner.config.probes import fillers
+    from tuner.config.kinds import fillers
 
     return name.startswith("TUNER_") and bool(fillers(name))
 

@@ -7,18 +7,28 @@ uses them. tuner imports a kind only once a config names it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
 from operator import or_
+from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Annotated, Any, Generic, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
-from pydantic import Field, GetCoreSchemaHandler, TypeAdapter, ValidationError, ValidationInfo
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError, ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
-from tuner.config.fields import Section
+from tuner.config.fields import LongerThanZero, Section
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
+from tuner.core.domain.service import ServiceSpec
+from tuner.ports import Clock, Probe, ReadyCheck, Warn
+
+if TYPE_CHECKING:
+    from tuner.config.feeders import FeederSettings
+    from tuner.config.settings import Settings
 
 Base = TypeVar("Base", bound=Section)
 
@@ -90,3 +100,174 @@ def _validated_by(adapter: TypeAdapter[Any], value: Any, info: ValidationInfo) -
     if info.mode == "json":
         return adapter.validate_json(json.dumps(value), context=info.context)
     return adapter.validate_python(value, context=info.context)
+
+
+# The facts of a study that the parts of its launches may use.
+
+
+@dataclass(frozen=True, slots=True)
+class StudyName:
+    """The names of a study outside its process."""
+
+    id: str  #: the same when it is resumed
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class FeederSurroundings:
+    """The facts of a study that its feeder may use."""
+
+    study: StudyName
+    scratch: Path  #: a folder of the study, for the feeder
+    warn: Warn
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The facts of a study that its probe may use."""
+
+    spec: ServiceSpec  #: the service, as launches start it
+    record: StudyRecord
+    clock: Clock
+    counters: Path  #: a folder for those who count in memory
+    scratch: Path  #: the feeder's folder
+    logs: Callable[[], Sequence[Path]]  #: of the programs of the launch under way; none while there is none
+    study: StudyName
+    warn: Warn
+
+
+# The base of the settings of all probes; each kind is a file of `tuner/adapters/probes/`.
+
+
+PORT_VARIABLE = "TUNER_PROBE_PORT"  #: a port of 127.0.0.1 that each launch has alone
+PORT_FIELD = f"{{{PORT_VARIABLE}}}"
+
+
+class ProbeSettings(Section):
+    """The settings of one kind of probe, and all that other parts of tuner have to know of the kind."""
+
+    kind: str  #: Kind of probe
+    #: whether a launch can have only one probe of this kind: workers find it by a variable, or it counts what
+    #: the one feeder knows
+    is_alone: ClassVar[bool] = False
+    #: variables that the probe fills in, in the command and the environment of the service
+    fills_in: ClassVar[tuple[str, ...]] = ()
+    #: keys whose texts are no secrets: ``where token = 'x'`` is a query, ``password: .*`` a pattern
+    plain_keys: ClassVar[frozenset[str]] = frozenset()
+
+    def build(self, settings: Settings, around: Surroundings) -> Probe:
+        """Make the probe for the service of *settings*.
+
+        Raises:
+            ConfigError: it could never count here.
+        """
+        raise NotImplementedError
+
+    @property
+    def has_own_port(self) -> bool:
+        """Whether the probe uses the port that each launch has alone."""
+        return False
+
+    @property
+    def needs_own_code(self) -> bool:
+        """Whether the code of the service has to count its items with tuner.probe."""
+        return False
+
+    @property
+    def servers(self) -> Mapping[str, str]:
+        """URLs of the brokers and databases that the probe queries, by their keys."""
+        return {}
+
+    @property
+    def pages(self) -> Mapping[str, str]:
+        """Addresses (http or HOST:PORT) that the probe reads from the running service, by their keys."""
+        return {}
+
+    def counts_failed(self, _feeder: FeederSettings | None) -> bool:
+        """Whether failed items are counted, where the service has this feeder."""
+        return bool(getattr(self, "failed", None))
+
+    def problem_with(self, _feeder: FeederSettings) -> str:
+        """Return why the probe cannot count where the service has this feeder; empty: it can."""
+        return ""
+
+    @classmethod
+    def alternatives(cls, kind: object = None) -> list[type[Section]]:
+        """Return the kinds of probe, or the one that is *kind*, for this class; a kind is its own."""
+        return PROBES.alternatives(cls, kind)
+
+
+PROBES = Kinds("tuner.adapters.probes", ProbeSettings)
+AnyProbe = Annotated[ProbeSettings, PROBES]
+
+
+def counter_probe() -> ProbeSettings:
+    """Return the probe of a service that names none: its workers count their items themselves."""
+    model = PROBES.find("mmap-counter")
+    assert model is not None
+    return model.model_validate({})
+
+
+def fillers(variable: str) -> list[str]:
+    """Return the kinds of probe that fill in *variable*, in alphabetical order."""
+    return [kind_of(model) for model in PROBES.models() if variable in model.fills_in]
+
+
+def _needs_failed(included: bool, info: ValidationInfo) -> bool:
+    if included and "failed" in info.data and info.data["failed"] is None:
+        raise ValueError("nothing is named under failed")
+    return included
+
+
+FailedIncluded = Annotated[bool, AfterValidator(_needs_failed)]
+
+
+# The base of the settings of all checks of readiness; each kind is a file of `tuner/adapters/ready/`.
+
+
+class ReadySettings(Section):
+    """The settings of one kind of check, and all that other parts of tuner have to know of the kind."""
+
+    kind: str  #: Kind of check
+    within: LongerThanZero = 60.0  #: Longest time until the service is ready; otherwise the launch fails
+
+    def build(self, layout: Layout, directory: Path | None) -> ReadyCheck:
+        """Make the check of one launch of *layout*, whose service runs in *directory* (None: tuner's)."""
+        raise NotImplementedError
+
+    @property
+    def places(self) -> Mapping[str, tuple[str, int]]:
+        """Hosts and ports where the running service should listen, by the keys that name them."""
+        return {}
+
+    @classmethod
+    def alternatives(cls, kind: object = None) -> list[type[Section]]:
+        """Return the kinds of check, or the one that is *kind*, for this class; a kind is its own."""
+        return CHECKS.alternatives(cls, kind)
+
+
+CHECKS = Kinds("tuner.adapters.ready", ReadySettings)
+AnyReady = Annotated[ReadySettings, CHECKS]
+
+
+def with_lines_of_masters(section: Any) -> Any:
+    """The *section* of a script where one line of a log is enough, unless its ``ready`` has a count.
+
+    That is with ``programs: one``, of the service and of its variants: one program logs that it is ready.
+    """
+    if not isinstance(section, Mapping):
+        return section
+    variants = section.get("variants")
+    if isinstance(variants, Mapping):
+        programs = section.get("programs")
+        variants = {name: _with_line(variant, programs) for name, variant in variants.items()}
+        section = {**section, "variants": variants}
+    return _with_line(section, None)
+
+
+def _with_line(section: Any, otherwise: Any) -> Any:
+    ready = section.get("ready") if isinstance(section, Mapping) else None
+    is_of_master = ready is not None and section.get("programs", otherwise) == "one"
+    if not is_of_master or not isinstance(ready, Mapping) or ready.get("kind") != "log":
+        return section
+    return {**section, "ready": {"count": 1, **ready}}

@@ -1,17 +1,23 @@
-"""The settings of older studies in the terms of today: some were absent, or had another default."""
+"""The settings of older studies in the terms of today, and those that a study gets that goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import to_jsonable_python
 
+from tuner.config.document import Document, Place
 from tuner.config.feeders import OF_LOAD, FeederSettings, with_clients
 from tuner.config.fields import Section
+from tuner.config.load import Given, put_options
+from tuner.config.problems import problems
 from tuner.config.settings import Settings
+from tuner.config.study import StudySettings
 from tuner.core.domain.stored_config import StoredConfig
+from tuner.core.errors import ConfigError
 
 #: settings of a study that no command had an option for when files did not record what was typed: only a
 #: config set them
@@ -99,3 +105,35 @@ def keep_ready_counts(now: Any, was: Any) -> None:
     if isinstance(variants, dict) and isinstance(earlier, Mapping):
         for name, variant in variants.items():
             keep_ready_counts(variant, earlier.get(name))
+
+
+# What the study section of a config asks for by itself, where a study goes on that has one already.
+
+
+class _Alone(Section):
+    """Whether a service can have it so is not asked: if the study was begun with it, that was."""
+
+    study: StudySettings
+
+
+def study_overrides(document: Document, options: Mapping[Place, Given]) -> dict[str, Any]:
+    """The settings that the study section of *document* names, as a study keeps them.
+
+    Without those that *options* take the place of: the ones the study was begun with, and those typed now.
+
+    Raises:
+        ConfigError: with every error, each with its place.
+    """
+    if "study" not in document.values:
+        return {}
+    options = {place: given for place, given in options.items() if place[0] == "study"}
+    values = {"study": deepcopy(document.values["study"])}
+    put_options(values, options)
+    try:
+        study = _Alone.model_validate(values).study
+    except ValidationError as error:
+        found = problems(error, document, values, options, _Alone)
+        hint = None if len(found) == 1 else f"{len(found)} things to put right in {document.name}."
+        raise ConfigError("\n".join(found), hint=hint) from error
+    named = {name for name in values["study"] if ("study", name) not in options}
+    return {name: value for name, value in study.model_dump(mode="json").items() if name in named}

@@ -1,15 +1,25 @@
-"""The fields of a config about HTTP requests: address, method, headers, rate and connections."""
+"""The fields of a config about other programs: HTTP requests, and the addresses of brokers."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import PlainSerializer, PlainValidator
+from pydantic import AfterValidator, PlainSerializer, PlainValidator
 
 from tuner.config.fields import as_value_error
 from tuner.core.errors import ConfigError
-from tuner.core.settings.clients import parse_connections, render_connections
-from tuner.core.settings.pace import Pace, Share, WithinP95, checked_rate, parse_rate, render_rate
+from tuner.core.settings.load import (
+    Pace,
+    Share,
+    WithinP95,
+    checked_rate,
+    parse_connections,
+    parse_rate,
+    render_connections,
+    render_rate,
+)
 from tuner.core.text.http_request import check_header, check_method, parse_url
 
 NUMBER = "{process}"  #: in a URL: each process listens at an address of its own
@@ -71,3 +81,61 @@ def checked_headers(headers: dict[str, str]) -> dict[str, str]:
         except ConfigError as error:
             raise as_value_error(error) from error
     return headers
+
+
+# The addresses of brokers in a config.
+
+
+def check_redis_url(url: str) -> str:
+    """*url*, when it is one of Redis; ConfigError when it is none."""
+    known = re.fullmatch(r"rediss?://[^\s/?#]+(/[0-9]*)?|unix:///[^\s?#]+(\?db=[0-9]+)?", url) is not None
+    try:
+        known = known and urlsplit(url).port != 0
+    except ValueError:  # the port, or the host
+        known = False
+    if not known:
+        raise ConfigError("should be redis://HOST:PORT/DB, rediss://HOST:PORT/DB or unix:///PATH?db=DB")
+    return url
+
+
+def _redis_url(url: str) -> str:
+    try:
+        return check_redis_url(url)
+    except ConfigError as error:
+        raise as_value_error(error) from error
+
+
+#: url of Redis: `redis://HOST:PORT/DB`, `rediss://HOST:PORT/DB` or `unix:///PATH?db=DB`
+RedisUrl = Annotated[str, AfterValidator(_redis_url)]
+
+
+def check_broker_url(url: str) -> str:
+    """*url*, when it is one of Redis or of RabbitMQ; ConfigError when it is none."""
+    if not url.startswith("amqp"):
+        try:
+            return check_redis_url(url)
+        except ConfigError as error:
+            known = url.startswith(("redis:", "rediss:", "unix:"))
+            raise error if known else ConfigError(f"{error.problem}, or amqp://HOST:PORT/VHOST") from error
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme == "amqp" and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port
+        known = False
+    if not known or re.search(r"[\s?#]", url) is not None or parts.netloc.count("@") > 1:
+        raise ConfigError(
+            "should be amqp://USER:PASSWORD@HOST:PORT/VHOST with every / @ : # of a name or password as"
+            " %2F %40 %3A %23"
+        )
+    return url
+
+
+def _broker_url(url: str) -> str:
+    try:
+        return check_broker_url(url)
+    except ConfigError as error:
+        raise as_value_error(error) from error
+
+
+#: url of a broker: a URL of Redis, or `amqp://USER:PASSWORD@HOST:PORT/VHOST`
+BrokerUrl = Annotated[str, AfterValidator(_broker_url)]

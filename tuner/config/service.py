@@ -21,6 +21,7 @@ from tuner.config.axes import (
     script_with_variants,
     with_whole_stops,
 )
+from tuner.config.document import ConfigPath, check_file, check_folder
 from tuner.config.feeders import AnyFeeder, no_feeder
 from tuner.config.fields import (
     FILLED_IN,
@@ -37,9 +38,16 @@ from tuner.config.fields import (
     fields_in,
     nearest,
 )
-from tuner.config.paths import ConfigPath, check_file, check_folder
-from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, AnyProbe, ProbeSettings, counter_probe, fillers
-from tuner.config.ready import AnyReady, with_lines_of_masters
+from tuner.config.kinds import (
+    PORT_FIELD,
+    PORT_VARIABLE,
+    AnyProbe,
+    AnyReady,
+    ProbeSettings,
+    counter_probe,
+    fillers,
+    with_lines_of_masters,
+)
 from tuner.config.variants import (
     Axes,
     CrashAxes,

@@ -21,7 +21,7 @@ from tuner.config.fields import (
     nearest,
     split_words,
 )
-from tuner.config.ready import AnyReady
+from tuner.config.kinds import AnyReady
 from tuner.core.defaults import STOP_WAIT_S
 from tuner.core.domain.axes import OMP, VARIABLES
 from tuner.core.domain.service import OsThreads, Programs, Workers

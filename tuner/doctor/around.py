@@ -11,7 +11,7 @@ from tuner.adapters.proc.listeners import listener_at
 from tuner.adapters.ready.http import HttpAnswer
 from tuner.adapters.ready.tcp import TcpAnswer
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.backend_address import BackendAddress
+from tuner.core.text.address import BackendAddress
 
 _LOCALHOST = "localhost"
 

@@ -19,8 +19,7 @@ from tuner.adapters.proc.process_tree import (
     read_cgroup_pressure_s,
     read_pressure_s,
 )
-from tuner.doctor.cores import Busy, CoresSeen, Neighbours
-from tuner.doctor.kernel import KernelSeen
+from tuner.doctor.cores import Busy, CoresSeen, KernelSeen, Neighbours
 from tuner.ports import Clock
 
 # Who else uses the box, measured for some seconds by the same accounts as a window's.

@@ -1,15 +1,41 @@
-"""What is said of a box before a study: a table for people, JSON for programs."""
+"""What is found of a box before a study: all findings, a table of them for people, JSON for programs."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 from tuner.core.text.figures import pluralize
 from tuner.core.text.foreign import printable
-from tuner.doctor.finding import Finding
+from tuner.doctor.cores import (
+    CoresSeen,
+    KernelSeen,
+    Neighbours,
+    cores_findings,
+    kernel_findings,
+    neighbours_findings,
+)
+from tuner.doctor.room import Room, room_findings
+from tuner.doctor.service import (
+    CounterSeen,
+    Finding,
+    InterpreterSeen,
+    LockSeen,
+    QueueSeen,
+    ServerSeen,
+    ThreadsSeen,
+    ToolSeen,
+    counter_finding,
+    interpreter_findings,
+    lock_finding,
+    queue_finding,
+    server_finding,
+    threads_finding,
+    tool_finding,
+    worst_first,
+)
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
 
@@ -53,3 +79,43 @@ def _at_length(finding: Finding, column: int, width: int) -> Iterator[str]:
 def _wrap(text: str, cells: int) -> list[str]:
     """Broken at blanks alone, so that paths and commands can be copied; nothing is cut off."""
     return textwrap.wrap(text, cells, break_long_words=False, break_on_hyphens=False)
+
+
+# All that was seen of a box and of a study planned on it, as findings.
+
+
+@dataclass(frozen=True, slots=True)
+class BoxSeen:
+    """Everything that `tuner doctor` looks at."""
+
+    cores: CoresSeen
+    neighbours: Neighbours | None  #: None: nobody looked
+    kernel: KernelSeen
+    lock: LockSeen
+    tools: tuple[ToolSeen, ...]
+    room: Room
+    servers: tuple[ServerSeen, ...]
+    interpreters: Mapping[str, InterpreterSeen]  #: by variant
+    threads: tuple[ThreadsSeen, ...] = ()  #: of a script
+    counters: tuple[CounterSeen, ...] = ()
+    queues: tuple[QueueSeen, ...] = ()
+
+
+def examine(seen: BoxSeen) -> tuple[Finding, ...]:
+    """Every finding, the worst first."""
+
+    def found() -> Iterator[Finding]:
+        yield from cores_findings(seen.cores)
+        if seen.neighbours is not None:
+            yield from neighbours_findings(seen.neighbours)
+        yield from kernel_findings(seen.kernel)
+        yield lock_finding(seen.lock)
+        yield from map(tool_finding, seen.tools)
+        yield from map(threads_finding, seen.threads)
+        yield from map(counter_finding, seen.counters)
+        yield from interpreter_findings(seen.interpreters, len(seen.cores.cpus))
+        yield from room_findings(seen.room)
+        yield from map(server_finding, seen.servers)
+        yield from map(queue_finding, seen.queues)
+
+    return worst_first(found())

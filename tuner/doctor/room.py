@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from tuner.core.domain.layout import Layout
 from tuner.core.text.figures import render_size
-from tuner.doctor.finding import Finding, blocking, doubtful, fine
-from tuner.doctor.service import PortSeen, port_finding
+from tuner.doctor.service import Finding, PortSeen, blocking, doubtful, fine, port_finding
 
 #: A worker process of the crash processor with six threads had up to 51 open: for each child that starts
 #: six ends of pipes and /dev/null, and the locks of its items (bench/room.py).

@@ -1,12 +1,14 @@
-"""What a service needs around it: its program, an interpreter, free ports, servers that answer."""
+"""Findings, and those of a service: its command, an interpreter, free ports, servers that answer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from tuner.core.domain.axes import VARIABLES
-from tuner.doctor.finding import UNKNOWN, Finding, blocking, doubtful, fine
+from tuner.core.domain.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +195,121 @@ def _spawn_path(seen: InterpreterSeen, place: str) -> Finding:
         "Leave it if production has it, too. Otherwise call Popen with process_group (the built-in worker:"
         " spawn_path: vfork).",
     )
+
+
+# What a script's command says and its files mention, and what its queue holds.
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsSeen:
+    """Whether the command of a script gets the number of threads."""
+
+    command: Sequence[str]
+    alike: tuple[Layout, Layout] | None  #: two layouts that it is started alike in; None: it is told
+
+    @property
+    def problem(self) -> str:
+        """Empty: there is none."""
+        if self.alike is None:
+            return ""
+        first, second = self.alike
+        return (
+            f"{shlex.join(self.command)} has no {{threads}}, and no file that it names reads TUNER_THREADS:"
+            f" {first} and {second} would run alike"
+        )
+
+    @property
+    def cure(self) -> str:
+        """What to type."""
+        return (
+            "Write {threads} where the program gets the number (as --threads {threads}), or add --set"
+            " threads=no. If it does read TUNER_THREADS: env TUNER_THREADS={threads} COMMAND."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSeen:
+    """Whether a script that should count its own items seems to."""
+
+    command: Sequence[str]
+    is_mentioned: bool  #: a file of the command mentions the counter
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeen:
+    """The queue that is to be fed."""
+
+    where: str
+    problem: str  #: why it cannot be fed; empty: it can
+    cure: str
+
+
+def threads_finding(seen: ThreadsSeen) -> Finding:
+    """Whether layouts differ in what is started."""
+    if not seen.problem:
+        return fine("placeholders", "the command gets the number of threads of a layout")
+    return blocking("placeholders", seen.problem, "a study is refused", seen.cure)
+
+
+def counter_finding(seen: CounterSeen) -> Finding:
+    """Whether items are going to be counted."""
+    if seen.is_mentioned:
+        return fine("counter", "the command's files mention tuner.probe, which counts items")
+    return doubtful(
+        "counter",
+        f"no file that {shlex.join(seen.command)} names mentions tuner.probe",
+        "unless something that it imports counts, no item is counted, so no window counts",
+        "Add the two lines that count (docs/services/script.md), or name another probe (docs/probes.md).",
+    )
+
+
+def queue_finding(seen: QueueSeen) -> Finding:
+    """Whether the queue can be fed."""
+    if not seen.problem:
+        return fine("queue", f"{seen.where} is empty, and nobody else feeds it")
+    return blocking("queue", seen.problem, "a study is refused", seen.cure)
+
+
+# One thing that was looked at, what it does to the answer, and what helps.
+
+
+Level = Literal["ok", "warn", "blocker"]
+
+UNKNOWN = "not reported by this kernel"
+_ORDER = ("blocker", "warn", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What `tuner doctor` says of one thing; its fields are those of the JSON."""
+
+    check: str  #: what was looked at, the same word whatever was found
+    level: Level  #: blocker: a study would fail, or measure something else
+    found: str  #: what is there
+    effect: str  #: on the answer; empty: none
+    cure: str  #: what to do; empty: nothing
+
+
+def fine(check: str, found: str, effect: str = "") -> Finding:
+    """Nothing to do."""
+    return Finding(check, "ok", found, effect, "")
+
+
+def doubtful(check: str, found: str, effect: str, cure: str) -> Finding:
+    """The study runs; its answer is weaker, or means something else than one may think."""
+    return Finding(check, "warn", found, effect, cure)
+
+
+def blocking(check: str, found: str, effect: str, cure: str) -> Finding:
+    """The study would fail, or measure something else."""
+    return Finding(check, "blocker", found, effect, cure)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Blockers, then warnings, then the rest, each in the order they come in."""
+    return tuple(sorted(findings, key=lambda finding: _ORDER.index(finding.level)))
+
+
+def blockers(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Those for which a study should not begin."""
+    return tuple(finding for finding in findings if finding.level == "blocker")

@@ -6,8 +6,11 @@ import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import yaml
 
 from tuner.core.errors import ConfigError, MeasurementError, MissingToolError
 from tuner.core.text.figures import pluralize
@@ -35,7 +38,6 @@ def experiments() -> list[tuple[Experiment, str]]:
     """Every experiment, with who published it."""
     from tuner.lab.experiments import EXPERIMENTS
     from tuner.lab.experiments.experiment import source_of
-    from tuner.lab.published import read_published
 
     seeds = read_published()
     return [(one, source_of(one, seeds)) for one in EXPERIMENTS]
@@ -84,7 +86,6 @@ def _lab_run(
 ) -> tuple[Outcome, Results]:
     from tuner.lab.experiments.experiment import ProgramExperiment, in_blocks
     from tuner.lab.experiments.studied import StudyExperiment
-    from tuner.lab.published import read_published
     from tuner.lab.studies import run_studies
 
     experiment, seeds = experiment_named(name), read_published()
@@ -171,8 +172,12 @@ def _run_all(
 
     from tuner.adapters.host_lock import box_held
     from tuner.adapters.provenance import provenance
-    from tuner.adapters.supervisord.guardian import Guardian, children_marked
-    from tuner.adapters.supervisord.run_folder import new_scratch_path, scratch_folder
+    from tuner.adapters.supervisord.guardian import (
+        Guardian,
+        children_marked,
+        new_scratch_path,
+        scratch_folder,
+    )
     from tuner.lab.experiments.experiment import USABLE_CORES, Failure, LabRun
     from tuner.lab.program import folder_of_programs, memory, run_job
     from tuner.lab.results import write_results
@@ -287,3 +292,13 @@ def _n_cores() -> int:
     from tuner.adapters.proc.cores import usable_cores
 
     return max(1, int(usable_cores().count))
+
+
+# The published figures that come with tuner.
+
+
+def read_published() -> dict[str, Any]:
+    """What ``published.yaml`` has: a block for each publication."""
+    text = files("tuner.lab").joinpath("published.yaml").read_text(encoding="utf-8")
+    found: dict[str, Any] = yaml.safe_load(text)
+    return found

@@ -21,8 +21,8 @@ from tuner.core.domain.strategy import Observed, Proposal
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_error
 from tuner.core.windows.layout_check import RanLayouts
 from tuner.ports import Store
+from tuner.study.launch.outcome import AWAY
 from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
-from tuner.study.launch.source_away import AWAY
 
 # What ran of the layouts of a study that is resumed.
 

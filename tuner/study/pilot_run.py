@@ -10,13 +10,16 @@ from itertools import pairwise
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
+from tuner.core.planning.aa_test import Pair, SelfTest, self_test
 from tuner.core.planning.pilot import Pilot, batch_square, noise_of, pilot_of
 from tuner.core.search.spread import spread_subset
+from tuner.core.search.strategies.pairs import Pairs
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import MeanSquare
 from tuner.core.text.durations import render_duration
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
+from tuner.study.history import History
 from tuner.study.timetable import SETTLING_GUESS_S, START_AND_STOP_GUESS_S, Timetable
 
 N_LAYOUTS = 4
@@ -126,3 +129,41 @@ def _window_s(study: StudyRecord, lasts_s: float, n_layouts: int) -> float:
     warmup_s = SETTLING_GUESS_S if study.warmup_s is None else study.warmup_s
     beside_s = (n_launches + study.warms_cache) * (START_AND_STOP_GUESS_S + warmup_s)
     return (lasts_s - beside_s) / (n_launches * N_WINDOWS)
+
+
+# A layout against itself: the pairs of a study, and what they show.
+
+
+def pairs_strategy(study: StudyRecord) -> Pairs:
+    """What measures the pairs that *study* asks for."""
+    return Pairs(
+        study.layouts[0],
+        study.n_blocks,
+        study.window_s,
+        study.windows_per_launch,
+        in_turns=study.n_resident > 1,
+    )
+
+
+def read_self_test(store: Store) -> tuple[SelfTest, Pilot | None] | None:
+    """What the pairs in *store* show, and how noisy they were; None: fewer than two pairs are whole."""
+    study, launches, windows = store.study(), store.launches(), store.windows()
+    history = History(study, launches, windows)
+    strategy = pairs_strategy(study)
+    pairs: list[Pair] = []
+    while history.holds_more:
+        block, _ = history.next_block(strategy.propose())
+        # One that was cut off and made again has windows of two launches: it counts as one.
+        kept = [tuple(one for _, one in sorted(cell.kept.items())) for cell in block.cells]
+        if len(kept) == 2 and all(kept):
+            pairs.append((kept[0], kept[1]))
+        strategy.learn([one for own in kept for one in own])
+    if len(pairs) < 2:
+        return None
+    timetable = Timetable(study, launches, windows)
+    n_launches = sum(launch.block >= 0 for _, launch in launches)
+    spent_s = timetable.total_s / max(1, n_launches)
+    found = self_test(
+        pairs, launch_s=spent_s, confidence=study.confidence, within=study.within_ratio, seed=study.seed
+    )
+    return found, read_pilot(store)

@@ -24,13 +24,11 @@ from tuner.ports import Box, Progress, Stop, Store
 from tuner.study import first_look
 from tuner.study.history import Launched, read_ran_before
 from tuner.study.launch.launching import Workbench
-from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
+from tuner.study.launch.outcome import SourceWatch, StudyOutcome, around_hooks, finishing, lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
-from tuner.study.launch.source_away import SourceWatch, lost_source_reason
 from tuner.study.scouting import Scouting, is_due
 from tuner.study.strategy_driver import FailingAlike
-from tuner.study.study_plan import StudyPlan
-from tuner.study.worker_facts import keep_gil, note_inner
+from tuner.study.study_plan import StudyPlan, keep_gil, note_inner
 
 if TYPE_CHECKING:
     from tuner.study.heat.heat import Heats

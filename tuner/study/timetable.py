@@ -13,7 +13,7 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.search.spread import spread_subset
-from tuner.core.settings.pace import Pace, rate_kept
+from tuner.core.settings.load import Pace, rate_kept
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import pluralize
 from tuner.core.warmup import LEAST_S

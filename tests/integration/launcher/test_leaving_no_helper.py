@@ -31,7 +31,7 @@ import os, subprocess, sys, time
 from pathlib import Path
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.supervisord.guardian import Guardian, children_marked
-from tuner.adapters.supervisord.run_folder import scratch_folder
+from tuner.adapters.supervisord.guardian import scratch_folder
 from tuner.core.domain.layout import Layout
 
 folder = Path(sys.argv[1])

@@ -15,8 +15,8 @@ import pytest
 
 from tuner.adapters.processes.log_tail import last_lines
 from tuner.adapters.supervisord import sweep
-from tuner.adapters.supervisord.rpc import SupervisordRpc
-from tuner.adapters.supervisord.run_folder import new_run_folder
+from tuner.adapters.supervisord.config import SupervisordRpc
+from tuner.adapters.supervisord.guardian import new_run_folder
 from tuner.core.errors import ConfigError
 
 pytestmark = pytest.mark.integration

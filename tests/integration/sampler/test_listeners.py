@@ -18,7 +18,7 @@ from tuner.adapters.proc.procfs import ProcSampler
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.bootstrap.parts.services import backends_found
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.text.backend_address import BackendAddress, backend_addresses
+from tuner.core.text.address import BackendAddress, backend_addresses
 
 from ...wording import wording
 

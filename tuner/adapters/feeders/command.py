@@ -20,7 +20,7 @@ from tuner.adapters.supervisord.config import Job, shim_command
 from tuner.adapters.supervisord.sweep import started_ticks, sweep
 from tuner.config.feeders import FeederSettings
 from tuner.config.fields import Command
-from tuner.config.surroundings import FeederSurroundings
+from tuner.config.kinds import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError

@@ -25,9 +25,10 @@ from tuner.adapters.load.order import ARRIVALS, read_problem, write_rate, write_
 from tuner.adapters.load.totals import DamagedTotalsError, Totals, read_totals, totals_file
 from tuner.adapters.load.traffic import MOST_OUTSTANDING, LoadFiles, Traffic
 from tuner.adapters.processes.pausing import PausedProcess
+from tuner.config.document import ConfigPath, check_file
 from tuner.config.feeders import FeederSettings, with_clients
 from tuner.config.fields import Count, LongerThanZero, WholeNumber, Word, nearest
-from tuner.config.paths import ConfigPath, check_file
+from tuner.config.kinds import FeederSurroundings
 from tuner.config.request_fields import (
     NUMBER,
     ConnectionsText,
@@ -36,22 +37,21 @@ from tuner.config.request_fields import (
     checked_headers,
     checked_method,
 )
-from tuner.config.surroundings import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.feeders import address_found, certificate_unchecked, requests_failed
-from tuner.core.settings.clients import (
+from tuner.core.settings.load import (
     CLIENTS_PER_THREAD,
     EVEN,
     ClientSearchResult,
     Connections,
+    Pace,
     clients_for,
     first_clients,
     parse_connections,
     render_connections,
 )
-from tuner.core.settings.pace import Pace
 from tuner.core.text.http_request import HttpUrl, parse_url
 from tuner.core.text.redaction import redact
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from tuner.config.feeders import FeederSettings
-from tuner.config.surroundings import FeederSurroundings
+from tuner.config.kinds import FeederSurroundings
 from tuner.core.domain.layout import Layout
 
 if TYPE_CHECKING:

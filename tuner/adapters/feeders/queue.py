@@ -18,15 +18,14 @@ import tuner
 from tuner.adapters.feeders.command import CommandFeeder
 from tuner.adapters.processes.pausing import PausedProcess
 from tuner.adapters.queues.brokers import client_folder, open_queue, separates_taken_items
-from tuner.adapters.queues.feeding import AWAY_EXIT, TOP_UP_EVERY_S, cuts_of
+from tuner.adapters.queues.feeding import AWAY_EXIT, TOP_UP_EVERY_S, FeedOrder, State, cuts_of, read_state
 from tuner.adapters.queues.forms.message import BrokerAway, BrokerError, read_sample
-from tuner.adapters.queues.order import FeedOrder, State, read_state
 from tuner.adapters.queues.queue import Claim, MessageQueue, claim_of, hint_for
-from tuner.config.broker_fields import BrokerUrl
+from tuner.config.document import ConfigPath, check_file
 from tuner.config.feeders import FORMS_ON_RABBITMQ, FeederSettings, check_form, check_form_at
 from tuner.config.fields import Count, LongerThanZero, as_value_error
-from tuner.config.paths import ConfigPath, check_file
-from tuner.config.surroundings import FeederSurroundings
+from tuner.config.kinds import FeederSurroundings
+from tuner.config.request_fields import BrokerUrl
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError, SourceAway
 from tuner.core.messages.feeders import queue_left, queue_shared

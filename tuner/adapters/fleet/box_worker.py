@@ -14,7 +14,7 @@ from distributed.comm.addressing import get_address_host
 from distributed.utils import get_ip
 
 from tuner.adapters.fleet.box_plugin import BoxPlugin
-from tuner.adapters.fleet.reach import answer_of
+from tuner.adapters.fleet.scheduler import answer_of
 
 FACTS = "tuner_box"  #: under that name the scheduler keeps what a box says of itself
 FINISH_ORDERS = "finish-orders"  #: what a scheduler tells a box to end after the window in hand

@@ -20,12 +20,10 @@ from typing import Any
 
 from distributed import Client, Future
 
-from tuner.adapters.clock import SystemClock
+from tuner.adapters.clock import SystemClock, VirtualClock
 from tuner.adapters.fleet.box_plugin import describe, key_of, make_order
 from tuner.adapters.fleet.frames import Frame, OrderEvent, parse_event
-from tuner.adapters.fleet.ledger import Ledger, Seen
-from tuner.adapters.fleet.looking import Looking, say_finish
-from tuner.adapters.virtual.clock import VirtualClock
+from tuner.adapters.fleet.ledger import Ledger, Looking, Seen, say_finish
 from tuner.core.domain.fleet import BoxFacts, Lost, News, Order
 from tuner.core.errors import MeasurementError, TunerError
 from tuner.ports import Clock

@@ -17,10 +17,9 @@ from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.supervisord.config import Job
 from tuner.adapters.supervisord.sweep import RUN_ID
 from tuner.adapters.worker_interpreter import interpreter_of
+from tuner.config.document import ConfigPath, check_file
 from tuner.config.fields import Count, LongerThanZero
-from tuner.config.paths import ConfigPath, check_file
-from tuner.config.probes import ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.redaction import hidden_in

@@ -17,8 +17,7 @@ from typing import IO, TYPE_CHECKING, Literal
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
 from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.config.fields import Command, LongerThanZero
-from tuner.config.probes import ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError

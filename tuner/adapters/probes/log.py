@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, field_validator
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.config.document import ConfigPath, check_no_folder
 from tuner.config.fields import Pattern
-from tuner.config.paths import ConfigPath, check_no_folder
-from tuner.config.probes import ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import log_cut, log_lines_long

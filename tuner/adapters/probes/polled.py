@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import count_restarted
@@ -205,3 +207,23 @@ def polling(counting: Polled) -> Iterator[Polled]:
         yield counting
     finally:
         counting.close()
+
+
+# A port of one launch's own: the service tells its counts there, and the probe asks for them.
+
+
+@contextmanager
+def own_port(address: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """*address* with its ``{TUNER_PROBE_PORT}`` filled in, and what the service is told; nothing without one.
+
+    The port is held within the block, so that nobody is given it by chance. Who asks for it by its number
+    may listen, with SO_REUSEADDR, as servers do.
+    """
+    if PORT_FIELD not in address:
+        yield address, {}
+        return
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        port = str(held.getsockname()[1])
+        yield address.replace(PORT_FIELD, port), {PORT_VARIABLE: port}

@@ -13,12 +13,10 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, Field
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
-from tuner.adapters.load.final_answer import FinalResponse
-from tuner.adapters.probes.own_port import own_port
-from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.adapters.load.answer import FinalResponse
+from tuner.adapters.probes.polled import Counts, PolledCounting, own_port, polling
 from tuner.config.fields import LongerThanZero, Section
-from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, FailedIncluded, ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE, FailedIncluded, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.core.text.durations import render_duration

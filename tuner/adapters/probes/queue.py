@@ -13,8 +13,7 @@ from tuner.adapters.queues.forms.message import BrokerError
 from tuner.adapters.queues.queue import Claim, MessageQueue, claim_of
 from tuner.config.feeders import FORMS_THAT_TELL_FAILED, FeederSettings
 from tuner.config.fields import LongerThanZero
-from tuner.config.probes import ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
 from tuner.ports import Clock, Warn

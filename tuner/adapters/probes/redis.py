@@ -14,10 +14,9 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from tuner.adapters.bounded_socket import Bound, BoundedSocket
 from tuner.adapters.probes.polled import MOST_FALLS, Counts, PolledCounting, polling
 from tuner.adapters.queues.queue import hint_for
-from tuner.config.broker_fields import RedisUrl
 from tuner.config.fields import LongerThanZero, Section
-from tuner.config.probes import ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import ProbeSettings, Surroundings
+from tuner.config.request_fields import RedisUrl
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.foreign import one_line

@@ -17,10 +17,9 @@ from urllib.parse import quote, urlsplit
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.config.document import check_no_folder, from_config_folder
 from tuner.config.fields import LongerThanZero
-from tuner.config.paths import check_no_folder, from_config_folder
-from tuner.config.probes import ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.durations import render_duration

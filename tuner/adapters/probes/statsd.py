@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from tuner.config.probes import FailedIncluded, ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import FailedIncluded, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator
 
 from tuner.adapters.bounded_socket import Bound, BoundedSocket, TooMuchError
-from tuner.adapters.probes.own_port import own_port
-from tuner.adapters.probes.polled import Counts, PolledCounting, polling
+from tuner.adapters.probes.polled import Counts, PolledCounting, own_port, polling
 from tuner.config.fields import LongerThanZero
-from tuner.config.probes import PORT_FIELD, PORT_VARIABLE, ProbeSettings
-from tuner.config.surroundings import Surroundings
+from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
+from tuner.core.text.counts import parse_json
 from tuner.core.text.durations import render_duration
 from tuner.core.text.http_request import LONGEST_SOCKET_BYTES
-from tuner.core.text.json_text import parse_json
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.core.messages.host import backend_found
-from tuner.core.text.backend_address import BackendAddress
+from tuner.core.text.address import BackendAddress
 from tuner.ports import Warn
 
 _PEER = struct.Struct("3i")  #: pid, uid and gid, as SO_PEERCRED gives them

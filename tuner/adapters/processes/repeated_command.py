@@ -1,4 +1,4 @@
-"""A command of the user's that is run again and again beside a launch, and asked whether to go on."""
+"""Commands of the user's: hooks at certain moments of a study, and one run again and again in a launch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from tuner.adapters.processes.log_tail import truncate_open_log
-from tuner.adapters.processes.signals import end_group, ending_in_words, signals_held
-from tuner.core.errors import ConfigError
+from tuner.adapters.processes.signals import end_group, ending_in_words, running_in_own_group, signals_held
+from tuner.core.errors import ConfigError, MeasurementError
+from tuner.core.messages.host import hook_failed
 from tuner.core.settings.safety_limits import CommandResult
 from tuner.core.text.durations import render_duration
 from tuner.ports import Clock
@@ -151,3 +153,64 @@ def _last_line(output: IO[bytes]) -> str:
     lines = output.read().decode("utf-8", "replace").split("\n")
     said = [" ".join(line.split()) for line in lines if line.strip()]
     return said[-1][-_SHOWN:] if said else ""
+
+
+# The user's own commands, run at certain moments of a study.
+
+
+FINISHED = "finished"
+_MOST_HOOK_BYTES = 16 * 1024  #: of each command, the end of it
+
+
+class CommandHooks:
+    """Argument lists by event; no shell. Facts are TUNER_... variables, output goes to stderr."""
+
+    def __init__(
+        self,
+        commands: Mapping[str, Sequence[Sequence[str]]],
+        timeout_s: float,
+        warn: Callable[[str, str], None],
+        output: IO[str] | None = None,
+    ) -> None:
+        self._commands = commands
+        self._timeout_s = timeout_s
+        self._warn = warn
+        self._output = output
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        """Run the commands of *event* one after the other; the first that fails ends it."""
+        data = {"TUNER_EVENT": event, **{f"TUNER_{name.upper()}": value for name, value in facts.items()}}
+        for command in self._commands.get(event, ()):
+            problem = self._problem(event, list(command), {**os.environ, **data})
+            if problem is None:
+                continue
+            if event != FINISHED:
+                raise MeasurementError(f"the {event} hook {problem}")
+            self._warn(*hook_failed(f"the {event} hook {problem}"))
+
+    def _problem(self, event: str, command: list[str], environment: dict[str, str]) -> str | None:
+        """Run one command; what went wrong, or None.
+
+        Its output goes through a file: a child that it leaves in the background may hold it open for ever.
+        """
+        with tempfile.TemporaryFile() as log:
+            try:
+                with running_in_own_group(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+                ) as process:
+                    code = process.wait(self._timeout_s)
+            except subprocess.TimeoutExpired:
+                how = "was killed" if process.returncode is not None else "continues: it is another user's"
+                return f"{command[0]} took longer than {render_duration(self._timeout_s)} and {how}"
+            except OSError as error:
+                return f"{command[0]} cannot be run: {error.strerror}"
+            finally:
+                self._show(event, log)
+        return f"{command[0]} {ending_in_words(code)}" if code else None
+
+    def _show(self, event: str, log: IO[bytes]) -> None:
+        size = log.seek(0, os.SEEK_END)
+        log.seek(max(0, size - _MOST_HOOK_BYTES))
+        with suppress(OSError):  # nobody reads any more: no reason to stop measuring
+            for line in log.read().decode("utf-8", "replace").splitlines():
+                (self._output or sys.stderr).write(f"[{event}] {line}\n")

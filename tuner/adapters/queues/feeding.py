@@ -6,9 +6,14 @@ nothing but why it failed.
 
 from __future__ import annotations
 
+import json
+import mmap
+import os
+import struct
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from itertools import cycle, islice
 from math import ceil
 from pathlib import Path
@@ -24,10 +29,9 @@ from tuner.adapters.queues.forms.message import (
     UnclonableError,
     read_sample,
 )
-from tuner.adapters.queues.order import FeedOrder, State, StateWriter, read_order
-from tuner.adapters.queues.queue import MessageQueue
+from tuner.adapters.queues.queue import Claim, MessageQueue
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.settings.backlog import BestRate, wanted_backlog
+from tuner.core.settings.load import BestRate, wanted_backlog
 
 TOP_UP_EVERY_S = 0.25
 FAILED_EXIT = 3
@@ -179,3 +183,80 @@ def main(order_path: str, state: str) -> None:
     except (BrokerError, TunerError) as error:
         print(error, file=sys.stderr)  # noqa: T201  # the feeder tells it
         raise SystemExit(AWAY_EXIT if isinstance(error, BrokerAway) else FAILED_EXIT) from None
+
+
+# What the feeding process is told.
+
+
+# What the feeding process tells while it runs: a few numbers in a file that it maps into memory.
+
+_LAYOUT = struct.Struct("=8sdd")
+_MAGIC = b"tunfeed1"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How feeding goes."""
+
+    best_per_s: float  #: the best rate seen
+    dry_at_s: float  #: when nothing waited for the last time, monotonic; 0: never
+
+
+class StateWriter:
+    """Makes the file once the queue is full for the first time; readers find it whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.truncate(descriptor, _LAYOUT.size)
+            self._mapped = mmap.mmap(descriptor, _LAYOUT.size)
+        finally:
+            os.close(descriptor)
+        self.write(State(0.0, 0.0))
+        os.replace(draft, path)
+
+    def write(self, state: State) -> None:
+        """Put *state* where readers see it."""
+        _LAYOUT.pack_into(self._mapped, 0, _MAGIC, state.best_per_s, state.dry_at_s)
+
+
+def read_state(path: Path) -> State | None:
+    """What was told last; None before the queue was full for the first time."""
+    try:
+        magic, best_per_s, dry_at_s = _LAYOUT.unpack(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    if magic != _MAGIC:
+        raise ValueError(f"{path} holds no state of a feeder")
+    return State(best_per_s, dry_at_s)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedOrder:
+    """A run of the feeding process."""
+
+    url: str
+    form: str
+    queue: str
+    sample: str  #: file of recorded messages
+    claim: Claim
+    timeout_s: float  #: for one answer of the broker
+    n_threads: int  #: of the layout, in all
+    dry_below: int  #: so few waiting count as none
+    depth: int | None = None  #: messages that are to wait; None: found by the rate
+    best_per_s: float = 0.0  #: the best rate of launches before
+    keeps_little: bool = False  #: it is paused often, so what waits has to be gone soon
+    gate_descriptor: int | None = None  #: of the socket by which it is asked to pause; None: nobody asks
+
+    def write(self, path: Path) -> None:
+        """Keep it where only this user reads it: the url may hold a password."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(self), file)
+
+
+def read_order(path: Path) -> FeedOrder:
+    """What ``FeedOrder.write`` kept."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return FeedOrder(**{**data, "claim": Claim(**data["claim"])})

@@ -11,7 +11,7 @@ from typing import Literal
 
 from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.config.fields import Command
-from tuner.config.ready import ReadySettings
+from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-from tuner.adapters.load.final_answer import FinalResponse
+from tuner.adapters.load.answer import FinalResponse
 from tuner.adapters.load.first_answer import tls_context
-from tuner.config.ready import ReadySettings
+from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 from tuner.core.text.http_request import is_loopback
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from tuner.config.fields import Count, Pattern
-from tuner.config.ready import ReadySettings
+from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 
 _LOG_BYTES = 1 << 20  #: read at a time

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from tuner.config.ready import ReadySettings
+from tuner.config.kinds import ReadySettings
 from tuner.core.domain.layout import Layout
 
 _ANSWER_S = 5.0  #: for a connection

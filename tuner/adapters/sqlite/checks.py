@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, get_args
 
-from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.adapters.sqlite.study_access import Damaged
 from tuner.adapters.sqlite.study_file import SCHEMA_VERSION
 from tuner.core.domain.layout import MOST_TIMES
 from tuner.core.domain.limits import QUANTITIES

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from tuner.adapters.sqlite.rows import columns_of
-from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.adapters.sqlite.study_access import Damaged
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import N_BUCKETS, Latencies, Requests, spread_from_json, spread_to_json
 from tuner.core.domain.window import CLOCKS, SINCE, Reading, Sample, Usage, VoidReason, Window

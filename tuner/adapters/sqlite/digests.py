@@ -14,7 +14,7 @@ from typing import Any
 from zlib import crc32
 
 from tuner.adapters.sqlite import rows as rows
-from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.adapters.sqlite.study_access import Damaged
 from tuner.adapters.sqlite.sums import OF_LAUNCHES, OF_ONE, WINDOW_ID, Kept, read_windows, sum_rows
 
 Row = tuple[Any, ...]

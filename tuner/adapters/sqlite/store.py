@@ -16,10 +16,9 @@ from tuner.adapters.sqlite import checks as sqlite_checks
 from tuner.adapters.sqlite import details as details
 from tuner.adapters.sqlite import digests as sqlite_digests
 from tuner.adapters.sqlite import rows as rows
-from tuner.adapters.sqlite import schema as sqlite_schema
-from tuner.adapters.sqlite import study_file
+from tuner.adapters.sqlite import study_file, study_reading
 from tuner.adapters.sqlite import sums as sqlite_sums
-from tuner.adapters.sqlite.study_errors import Damaged, translate_errors
+from tuner.adapters.sqlite.study_access import Damaged, translate_errors
 from tuner.adapters.sqlite.study_reading import Looks, read_only
 from tuner.adapters.sqlite.sums import OF_LAUNCHES, list_windows, read_windows
 from tuner.core.domain.fleet import BoxFacts, record_of_box
@@ -53,7 +52,7 @@ class SqliteStore:
     @classmethod
     def create(cls, path: Path, study: StudyRecord, *, lasting: bool = True) -> SqliteStore:
         """Begin a study in the new file *path*, ready to be written; ConfigError when it is there already."""
-        study_file.make(path, sqlite_schema.new_database(study))
+        study_file.make(path, study_reading.new_database(study))
         return cls.open(path, lasting=lasting)
 
     @classmethod
@@ -290,7 +289,7 @@ class SqliteStore:
                 is_locked = True
             with translate_errors(self.path):
                 sqlite_checks.check(connection, wholly=not self._is_read_only)
-                if not self._is_read_only and (copy := sqlite_schema.upgrade(self.path, connection)):
+                if not self._is_read_only and (copy := study_reading.upgrade(self.path, connection)):
                     self._warn(f"{self.path} is of an older tuner and was upgraded; as it was: {copy}")
                 sqlite_digests.check(connection, "study", 1, sqlite_digests.of_study)
                 if not self._is_read_only:  # launches that end are added up from what is there

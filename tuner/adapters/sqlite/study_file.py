@@ -15,8 +15,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.adapters.sqlite import study_locks
-from tuner.adapters.sqlite.study_errors import BACKUP, translate_errors
+from tuner.adapters.sqlite import study_access as study_access
+from tuner.adapters.sqlite.study_access import BACKUP, translate_errors
 from tuner.core.errors import ConfigError
 
 APPLICATION_ID = 0x74756E72  #: "tunr"
@@ -92,7 +92,7 @@ def check(path: Path) -> None:
             raise ConfigError(  # to open a pipe would wait for its writer
                 f"{path} is a pipe, socket or device, not a study file", hint="Name a *.tuner.db file."
             )
-        with study_locks.open_descriptor(path) as descriptor:
+        with study_access.open_descriptor(path) as descriptor:
             header = os.pread(descriptor, 100, 0)
     except FileNotFoundError as error:
         raise ConfigError(f"there is no study file {path}", hint="Check the name.") from error
@@ -128,7 +128,7 @@ def open_for_writing(path: Path, *, lasting: bool = True) -> Iterator[sqlite3.Co
     check(path)
     with contextlib.ExitStack() as stack:
         try:
-            lock = stack.enter_context(study_locks.open_descriptor(path, os.O_RDWR))
+            lock = stack.enter_context(study_access.open_descriptor(path, os.O_RDWR))
         except OSError as error:
             raise ConfigError(
                 f"cannot write {path}: {error.strerror}",
@@ -215,7 +215,7 @@ def is_held(path: Path) -> bool:
     Raises:
         OSError: it cannot be read.
     """
-    with study_locks.open_descriptor(path) as descriptor:
+    with study_access.open_descriptor(path) as descriptor:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -227,7 +227,7 @@ def is_held(path: Path) -> bool:
 
 def connect_to_file(path: Path, mode: str) -> contextlib.AbstractContextManager[sqlite3.Connection]:
     """A connection of SQLite's to *path*, for a ``with`` block, that trusts nothing in it."""
-    return study_locks.connect_and_close(path, lambda path: _connect(path, mode))
+    return study_access.connect_and_close(path, lambda path: _connect(path, mode))
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

@@ -20,7 +20,7 @@ from tuner.adapters.sqlite.details import (
     requests_of,
 )
 from tuner.adapters.sqlite.rows import columns_of, layout_of
-from tuner.adapters.sqlite.study_errors import Damaged
+from tuner.adapters.sqlite.study_access import Damaged
 from tuner.core.domain.records import WARMING_BLOCK, WindowRecord
 from tuner.core.domain.window import CLOCKS, VoidReason
 from tuner.core.windows.launch_sums import (

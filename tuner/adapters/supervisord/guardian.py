@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +24,7 @@ from tuner.adapters.proc import launch_cgroup
 from tuner.adapters.supervisord.config import shim_command
 from tuner.adapters.supervisord.guardian_process import GRACE_S, remove_tree
 from tuner.adapters.supervisord.sweep import STUDY_ID, Swept, started_ticks, sweep
-from tuner.core.errors import MeasurementError
+from tuner.core.errors import ConfigError, MeasurementError
 
 _ANSWER_TIMEOUT_S = 60.0  #: a sweep takes 9 s at worst; the rest is for a box that swaps
 _WORDS_BYTES = 4096  #: of what is read of stderr, the last
@@ -198,3 +201,67 @@ class Guardian:
 
 def _swept(answer: dict[str, Any]) -> Swept:
     return Swept(tuple(answer["met"]), tuple(answer["killed"]), tuple(answer["left"]))
+
+
+# Folders that live for a while: a launch's private one with a short path, and a study's scratch.
+
+
+#: a unix socket's path has 107 bytes, and supervisord first binds "SOCKET.PID" (7 digits at most)
+_LONGEST_SOCKET = 107 - 8
+
+
+def new_run_folder(root: Path | None, socket_name: str) -> Path:
+    """A path, not made yet, for one launch's folder: below *root*, else TMPDIR, else where paths are short.
+
+    Raises:
+        ConfigError: nowhere can be written, or *root* is too long or cannot be written.
+    """
+    name = f"tuner-{secrets.token_hex(4)}"
+    refused = []
+    for parent in [root] if root is not None else _usual_parents():
+        folder = Path(os.path.abspath(parent)) / name
+        if len(os.fsencode(folder / socket_name)) > _LONGEST_SOCKET:
+            refused.append(f"{parent} has too long a path for a unix socket")
+        elif not os.access(folder.parent, os.W_OK | os.X_OK):
+            refused.append(f"{parent} cannot be written")
+        else:
+            return folder
+    raise ConfigError(
+        f"no folder can hold the files of a launch: {'; '.join(refused)}",
+        hint="Set TMPDIR to a writable folder with a path of at most 80 characters.",
+    )
+
+
+def new_scratch_path(root: Path) -> Path:
+    """A path below *root*, not made yet, so that the guardian can be told of it first."""
+    return root / f"tuner-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def scratch_folder(folder: Path, mode: int, owner: tuple[int, int] | None = None) -> Iterator[None]:
+    """Make *folder* for the ``with`` block; *owner* is a user and group id, when not tuner's own.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        folder.mkdir(0o700)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot make the folder {folder}: {error.strerror}",
+            hint="Make room there, or set TMPDIR to another folder.",
+        ) from error
+    try:
+        folder.chmod(mode)  # whatever the umask
+        if owner is not None:
+            os.chown(folder, *owner)
+        yield
+    finally:
+        remove_tree(str(folder))
+
+
+def _usual_parents() -> Iterator[Path]:
+    yield Path(tempfile.gettempdir())
+    yield from map(Path, ("/tmp", "/var/tmp"))
+    if "XDG_RUNTIME_DIR" in os.environ:  # last: it is memory, and logs may be long
+        yield Path(os.environ["XDG_RUNTIME_DIR"])

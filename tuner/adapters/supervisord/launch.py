@@ -17,9 +17,9 @@ from tuner.adapters.proc.computing_threads import pools_of
 from tuner.adapters.proc.process_tree import ProcessTable
 from tuner.adapters.processes.log_tail import KEPT_BYTES, beginning_of, last_lines, truncate_log
 from tuner.adapters.supervisord import config as config
+from tuner.adapters.supervisord.config import SupervisordRpc
 from tuner.adapters.supervisord.freezing import Freezing
 from tuner.adapters.supervisord.guardian import Guardian
-from tuner.adapters.supervisord.rpc import SupervisordRpc
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.domain.window import VoidReason

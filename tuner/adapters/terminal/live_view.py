@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from tuner.adapters.terminal.follower import Follower
+from tuner.adapters.terminal.live_file import Follower
 from tuner.adapters.terminal.progress import render_window
 from tuner.adapters.terminal.screen import Screen, beating
 from tuner.core.domain.layout import Layout

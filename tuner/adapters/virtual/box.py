@@ -14,9 +14,8 @@ from dataclasses import replace
 from math import exp, sqrt
 from random import Random
 
-from tuner.adapters.virtual.clock import STOP_S, VirtualClock
-from tuner.adapters.virtual.host_noise import HostNoise
-from tuner.adapters.virtual.launch import Fate, Kind, RunningLayout, Trouble, Try
+from tuner.adapters.clock import STOP_S, VirtualClock
+from tuner.adapters.virtual.launch import Fate, HostNoise, Kind, RunningLayout, Trouble, Try
 from tuner.adapters.virtual.service import Noise, Service, VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK

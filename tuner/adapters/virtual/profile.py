@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from math import sqrt
+from pathlib import Path
 
+from tuner.adapters.clock import VirtualClock
 from tuner.adapters.virtual.box import VirtualBox
-from tuner.adapters.virtual.clock import VirtualClock
 from tuner.adapters.virtual.service import Noise, Truth
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import SIMULATED_HOST, StudyRecord
 from tuner.core.model.demand import layout_demands
 from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile
+from tuner.core.search.growth import initial_layouts
+from tuner.ports import Box, Store
 
 
 class ProfileService:
@@ -105,3 +112,50 @@ def profile_box(
         risks=profile.failures,
         varied=True,
     )
+
+
+# The box of a simulated study.
+
+
+def simulated_box(record: StudyRecord, store: Store, file: Path) -> tuple[Box, Callable[[], float]]:
+    """The box that the simulated study *record*, kept in *store*, is made on, and the time of the simulation.
+
+    The same study meets the same windows whenever it goes on: what they give follows from its seed, from
+    which command made it, and from the profile that its *file* keeps.
+    """
+    from tuner.config.profile import profile_kept
+
+    profile = profile_kept(record, file)
+    clock = VirtualClock.resumed(store, profile.stop_s)
+
+    def place() -> AbstractContextManager[Box]:
+        return nullcontext(_virtual(record, profile, SIMULATED_HOST, clock))
+
+    with place() as first:
+        box = replace(first, another=place)
+    return box, lambda: clock.wall_s() - record.created_wall_s
+
+
+def virtual_box_of(record: StudyRecord, name: str, wall_s: float) -> Box:
+    """One of several boxes that the simulated study *record* is made on, *name*, at that time.
+
+    It gives the same windows for the same places, whenever and wherever they are asked for.
+    """
+    from tuner.config.profile import profile_kept
+
+    return _virtual(record, profile_kept(record, Path(name)), name, VirtualClock(wall_s))
+
+
+def _virtual(record: StudyRecord, profile: Profile, name: str, clock: VirtualClock) -> Box:
+    provenance = record.provenance
+    stream = (str(record.seed), provenance.made_by or "", provenance.simulated_stream or "")
+    virtual = profile_box(
+        profile,
+        cores=int(record.box_cores),
+        n_layouts=len(initial_layouts(record)),  # streams are as they were before the grid grew
+        seed="/".join(stream),
+        name=name,
+        clock=clock,
+        began_wall_s=record.created_wall_s,
+    )
+    return virtual.box()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tuner.adapters.virtual.clock import STOP_S
+from tuner.adapters.clock import STOP_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig

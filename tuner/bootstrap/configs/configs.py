@@ -199,7 +199,7 @@ def _check_queue_is_read(asked: Mapping[str, Any]) -> None:
 def _gil_is_off(asked: Mapping[str, Any], folder: Path) -> GilIsOff:
     """Return what runs a command's Python to find out about its GIL, in the directory that is *asked* for."""
     from tuner.adapters.worker_interpreter import interpreter_facts
-    from tuner.config.paths import with_home
+    from tuner.config.document import with_home
 
     def is_off(command: Sequence[str], environment: Mapping[str, str]) -> bool:
         named = asked.get("directory")
@@ -230,9 +230,9 @@ def _refuse_misspelt(asked: Mapping[str, Any], settings: Sequence[str]) -> None:
 
 def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
     """What the environment file says, which a known service may say its addresses in."""
+    from tuner.config.document import check_file, with_home
     from tuner.config.environment_file import read_environment_file
     from tuner.config.fields import Misplaced
-    from tuner.config.paths import check_file, with_home
 
     file = asked.get("environment_file")
     if not isinstance(file, str):
@@ -245,9 +245,9 @@ def _of_file(asked: Mapping[str, Any], folder: Path) -> Mapping[str, str]:
 
 
 def describe_services() -> list[dict[str, Any]]:
-    """What is known of each known service; see `tuner.services.derived.described`."""
+    """What is known of each known service; see `tuner.services.derived.starter`."""
     from tuner.services.catalogue import known_services
-    from tuner.services.derived.described import describe_record
+    from tuner.services.derived.starter import describe_record
 
     return [describe_record(service) for service in known_services().values()]
 
@@ -261,7 +261,7 @@ def describe_service(name: str) -> dict[str, Any]:
     from difflib import get_close_matches
 
     from tuner.services.catalogue import known_services
-    from tuner.services.derived.described import describe_record
+    from tuner.services.derived.starter import describe_record
 
     services = known_services()
     if name not in services:

@@ -1,4 +1,4 @@
-"""The service of a config: how it is started, and what feeds it."""
+"""The service of a config: how it is started, what feeds it, what counts its items, and its safety limits."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tuner.bootstrap.parts.feeders import feeder_of
-from tuner.config.surroundings import StudyName, Surroundings
+from tuner.config.kinds import FeederSurroundings, StudyName, Surroundings
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
+from tuner.core.messages.feeders import latency_at_saturation
 from tuner.core.text.bound_ports import bound_ports
-from tuner.ports import CrossCheck, Feeder, Probe, Warn
+from tuner.ports import Clock, CrossCheck, Feeder, Probe, Warn
 
 if TYPE_CHECKING:
+    from tuner.adapters.feeders.http import HttpFeeder
+    from tuner.adapters.safety_limits import LimitsBrake
     from tuner.adapters.supervisord.startup import Readiness
-    from tuner.config.probes import ProbeSettings
+    from tuner.config.kinds import ProbeSettings
     from tuner.config.service import CrashProcessorSettings, ScriptSettings
-    from tuner.config.settings import Settings
+    from tuner.config.settings import BrakeSettings, Settings
     from tuner.services.running import Running
 
 # Any web server as a service: ``--service web`` has tuner send requests and count the answers.
@@ -61,7 +64,7 @@ def backends_found(settings: Settings, spec: ServiceSpec, warn: Warn) -> Callabl
     """
     if settings.backends is not None:
         return frozenset
-    from tuner.core.text.backend_address import backend_addresses
+    from tuner.core.text.address import backend_addresses
 
     addresses = backend_addresses(_words(settings, spec))
     if not addresses:
@@ -238,3 +241,93 @@ def probe_of(asked: ProbeSettings, settings: Settings, around: Surroundings) -> 
         ConfigError: it could never count here.
     """
     return asked.build(settings, around)
+
+
+# What feeds a script, as its config tells.
+
+
+def study_name(record: StudyRecord, file: str, place: int = 1) -> StudyName:
+    """Return the name of the study *record*, kept in *file*, at one of its places on this host.
+
+    Its first moment belongs to no other study. Messages that are fed at several places have different ids.
+    """
+    own = f"{record.service}/{record.created_wall_s!r}/{record.seed}"
+    return StudyName(own if place == 1 else f"{own}/{place}", file)
+
+
+def feeder_of(
+    asked: ScriptSettings, layouts: Sequence[Layout], study: StudyName, scratch: Path, warn: Warn
+) -> Feeder:
+    """What feeds the service; *scratch* is a folder of the study's own."""
+    return asked.feeder.build(asked, layouts, FeederSurroundings(study, scratch, warn))
+
+
+def http_feeder_of(feeder: Feeder, settings: Settings) -> HttpFeeder | None:
+    """*feeder*, if it is one that sends requests."""
+    service = settings.service
+    if service.kind != "script" or service.feeder.kind != "http":
+        return None
+    from tuner.adapters.feeders.http import HttpFeeder
+
+    return feeder if isinstance(feeder, HttpFeeder) else None
+
+
+def in_turns(feeder: Feeder, settings: Settings) -> Feeder | None:
+    """Return what feeds a launch that is paused often in place of *feeder*; None: the same."""
+    service = settings.service
+    if service.kind != "script" or service.feeder.kind != "queue":
+        return None
+    from tuner.adapters.feeders.queue import QueueFeeder
+
+    return feeder.in_turns() if isinstance(feeder, QueueFeeder) else None
+
+
+def warn_saturation(settings: Settings, record: StudyRecord, warn: Warn) -> None:
+    """Warn when latency is limited that says nothing: in a closed loop it is connections / throughput."""
+    service = settings.service
+    if "p95_s" not in record.limits or service.kind != "script":
+        return
+    if service.feeder.has_closed_loop:
+        warn(*latency_at_saturation())
+
+
+def use_clients_of(found: Feeder, settings: Settings, feeder: Feeder, own: Settings) -> None:
+    """Let *feeder* send by as many clients as were found for another place of the host."""
+    first, sender = http_feeder_of(found, settings), http_feeder_of(feeder, own)
+    if first is not None and sender is not None and first.found is not None:
+        sender.use_found(first.found)
+
+
+# The brake that a config asks for.
+
+
+EVERY_S = TIMEOUT_S = 10.0  #: of its command, when nobody says otherwise
+
+
+def brake_of(asked: BrakeSettings | None, clock: Clock, warn: Warn) -> LimitsBrake | None:
+    """The brake that *asked* describes; None: there is none.
+
+    Raises:
+        ConfigError: its command is missing, or this box does not tell its load and memory.
+    """
+    if asked is None:
+        return None
+    from tuner.adapters.processes.repeated_command import RepeatedCommand
+    from tuner.adapters.safety_limits import LimitsBrake, read_box
+    from tuner.config.settings import memory_limit
+    from tuner.core.settings.safety_limits import BrakeLimits
+
+    ratio, size = (None, None) if asked.memory is None else memory_limit(asked.memory)
+    command = None
+    if asked.command is not None:
+        command = RepeatedCommand(clock, asked.command, asked.every or EVERY_S, asked.timeout or TIMEOUT_S)
+    proc = Path("/proc")
+    read_box(proc)
+    return LimitsBrake(
+        clock,
+        BrakeLimits(asked.load, ratio, size, asked.errors, asked.holds),
+        leaves_out=asked.then == "leave-out",
+        look=lambda: read_box(proc),
+        warn=warn,
+        command=command,
+    )

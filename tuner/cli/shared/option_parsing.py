@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tuner.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tuner.app.settings import Options
+    from tuner.app.session import Options
     from tuner.core.domain.strategy import Slices
 
 
@@ -149,7 +149,7 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
     """
     if not texts:
         return {}
-    from tuner.bootstrap.parts import pythons
+    from tuner.bootstrap.parts import provenance
     from tuner.config.load import Given
 
     if fleet is not None:
@@ -166,5 +166,5 @@ def python_options(texts: Sequence[str] | None, simulate: Path | None, fleet: st
         ("service", "axes", AXIS, name, "interpreter"): Given(
             f"--python {words[0]}", shlex.join(word.replace("{", "{{").replace("}", "}}") for word in words)
         )
-        for name, words in pythons.parse_pythons(texts).items()
+        for name, words in provenance.parse_pythons(texts).items()
     }

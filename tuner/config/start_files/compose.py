@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tuner.config.document import Document, FileKind, Place, parse_document
-from tuner.config.paths import with_home
+from tuner.config.document import Document, FileKind, Place, parse_document, with_home
 from tuner.config.start_files.dockerfile import Image, Words, read_images, started_by
 from tuner.config.start_files.dotenv import interpolate, name_after, parse_dotenv, read_text
 from tuner.config.start_files.started import Source, Started, Variables

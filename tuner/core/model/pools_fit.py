@@ -76,11 +76,6 @@ def costs_of(free: Sequence[str], shares: Array) -> PoolCosts:
     return PoolCosts(**{field.name: value.get(field.name, 0.0) for field in fields(PoolCosts)})
 
 
-def shares_of(free: Sequence[str], costs: PoolCosts) -> Array:
-    """What `costs_of` makes *costs* of."""
-    return np.array([getattr(costs, name) / getattr(MOST, name) for name in free])
-
-
 def cpu_line(runs: Sequence[PoolRun], cpu_s: Sequence[float]) -> tuple[float, float]:
     """CPU time as so much, and so much per thread that was started (seconds), by least squares."""
     design = np.array([[1.0, run.n_threads] for run in runs])

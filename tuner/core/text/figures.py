@@ -94,12 +94,12 @@ def parse_size(text: str) -> float:
     return size
 
 
-def render_size(size: float, digits: int = 3) -> str:
-    """The same bytes as text with *digits* figures, in powers of 1000: ``8 GB``, ``7.98 GB``, ``82 kB``."""
+def render_size(size: float) -> str:
+    """The same bytes as text with three figures, in powers of 1000: ``8 GB``, ``7.98 GB``, ``82 kB``."""
     power = 1 if size < 1e6 else 2 if size < 1e9 else 3 if size < 1e12 else 4
     scaled = size / 1000**power
     whole = f"{scaled:.0f}"
-    return f"{whole if len(whole) >= digits else f'{scaled:.{digits}g}'} {_UNITS[power - 1]}"
+    return f"{whole if len(whole) >= 3 else f'{scaled:.3g}'} {_UNITS[power - 1]}"
 
 
 def format_kept_size(kept: str) -> str:

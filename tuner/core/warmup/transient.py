@@ -22,9 +22,9 @@ from math import exp, sqrt
 BATCH = 5  #: samples in a batch
 
 
-def batch_means(values: Sequence[float], length: int = BATCH) -> list[float]:
-    """Means of *length* values each, in order; an incomplete last batch is left out."""
-    return [sum(values[i : i + length]) / length for i in range(0, len(values) - length + 1, length)]
+def batch_means(values: Sequence[float]) -> list[float]:
+    """Return the means of BATCH values each, in order; an incomplete last batch is left out."""
+    return [sum(values[i : i + BATCH]) / BATCH for i in range(0, len(values) - BATCH + 1, BATCH)]
 
 
 def truncation_point(batches: Sequence[float]) -> int:

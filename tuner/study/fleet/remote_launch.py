@@ -28,8 +28,8 @@ from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Stop
 from tuner.study.history import History
 from tuner.study.launch.launching import Workbench
+from tuner.study.launch.outcome import lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
-from tuner.study.launch.source_away import lost_source_reason
 
 TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
 _TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond

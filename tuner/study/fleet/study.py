@@ -47,8 +47,8 @@ from tuner.study.fleet.roster import (
 from tuner.study.history import History, read_ran_before
 from tuner.study.launch.outcome import StudyOutcome, around_hooks, finishing
 from tuner.study.run import CACHE_KEEPS_S
+from tuner.study.study_plan import keep_gil, note_inner
 from tuner.study.timetable import Timetable, check_budget
-from tuner.study.worker_facts import keep_gil, note_inner
 
 LOOK_S = 1.0  #: so long news are waited for before anything else is looked at
 

@@ -11,7 +11,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.settings.clients import (
+from tuner.core.settings.load import (
     MOST_CLIENTS,
     ClientSearchResult,
     TriedClients,

@@ -22,16 +22,15 @@ from tuner.core.messages.launch import (
     over_limit,
     several_interpreters,
 )
-from tuner.core.settings.pace import Pace
+from tuner.core.settings.load import Pace
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, Braked
 from tuner.core.warmup.report import CUT
 from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
-from tuner.study.launch.outcome import around_hooks
+from tuner.study.launch.outcome import around_hooks, error_text, lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline, NotWanted, spoils_launch
 from tuner.study.launch.rate_search import find_rate, usual_search_s
-from tuner.study.launch.source_away import error_text, lost_source_reason
 from tuner.study.launch.watching import RunningLayout, Warmup
 
 if TYPE_CHECKING:

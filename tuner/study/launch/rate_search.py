@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 from tuner.core.domain.requests import Requests
 from tuner.core.errors import MeasurementError
-from tuner.core.settings.pace import N_TRIED, P95, Pace, Share, TriedRate, WithinP95, found_ratio, next_ratio
+from tuner.core.settings.load import (
+    N_TRIED,
+    P95,
+    Pace,
+    Share,
+    TriedRate,
+    WithinP95,
+    found_ratio,
+    next_ratio,
+)
 from tuner.core.text.figures import per_second, pluralize
 from tuner.study.launch.watching import RunningLayout
 

@@ -15,11 +15,10 @@ from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.errors import MeasurementError
 from tuner.core.messages import invalid
 from tuner.core.settings.safety_limits import Braked
-from tuner.core.warmup import has_settled
+from tuner.core.warmup import Seen, has_settled
 from tuner.core.windows.summary import window_from
 from tuner.core.windows.validity import find_lost_counts, missing_threads, void_reasons
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
-from tuner.study.launch.steady_state import Seen
 
 if TYPE_CHECKING:
     from tuner.study.launch.cross_check import SecondCounting

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.inert_pickle import Inert, read_inert
 from tuner.adapters.queues.forms.message import BODY, Clone, Cut, Left, Message, UnclonableError
-from tuner.adapters.queues.forms.redis_parts import remove_members, sample_lists, sift_list
+from tuner.adapters.queues.forms.redis_parts import Inert, read_inert, remove_members, sample_lists, sift_list
 
 if TYPE_CHECKING:
     from redis import Redis

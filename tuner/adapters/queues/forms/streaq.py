@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tuner.adapters.queues.forms.inert_pickle import read_inert
 from tuner.adapters.queues.forms.message import (
     BODY,
     Clone,
@@ -17,7 +16,7 @@ from tuner.adapters.queues.forms.message import (
     UnclonableError,
     spread_places,
 )
-from tuner.adapters.queues.forms.redis_parts import remove_members, scan_keys
+from tuner.adapters.queues.forms.redis_parts import read_inert, remove_members, scan_keys
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -103,7 +103,7 @@ class Calibrated:
         return self.foreign_cores > _MOST_FOREIGN_CORES
 
 
-def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands, ...]:
+def demands_from_intervals(profile: Profile) -> tuple[Demands, ...]:
     """Draws of the demands of a *profile*, as its intervals have them: independent, normal, none below 0.
 
     Together they are above nothing in each draw. One draw, the demands themselves, where it has no intervals.
@@ -112,9 +112,9 @@ def demands_from_intervals(profile: Profile, n: int = _N_DRAWS) -> tuple[Demands
     known = {name: sd for name, one in profile.intervals.items() if (sd := _sd_of(one))}
     if not known:
         return (profile.demands,)
-    drawn = [{name: getattr(profile.demands, name) for name in SECONDS} for _ in range(n)]
+    drawn = [{name: getattr(profile.demands, name) for name in SECONDS} for _ in range(_N_DRAWS)]
     for name, sd in known.items():
-        scores = [NormalDist().inv_cdf((rank + 0.5) / n) for rank in range(n)]
+        scores = [NormalDist().inv_cdf((rank + 0.5) / _N_DRAWS) for rank in range(_N_DRAWS)]
         random.shuffle(scores)
         for one, score in zip(drawn, scores, strict=True):
             one[name] = max(0.0, one[name] + sd * score)

@@ -161,12 +161,9 @@ def _least_squares(compared: StandardResiduals, begin: Array) -> Array:
     return found
 
 
-def parts_of(values: Array, terms: Sequence[str], looks: Looks = _NO_LOOKS) -> tuple[Demands, Terms]:
-    """The demands and terms that *values* stand for; what lies outside their bounds is set to them.
-
-    *looks* say what of the uninterruptible waiting is the start of children.
-    """
-    sets = _sets(values[None, :], looks)
+def parts_of(values: Array, terms: Sequence[str]) -> tuple[Demands, Terms]:
+    """The demands and terms that *values* stand for; what lies outside their bounds is set to them."""
+    sets = _sets(values[None, :], _NO_LOOKS)
     demands = Demands(**{name: float(one[0]) for name, one in sets.items()})  # type: ignore[arg-type]
     more = {name: max(0.0, float(value)) for name, value in zip(terms, values[len(NAMES) :], strict=True)}
     return demands, Terms(**more)

@@ -188,7 +188,6 @@ def scenario_of(
     seed: int = 1,
     n_items: int = 20_000,
     n_warm_items: int = 2_000,
-    arrival_per_s: float | None = None,
 ) -> Scenario:
     """The scenario of *layout*, with what *terms* make of the *demands* there."""
     of = layout_demands(demands, terms, [layout.processes], [layout.threads])
@@ -208,7 +207,6 @@ def scenario_of(
         seed=seed,
         n_items=n_items,
         n_warm_items=n_warm_items,
-        arrival_per_s=arrival_per_s,
         process_cores=float(of.process_cores[0]),
     )
 

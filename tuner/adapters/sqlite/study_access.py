@@ -1,4 +1,4 @@
-"""How this process opens a study file without taking away the locks by which it reads or writes it elsewhere.
+"""Opening study files without losing locks, and the errors of files that cannot be used.
 
 SQLite's locks are fcntl's: they belong to the process, and to close any descriptor of a file drops all that
 the process has on it. One thread that asks who writes a study would leave another, which reads it, without
@@ -17,6 +17,8 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from tuner.core.errors import ConfigError
 
 Key = tuple[int, int]  #: device and inode
 
@@ -91,3 +93,58 @@ def _close(descriptor: int, flags: int) -> None:
 
 def _key(found: os.stat_result) -> Key:
     return found.st_dev, found.st_ino
+
+
+# What is told of a study file that cannot be used: one line, and what to do.
+
+
+BACKUP = "Take it from a backup."
+
+
+class Damaged(ValueError):
+    """What is in a study file cannot be what tuner wrote; says what and where, without the file's name."""
+
+
+@contextlib.contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's errors about *path*, and `Damaged`, into ConfigErrors of one line."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise translate_error(path, error) from error
+    except UnicodeDecodeError as error:
+        raise unreadable(path) from error
+    except Damaged as error:
+        raise ConfigError(f"{path} is damaged: {error}", hint=BACKUP) from error
+
+
+def unreadable(path: Path) -> ConfigError:
+    """For an error of SQLite's that quotes bytes of the file, which Python cannot make a message of."""
+    return ConfigError(f"{path} is damaged: it holds texts that are not UTF-8", hint=BACKUP)
+
+
+def translate_error(path: Path, error: sqlite3.DatabaseError) -> ConfigError:
+    """For an error of SQLite's about *path*; one that is a bug of tuner's is raised as it is."""
+    resume = f"All finished windows are kept; continue with --resume {path}."
+    match getattr(error, "sqlite_errorcode", 0) & 0xFF:
+        case sqlite3.SQLITE_FULL:
+            return ConfigError(f"the disk of {path} is full", hint=f"Free some space. {resume}")
+        case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
+            return ConfigError(
+                f"cannot write {path} or its folder", hint="Check their owner and permissions."
+            )
+        case sqlite3.SQLITE_IOERR:
+            return ConfigError(f"{path} cannot be read or written: {error}", hint=f"Check its disk. {resume}")
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return ConfigError(f"another program holds {path} locked", hint=f"Close it. {resume}")
+        case (
+            sqlite3.SQLITE_CORRUPT
+            | sqlite3.SQLITE_NOTADB
+            | sqlite3.SQLITE_ERROR
+            | sqlite3.SQLITE_TOOBIG
+            | sqlite3.SQLITE_OK  # Python's own: a text that is not UTF-8
+        ):
+            said = " ".join(str(error).split())  # it may quote what stands in the file
+            return ConfigError(f"{path} is damaged: {said}", hint=BACKUP)
+        case _:
+            raise error  # a bug of ours (a broken constraint): keep its traceback

@@ -1,6 +1,7 @@
-"""How many clients send requests in a closed loop: the same for all layouts asked for, enough to load each.
+"""The load on layouts: the clients of a closed loop, the rate of an open loop, and messages that wait.
 
-A layout by which a grid grows has as many more clients as it has more threads.
+The number of clients is the same for all layouts asked for, enough to load each. A layout by which a grid
+grows has as many more clients as it has more threads.
 
 A client has one request under way at a time. Servers take connections as they come, so requests spread over
 the worker processes at random: with few clients one process has nothing to do while another has a queue. Two
@@ -12,13 +13,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
 from tuner.core.domain.layout import Layout, parse_layout
+from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
+from tuner.core.text.durations import parse_duration, render_exact_duration
 
 # How long the clients of a closed loop keep a connection, and which worker process it goes to.
 #
@@ -165,3 +169,151 @@ def parse_found(kept_text: str | None, n_clients: int | None) -> ClientSearchRes
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     return found if found.clients == n_clients else None
+
+
+# At which rate requests are sent: a number, a share of what a layout can do, the most that keeps a p95.
+
+
+MOST_PER_S = 1e6
+P95 = 0.95
+N_TRIED = 6  #: rates of a search: the answer is known to 1/64 of the capacity
+_RATE_HINT = "Write requests per second, as 200; a share of each layout's capacity, as 70%; or p95=200ms."
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of what each launch answers in a closed loop."""
+
+    ratio: float  #: above 0, below 1
+
+
+@dataclass(frozen=True, slots=True)
+class WithinP95:
+    """The highest rate at which 95 % of the requests are answered within a time."""
+
+    p95_s: float
+
+
+Pace = Share | WithinP95  #: what a rate follows from, for each launch anew
+
+
+@dataclass(frozen=True, slots=True)
+class TriedRate:
+    """A rate that was tried, as a share of the capacity."""
+
+    ratio: float
+    kept: bool  #: whether the p95 was
+
+
+def parse_rate(text: str) -> float | Pace:
+    """Read ``200``, ``70%`` or ``p95=200ms``.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    compact = text.strip().lower().replace(" ", "")
+    if compact.startswith("p95="):
+        seconds = parse_duration(compact.removeprefix("p95="))
+        if not seconds:
+            raise ConfigError(f"{text!r} leaves no time at all", hint=_RATE_HINT)
+        return WithinP95(seconds)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(%|/s)?", compact, re.ASCII)
+    if match is None:
+        raise ConfigError(f"{text!r} is no rate", hint=_RATE_HINT)
+    if match[2] == "%":
+        return _share(text, float(f"{float(match[1]) / 100:.12g}"))
+    return checked_rate(float(match[1]))
+
+
+def checked_rate(per_s: float) -> float:
+    """A rate as it is; ConfigError when nothing, or more than a box can, would be sent."""
+    if not 0 < per_s <= MOST_PER_S:
+        raise ConfigError(
+            f"a rate should be greater than 0 and at most {MOST_PER_S:.0f}/s, got {per_s:g}", hint=_RATE_HINT
+        )
+    return per_s
+
+
+def render_rate(rate: float | Pace) -> float | str:
+    """What ``parse_rate`` reads back, exactly; a number stays one."""
+    if isinstance(rate, Share):
+        return f"{100 * rate.ratio:.12g}%"
+    if isinstance(rate, WithinP95):
+        return f"p95={render_exact_duration(rate.p95_s)}"
+    return rate
+
+
+def rate_kept(config: StoredConfig) -> float | Pace | None:
+    """The rate that a study's settings, as it keeps them, ask for; None: none, or no requests are sent."""
+    rate: str | float | None = config.service.feeder.get("rate")
+    return parse_rate(rate) if isinstance(rate, str) else rate
+
+
+def next_ratio(tried: Sequence[TriedRate]) -> float | None:
+    """Which share of the capacity to try next for the highest one that keeps the p95; None: it is found.
+
+    Bisection, from half the capacity on: what keeps the p95 is taken to keep it at every lower rate. The
+    capacity itself is not tried: at it the queue has no end.
+    """
+    if len(tried) >= N_TRIED:
+        return None
+    low = max((one.ratio for one in tried if one.kept), default=0.0)
+    high = min((one.ratio for one in tried if not one.kept and one.ratio > low), default=1.0)
+    return (low + high) / 2
+
+
+def found_ratio(tried: Sequence[TriedRate]) -> float:
+    """The highest share that kept the p95; where none did, the lowest that was tried."""
+    kept = [one.ratio for one in tried if one.kept]
+    return max(kept) if kept else min(one.ratio for one in tried)
+
+
+def _share(text: str, ratio: float) -> Share:
+    if not 0 < ratio < 1:
+        raise ConfigError(
+            f"{text!r}: at its whole capacity a layout falls behind without end; a share is above 0 and"
+            " below 100 %",
+            hint=_RATE_HINT,
+        )
+    return Share(ratio)
+
+
+# How many messages are to wait for a layout, so that its queue never runs dry.
+
+
+FEWEST_WAITING = 5_000
+AHEAD_S = 20.0  #: of work at the best rate seen
+PREFETCHED = 8  #: by each thread, twice what Celery takes unless told
+MOST_WAITING_BYTES = 256 * 2**20  #: of messages that wait, ids left out
+_RATE_OVER_S = 2.0
+
+
+def wanted_backlog(best_per_s: float, n_threads: int, message_bytes: float) -> int:
+    """Messages that should wait.
+
+    Args:
+        best_per_s: the best rate that was seen of any layout, messages/s; 0 before the first.
+        n_threads: of the layout, in all.
+        message_bytes: mean size; large messages wait in smaller numbers, but never fewer than are prefetched.
+    """
+    in_reach = PREFETCHED * n_threads
+    wanted = max(FEWEST_WAITING, round(AHEAD_S * best_per_s), in_reach)
+    return max(min(wanted, int(MOST_WAITING_BYTES / max(1.0, message_bytes))), in_reach)
+
+
+class BestRate:
+    """The best rate of a total that grows, over 2 s or a little more."""
+
+    def __init__(self, best_per_s: float = 0.0) -> None:
+        """*best_per_s* is known from before."""
+        self.per_s = best_per_s
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def add(self, at_s: float, total: int) -> None:
+        """*total* was seen at *at_s*; times grow."""
+        self._seen.append((at_s, total))
+        while len(self._seen) > 1 and self._seen[1][0] <= at_s - _RATE_OVER_S:
+            self._seen.popleft()
+        since_s, before = self._seen[0]
+        if at_s - since_s >= _RATE_OVER_S:
+            self.per_s = max(self.per_s, (total - before) / (at_s - since_s))
