@@ -10,6 +10,8 @@ from tuner.core.domain.records import WARMING_BLOCK
 from tuner.core.ranking.overview import BoxLive, Live, Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tuner.core.domain.layout import Layout
     from tuner.core.domain.window import Sample, Window
 
@@ -26,6 +28,8 @@ class Follower:
         self._warnings: list[tuple[str, str]] = []
         self._box: str | None = None  #: that is told of; None: there is one
         self._boxes: dict[str, _Now] = {}  #: of a fleet, as they were first told of
+        self._started: tuple[Layout, ...] = ()  #: layouts that take turns
+        self._idle: dict[Layout, _Now] = {}  #: what each of them did when its last turn ended
 
     def live(self) -> Live:
         """What is to be said of this moment."""
@@ -48,6 +52,7 @@ class Follower:
             n_void=now.n_void,
             remaining_s=remaining_s,
             warnings=tuple(self._warnings),
+            started=self._started,
             boxes=tuple(_on_box(box, one, at_s) for box, one in self._boxes.items()),
         )
 
@@ -62,6 +67,19 @@ class Follower:
         now.layout, now.block = layout, block
         now.remaining_s, now.reported_at_s = remaining_s, now.since_s
         self._changed(at_once=True)
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:  # noqa: D102
+        now = self._now
+        if now.layout is not None and now.layout in self._started:
+            self._idle[now.layout] = now
+        self._started = tuple(started)
+        self._idle = {layout: idle for layout, idle in self._idle.items() if layout in started}
+        if works is not None and works != now.layout:
+            if works in self._idle:
+                self._now = self._idle[works].with_counts_of(now)
+            else:
+                self._enter("starting").layout = works
+        self._changed(at_once=False)
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         now = self._now if self._now.phase == "warming-up" else self._enter("warming-up")
@@ -99,10 +117,7 @@ class Follower:
         before = self._now
         self._box = box
         if box in self._boxes:
-            now = self._boxes[box]
-            now.n_taken, now.n_planned, now.n_void = before.n_taken, before.n_planned, before.n_void
-            now.remaining_s, now.reported_at_s = before.remaining_s, before.reported_at_s
-            self._now = now
+            self._now = self._boxes[box].with_counts_of(before)
         else:
             now = self._enter("between")
             now.layout, now.block = None, 0
@@ -157,6 +172,12 @@ class _Now:
     n_planned: int | None = None
     n_void: int = 0
     remaining_s: float | None = None
+
+    def with_counts_of(self, other: _Now) -> _Now:
+        """Take over the counts of the whole study from *other*."""
+        self.n_taken, self.n_planned, self.n_void = other.n_taken, other.n_planned, other.n_void
+        self.remaining_s, self.reported_at_s = other.remaining_s, other.reported_at_s
+        return self
 
 
 def _elapsed_s(now: _Now, at_s: float) -> float:

@@ -87,7 +87,8 @@ class LiveFile(Follower):
 def render_live(live: Live) -> str:
     """*live* as the file has it."""
     layout = None if live.layout is None else str(live.layout)
-    facts = {"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout}
+    started = [str(one) for one in live.started]
+    facts = {"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout, "started": started}
     boxes = [{**asdict(box), "layout": None if box.layout is None else str(box.layout)} for box in live.boxes]
     del facts["boxes"]
     return json.dumps({**facts, "boxes": boxes} if boxes else facts)
@@ -130,6 +131,7 @@ def _parse(found: Any) -> Live:
         n_void=int(_finite(found.get("n_void", 0))),  # a tuner before this one says none
         remaining_s=_number(found["remaining_s"]),
         warnings=tuple((str(slug), str(text)) for slug, text in found["warnings"]),
+        started=tuple(parse_layout(one) for one in found.get("started", ())),
         boxes=tuple(BoxLive(box=str(box["box"]), **_running(box)) for box in found.get("boxes", ())),
     )
 

@@ -148,7 +148,7 @@ class _Counting:
         if before is None and self._first is not None:
             n_done = self._stopped.n_done_total - self._first.n_done_total
             lasted_s = self._stopped.at_s - self._first.at_s
-            self._resident.residence_s = self._resident.n_threads * lasted_s / max(n_done, 1)
+            self._resident.residence_s = self._resident.layout.total_threads * lasted_s / max(n_done, 1)
         return self._stopped.at_s
 
     def go_on(self) -> float:

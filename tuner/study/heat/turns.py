@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import inf, nextafter
 from typing import Literal, Protocol
 
+from tuner.core.domain.layout import Layout
 from tuner.core.windows.slices import Slice
 from tuner.ports import Clock
 
@@ -80,11 +81,9 @@ class Turns:
 class Resident:
     """One launch that takes turns, its thread and its own time."""
 
-    def __init__(
-        self, name: str, n_threads: int, turns: Turns, clock: Clock, work: Callable[[Resident], None]
-    ) -> None:
-        """*work* makes the launch of *n_threads*; it gets this."""
-        self.name, self.n_threads = name, n_threads
+    def __init__(self, layout: Layout, turns: Turns, clock: Clock, work: Callable[[Resident], None]) -> None:
+        """*work* makes the launch of *layout*; it gets this."""
+        self.layout = layout
         self.residence_s = 0.0  #: time that an item takes, once it has warmed up: threads by items a second
         self.state: State = "new"
         self.error: BaseException | None = None
@@ -98,7 +97,7 @@ class Resident:
         self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
         self._slice: Slice | None = None  #: of the turn that begins; None: it runs alone
         self._turns, self._work = turns, work
-        self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{layout}", daemon=True)
 
     # ------------------------------------------------------------------ the leader's side
 
