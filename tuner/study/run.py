@@ -236,7 +236,7 @@ class _Study:
             if self._plan.course.open_cells(self._plan.block):
                 self._plan.report_budget_over()
                 return
-            self._plan.warn_left_out(self._plan.course.end_block(self._plan.block))
+            self._plan.end_block(self._plan.block)
             self._plan.forward()
 
     def _must_end(self) -> bool:

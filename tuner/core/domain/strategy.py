@@ -82,6 +82,18 @@ class Guidance:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """Whether windows alone confirm what two layouts gave in slices; ratios are of *layout* to *other*."""
+
+    layout: Layout  #: the best by slices
+    other: Layout  #: the rival that is hardest to separate from it
+    in_slices: float
+    alone: float
+    expected: Estimate  #: of *alone*, as slices predict it: the interval is the noise of both
+    holds: bool  #: False: layouts that stay started disturb each other, so slices count no longer
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a strategy claims just now."""
 
@@ -93,6 +105,7 @@ class Answer:
     guidance: Guidance | None = None  #: None: there was no model
     tied: tuple[Layout, ...] = ()  #: those of *ties* that are known to be near: see `tuner.core.stats.groups`
     pools_noise: bool = False  #: it assumes that all layouts have similar noise
+    agreement: Agreement | None = None  #: of slices with windows alone; None: no slices, or not checked yet
 
 
 @dataclass(frozen=True, slots=True)
