@@ -146,5 +146,5 @@ def test_noise_of_the_host_is_no_disagreement(host_sd: float) -> None:
 
 def test_a_difference_beyond_the_noise_is_a_disagreement() -> None:
     random = Random(8)
-    found = [agreement_after(random, 0.01, disturbed=0.15) for _ in range(10)]
+    found = [agreement_after(random, 0.01, disturbed=0.3) for _ in range(10)]
     assert all(not one.holds for one in found)

@@ -83,7 +83,7 @@ class Guidance:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Whether windows alone confirm what two layouts gave in slices; ratios are of *layout* to *other*."""
+    """Whether windows alone confirm the ratio of two layouts in slices: of *layout* to *other*."""
 
     layout: Layout  #: the best by slices
     other: Layout  #: the rival that is hardest to separate from it

@@ -1,11 +1,14 @@
 """Whether two layouts differ alone as they do in slices: the check that started layouts do not interfere.
 
 Slices give the ratio of two layouts, and the size of three noises: of slices, of launches, and of the host
-from one heat to the next, minutes later. Windows alone have all of them; what the host does cancels in
+from one heat to the next, minutes later. Windows alone have all of them; noise of the host cancels in
 slices only. So the ratio of two windows alone is predicted with an interval, by each filter of the
 posterior with its own noises. If it is outside, and further than `ALLOWED_RATIO` from the slices, started
-layouts disturb each other. A window alone is longer than the slices of a heat, so it averages more of the
-noise of the host: the interval is rather too wide.
+layouts disturb each other.
+
+A window alone is several times as long as the windows in slices, and averages more noise. How much more is
+hardly known, because it depends on which part of the noise is of launches. So it is taken to have the noise
+of a window in slices: the interval is rather too wide.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from tuner.core.stats.groups import bound
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import tail_beyond
 
-LEVEL = 0.99  #: of the interval: the check is made once, and a false alarm costs a race in turn
+#: A race stops the earlier the smaller its noise looks, so this interval misses about 1 % and not 0.5 %.
+LEVEL = 0.995
 ALLOWED_RATIO = 0.01  #: by which slices may be off, as bench/heats.py measures their bias
 
 
@@ -31,14 +35,14 @@ def agreement_of(
     alone: tuple[float, float],
     length_s: float,
 ) -> Agreement:
-    """Compare the ratio of two layouts in slices with that of a window of *length_s* of each alone.
+    """Compare the ratio of two layouts in slices with that of a window of each alone.
 
     Args:
         posterior: of slices only.
         numbers: of both layouts in it.
         layouts: the same by name.
-        alone: what they gave alone.
-        length_s: of the shorter window.
+        alone: their values alone.
+        length_s: of a window in slices, on average.
     """
     one, other = numbers
     gaps, variances = posterior.gaps(one)

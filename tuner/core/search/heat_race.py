@@ -34,6 +34,7 @@ class HeatRace(Racing):
         self._first = True
         self._alone: dict[Layout, Observed] = {}  #: the last full window of each that ran alone
         self._agreement: Agreement | None = None
+        self._n_in_slices, self._in_slices_s = 0, 0.0  #: windows in slices, and their length
 
     @property
     def _counts_slices(self) -> bool:
@@ -60,7 +61,10 @@ class HeatRace(Racing):
             self._take_in(alone, failed)
             return
         self._alone.update((window.layout, window) for window in alone)
-        self._take_in([window for window in windows if window.turns_s is not None], failed)
+        in_slices = [window for window in windows if window.turns_s is not None]
+        self._n_in_slices += len(in_slices)
+        self._in_slices_s += sum(window.length_s for window in in_slices)
+        self._take_in(in_slices, failed)
         if alone and self._agreement is None:
             self._compare()
 
@@ -135,7 +139,7 @@ class HeatRace(Racing):
             (self._index[one], self._index[other]),
             (one, other),
             (seen[0].value, seen[1].value),
-            min(window.length_s for window in seen),
+            self._in_slices_s / self._n_in_slices,
         )
         if not self._agreement.holds:
             self._first = True

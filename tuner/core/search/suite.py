@@ -113,7 +113,7 @@ class SimulatedBox:
     _host: Host | None = None
     _drift_factor: dict[Layout, float] = field(default_factory=dict)
     _trend_per_h: dict[Layout, float] = field(default_factory=dict)
-    _shared: float | None = None  #: what the host does to layouts that take turns just now
+    _shared: float | None = None  #: effect of the host on layouts that take turns just now
 
     def __post_init__(self) -> None:
         self._truth = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))
