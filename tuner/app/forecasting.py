@@ -121,7 +121,7 @@ def _slices(
     basis: Basis,
     simulated: Sequence[SimulatedStudy] | None,
 ) -> SlicesForecast | None:
-    """How layouts take turns in the planned study, and what that takes; None: slices are not asked for."""
+    """Forecast the planned study if layouts take turns; None: slices are not asked for."""
     from tuner.app.plan_builder import stored_settings, takes_turns
     from tuner.core.planning.forecast import cost_of
     from tuner.reports.plan import SlicesForecast

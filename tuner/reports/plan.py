@@ -44,7 +44,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SlicesForecast:
-    """How layouts take turns in a study, and what the asked study then takes."""
+    """The asked study, if its layouts take turns."""
 
     n_layouts: int  #: most that take turns; 1: they run one after the other
     cost: Cost | None  #: None: there was no time to simulate it, or layouts do not take turns
@@ -150,7 +150,7 @@ def limit_sentence(plan: Plan) -> str:
 
 
 def slices_sentences(plan: Plan) -> list[str]:
-    """Whether layouts take turns and what that takes, a sentence each; none if slices are not asked for."""
+    """Return whether layouts take turns, and the time; none if slices are not asked for."""
     found = plan.slices
     if found is None:
         return []

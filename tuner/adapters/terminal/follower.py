@@ -29,7 +29,7 @@ class Follower:
         self._box: str | None = None  #: that is told of; None: there is one
         self._boxes: dict[str, _Now] = {}  #: of a fleet, as they were first told of
         self._started: tuple[Layout, ...] = ()  #: layouts that take turns
-        self._idle: dict[Layout, _Now] = {}  #: what each of them did when its last turn ended
+        self._idle: dict[Layout, _Now] = {}  #: their state when their last turn ended
 
     def live(self) -> Live:
         """What is to be said of this moment."""

@@ -49,7 +49,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class TurnsSeen:
-    """What groups of layouts that took turns gave."""
+    """The results of groups of layouts that took turns."""
 
     best: Layout
     turns: tuple[Turn, ...]  #: in time order; those of the best layout are 1
@@ -70,7 +70,7 @@ class TurnsSeen:
 
 
 def turns_seen(overview: Overview) -> TurnsSeen | None:
-    """Find what layouts in turns gave; None: no two layouts took turns with the best one."""
+    """Compare layouts that took turns; None: none took turns with the best one."""
     row = leader(overview.ranking)
     if row is None:
         return None
@@ -103,7 +103,7 @@ def turns_seen(overview: Overview) -> TurnsSeen | None:
 
 
 def _rates(windows: Sequence[WindowRecord], objective: str) -> dict[Layout, float]:
-    """What each layout gave in the windows of one group; all of a layout have the same weight."""
+    """Return the mean value of each layout in the windows of one group."""
     found: dict[Layout, list[float]] = defaultdict(list)
     for window in windows:
         found[window.layout].append(value_of(window, objective))
@@ -137,7 +137,7 @@ def slices_picture(
     top, bottom = 24.0, 24.0 + _HEIGHT
     percents = [100 * one.ratio for one in (*seen.turns, *([seen.alone] if seen.alone else []))]
     scale = scale_for([100.0, *percents], bottom, top)
-    left = y_labels_width(scale, " %")
+    left = y_labels_width(scale, " %") + 4
     names = max(width_of(layout, SMALL) for layout in (seen.best, *seen.others))
     axis = time_axis(stretches_of(seen.spans), left + 4, width - 20 - names)
     began = datetime.fromtimestamp(axis.began_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -159,7 +159,7 @@ def title_of(seen: TurnsSeen) -> str:
 
 
 def summary_of(seen: TurnsSeen) -> str:
-    """Return what the picture shows and how to read it."""
+    """Return the caption: the contents of the picture, and how to read it."""
     return (
         f"Each mark compares one layout with {seen.best}, the best one, while both took turns: 90 % means"
         f" 10 % fewer items than {seen.best} in the same minutes. A level line means that the comparison did"
@@ -168,7 +168,7 @@ def summary_of(seen: TurnsSeen) -> str:
 
 
 def left_out_of(seen: TurnsSeen) -> str:
-    """Return what the picture leaves out, a sentence; empty: nothing."""
+    """Return a sentence about the groups that the picture leaves out; empty: none."""
     if not seen.n_without:
         return ""
     groups = f"{seen.n_without} of {pluralize(seen.n_groups, 'group')}"
@@ -202,7 +202,7 @@ def _marks(seen: TurnsSeen, axis: TimeAxis, scale: Scale) -> Iterator[str]:
 
 
 def _names(seen: TurnsSeen, axis: TimeAxis, scale: Scale, width: float) -> str:
-    """Each layout's name beside its last mark."""
+    """Put the name of each layout next to its last mark."""
     last = {one.layout: one for one in seen.turns}
     points = [
         (axis(last[layout].at_s), scale(100 * last[layout].ratio), str(layout), layout == seen.best)
