@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import exp
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tuner.adapters.virtual.box import VirtualBox, VirtualService
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.app.study_queries import overview_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement, Observed
+from tuner.core.ranking.live_status import BoardKeeper
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
 from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
@@ -100,6 +103,22 @@ def test_the_answer_of_slices_is_not_claimed_once_windows_alone_differ_from_them
     assert not claim.answer.reached
     assert claim.answer.agreement is not None
     assert wording("grid.only-windows-alone-count") in answer_sentence(claim)
+
+
+def test_once_slices_do_not_count_the_ranking_is_of_windows_alone() -> None:
+    store = MemoryStore(heat_study())
+    stopped_after_the_disagreement(store)
+    one = overview_of(store, Path("no-such.tuner.db"))
+    rows = {row.layout: row for row in one.ranking.rows}
+    keeper = BoardKeeper(store.study(), store.windows())
+    strategy = recalled(store).strategy
+    board = keeper.board(strategy.answer(), strategy.estimates(), (), tuple)
+    states = {place.layout: place.state for place in board.places}
+
+    assert {layout for layout, row in rows.items() if row.n_windows} == {Layout(2, 2), Layout(4, 1)}
+    assert rows[Layout(4, 1)].throughput_per_10min.mean == pytest.approx(20.0 * 600, rel=0.02)
+    assert states[Layout(2, 2)] == "leads"
+    assert states[Layout(1, 1)] == states[Layout(8, 1)] == "unseen"
 
 
 def test_a_study_that_was_stopped_after_the_disagreement_goes_on_with_windows_alone() -> None:

@@ -107,6 +107,11 @@ class Answer:
     pools_noise: bool = False  #: it assumes that all layouts have similar noise
     agreement: Agreement | None = None  #: of slices with windows alone; None: no slices, or not checked yet
 
+    @property
+    def counts_slices(self) -> bool:
+        """Whether windows in slices count, if there are any; else those alone do."""
+        return self.agreement is None or self.agreement.holds
+
 
 @dataclass(frozen=True, slots=True)
 class RemainingTime:

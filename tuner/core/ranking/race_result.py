@@ -17,9 +17,6 @@ from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.stats.groups import GROUPS, OfBest, behind_by
 from tuner.core.stats.interval import Estimate
 
-#: why a layout with valid windows has no rank: they were taken in slices, which count no longer
-NOT_ALONE = "it has no valid window alone yet"
-
 # The layout that a ranking would have one take, and whether it may be called the answer.
 
 
@@ -73,8 +70,7 @@ def _row(
 ) -> RankedLayout:
     own = known.get(row.layout)
     if row.reason is not None or own is None:
-        reason = row.reason or NOT_ALONE
-        return replace(row, rank=None, group=None, of_best=None, ratio_to_current=None, reason=reason)
+        return replace(row, rank=None, group=None, of_best=None, ratio_to_current=None)
     current = None if ranking.current is None else known.get(ranking.current)
     group, of_best = claim.group_of(row.layout), claim.of_best.get(row.layout)
     row = replace(

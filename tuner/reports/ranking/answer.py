@@ -29,7 +29,7 @@ def answer_sentence(claim: Claim) -> str:
         parts.append(f"No answer yet: {answer.layout} leads")
         parts += describe_groups(answer.tied, [*claim.open_ties, *claim.unseen])
         parts.append(cost)
-    if (seen := answer.agreement) is not None and not seen.holds:
+    if not answer.counts_slices:
         parts.append("only windows alone count, because layouts that stay started disturb each other here")
     if claim.failed:
         parts.append(f"{list_names(claim.failed)} could not be measured")
