@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from math import log
+from math import inf, log
 from pathlib import Path
 from statistics import stdev
 
 import pytest
 
 from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock
+from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import build_plan, with_turns
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import Gate
-from tuner.core.domain.window import Usage
+from tuner.core.domain.window import Reading, Usage
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
-from tuner.ports import Box, Launch, Watch
+from tuner.ports import Box, Counting, Launch, Watch
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
@@ -107,6 +108,50 @@ def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> No
     run_study(replace(place(), another=another), store, MemoryProgress(), PlannedStop(), _Pairs(study))
     for window in store.windows():
         assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.03)
+
+
+class Sluggish(VirtualBox):
+    """A host whose layouts work at half speed for 0.6 s after they were idle: more than is skipped."""
+
+    @contextmanager
+    def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:
+        with super().running(layout, environment) as live:
+            self._lost, self._thawed_s, self._read_s = 0.0, -inf, 0.0
+            thaw = live.thaw
+
+            def thaw_slowly() -> None:
+                thaw()
+                self._thawed_s = self._read_s = self.clock.monotonic_s()
+
+            live.thaw = thaw_slowly  # type: ignore[method-assign]
+            yield live
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[Counting]:
+        with super().counting(layout) as counting:
+            read = counting.read
+
+            def read_fewer() -> Reading:
+                reading = read()
+                slow_s = min(reading.at_s, self._thawed_s + 0.6) - self._read_s
+                self._lost += max(0.0, slow_s) * RATES[layout] / 2
+                self._read_s = max(self._read_s, reading.at_s)
+                return replace(reading, n_done_total=max(0, round(reading.n_done_total - self._lost)))
+
+            self._lost, self._thawed_s, self._read_s = 0.0, -inf, 0.0
+            counting.read = read_fewer  # type: ignore[method-assign]
+            yield counting
+
+
+def test_more_of_each_slice_is_skipped_if_layouts_start_slowly() -> None:
+    study = heat_study(layouts=(Layout(2, 2), Layout(4, 1)), n_resident=2)
+    store = MemoryStore(study)
+    box = box_with_places(kind=Sluggish)
+    run_study(box, store, MemoryProgress(), PlannedStop(), _Pairs(study))
+    off = [window.n_done / window.length_s / RATES[window.layout] for window in store.windows()]
+
+    assert max(off[:2]) < 0.85
+    assert min(off[-2:]) > 0.97
 
 
 def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:

@@ -9,7 +9,7 @@ from random import Random
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.heats import no_memory_for_heat, slices_too_long
-from tuner.core.windows.slices import slice_for, turns
+from tuner.core.windows.slices import SkipControl, slice_for, turns
 from tuner.ports import Box
 from tuner.study.heat.resident_box import ResidentStop, resident_box
 from tuner.study.heat.turns import Resident, Turns
@@ -29,6 +29,7 @@ class Heats:
     random: Random
     stack: ExitStack  #: closes the places
     places: list[Box] = field(default_factory=list)
+    skip: SkipControl = field(default_factory=SkipControl)
 
     def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
         """Make *launches* together, as far as there is memory, and return how many were made.
@@ -59,6 +60,7 @@ class Heats:
             self.bench.progress.in_turns((), None)
         for resident in residents[:n_made]:
             resident.join()
+            self.skip.learn(resident.halves)
         return n_made
 
     def _open_places(self, n: int) -> None:
@@ -93,6 +95,7 @@ class Heats:
             max((one.residence_s for one in waiting), default=0.0),
             freezes=box.gate == "freeze",
             looks_every_s=box.looks_every_s,
+            skip_times=self.skip.times,
         )
         if slice_ is None and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)

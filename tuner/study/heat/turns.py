@@ -34,6 +34,9 @@ class Meter(Protocol):
     def begin_window(self) -> None:
         """Take note that a window begins."""
 
+    def at_half(self) -> None:
+        """Take note that half of the counted part of a slice is over."""
+
 
 class Cancelled(KeyboardInterrupt):
     """The heat is given up at once; raised in the threads of its launches."""
@@ -93,6 +96,8 @@ class Resident:
         self.make_idle: Callable[[], object] = lambda: None
         self.make_busy: Callable[[], object] = lambda: None
         self.until_s = inf  #: of the host's clock: when its slice ends
+        self.half_s = inf  #: of the host's clock: when half of its counted part is over
+        self.halves: list[tuple[float, float]] = []  #: rates in both halves of its slices
         self._own_s = clock.monotonic_s()  #: its time when it last stood still
         self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
         self._slice: Slice | None = None  #: of the turn that begins; None: it runs alone
@@ -181,10 +186,17 @@ class Resident:
         if self._slice is not None:
             self.host_clock.sleep_until(now_s + self._slice.skip_s)
             self.until_s = now_s + self._slice.length_s
+            self.half_s = self.until_s - self._slice.counted_s / 2
         else:
-            self.until_s = inf
+            self.until_s = self.half_s = inf
         since_s, *_ = [meter.go_on() for meter in self.meters] or [self.host_clock.monotonic_s()]
         self._since_s = since_s
+
+    def reach_half(self) -> None:
+        """Read the meters amid a slice."""
+        self.half_s = inf
+        for meter in self.meters:
+            meter.at_half()
 
     def check(self) -> None:
         """Raise Cancelled if the heat is given up."""
@@ -213,6 +225,10 @@ class ResidentClock:
         while (rest_s := at_s - resident.own_s()) > 0:
             resident.check()
             now_s = host.monotonic_s()
+            if now_s < resident.half_s < min(now_s + rest_s, resident.until_s):
+                host.sleep_until(resident.half_s)
+                resident.reach_half()
+                continue
             if now_s + rest_s <= resident.until_s:
                 host.sleep_until(now_s + rest_s)
                 resident.round_up(at_s)
