@@ -14,7 +14,6 @@ from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.race_result import leader
 from tuner.core.text.figures import pluralize
 from tuner.reports.charts.frame import (
-    BLUE,
     GREEN,
     ORANGE,
     PURPLE,
@@ -34,7 +33,7 @@ from tuner.reports.charts.in_time import TimeAxis, axis_below, stretches_of, tim
 from tuner.reports.charts.picture import SMALL, WIDE, DrawnPicture, element, line, width_of, with_tooltip
 
 _HEIGHT = 220.0  #: px
-_COLOURS = (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY)
+_COLOURS = (VERMILLION, GREEN, PURPLE, ORANGE, SKY)  #: none like that of the best layout
 
 
 @dataclass(frozen=True, slots=True)
