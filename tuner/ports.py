@@ -365,6 +365,9 @@ class Progress(Protocol):
     def launch_started(self, layout: Layout, block: int, position: int, remaining_s: float | None) -> None:
         """A layout is being started; *remaining_s* is the study's expected rest, None when unknown."""
 
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
+        """Of the layouts that are *started*, *works* works from now on; none started: they are gone."""
+
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:
         """Every second of warm-up."""
 

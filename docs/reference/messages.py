@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Agreement
 from tuner.core.domain.window import VoidReason
 from tuner.core.messages import feeders, fleet, heats, host, invalid, launch, probes, service, study
 from tuner.core.messages.catalogue import Entry, Kind, Message, entries
+from tuner.core.stats.interval import Estimate
 
 BIG = Layout(4, 6)
 BEGIN = "<!-- {}: made from tuner/core/messages/ (make reference), change it there -->\n"
@@ -58,6 +60,7 @@ WARNINGS = (
     host.metrics_file("tuner.prom", "No space left on device"),
     host.no_backend("redis-server"),
     heats.no_memory_for_heat(2, 1.5e9, 1.2e9),
+    heats.slices_disagree(Agreement(BIG, Layout(6, 4), 1.18, 1.02, Estimate(1.18, 1.12, 1.24), holds=False)),
     heats.slices_too_long("4x6", 2.0),
     host.no_launch_cgroup(BIG, "Permission denied"),
     host.no_live_file("night.tuner.db.live", "No space left on device"),

@@ -56,7 +56,8 @@ def test_a_race_in_heats_names_the_best(tuner, typed: Typed) -> None:
     assert (answer["layout"], answer["reached"]) == ("2x12", True)
     heats = heats_of(tuner.folder / "sleeper.tuner.db")
     assert heats[:2] == [(0, 0)] * 2
-    assert heats[-1][1] is None  # the best one, alone for a full window
+    assert [heat for _, heat in heats[-2:]] == [None, None]  # both, alone for a full window
+    assert (answer["slices"]["layout"], answer["slices"]["other"]) == ("2x12", "1x1")
     assert typed("grid", "--resume", "sleeper.tuner.db", "--json").stdout == done.stdout
     assert workers_of(tuner.folder) == []
 

@@ -78,7 +78,7 @@ def test_a_layout_against_itself_counts_its_false_alarms(tuner) -> None:
 
 @pytest.mark.integration
 def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
-    done = tuner("plan", config(tuner.folder), "--pilot", "30s", "--json")
+    done = tuner("plan", config(tuner.folder), "--pilot", "30s", "--slices", "auto", "--json")
 
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
@@ -91,8 +91,11 @@ def test_a_pilot_tells_what_a_study_takes(tuner) -> None:
     assert {one["cause"] for one in facts["limits"]["halved"]} == {
         "launch", "window", "drift", "restart", "ties",
     }  # fmt: skip
+    assert facts["slices"]["layouts_in_turns"] == 1
+    assert facts["slices"]["hours"] is None
     again = tuner("plan", "sleeper.pilot.tuner.db")
     assert again.returncode == 0
+    assert wording("check.plan-not-in-turns") in again.stdout
     assert wording("compare.what-limits-it") in again.stdout
 
 

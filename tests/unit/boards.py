@@ -104,6 +104,12 @@ def race(stage: Stage = "running") -> Board:
     return Board(study, stage, places, answer, live_of("6x4") if stage == "running" else None, rest_s=9600.0)
 
 
+def in_turns() -> Board:
+    """Layouts that stay started and take turns."""
+    started = tuple(parse_layout(layout) for layout in ("4x6", "6x4", "8x3"))
+    return replace(race(), live=live_of("6x4", started=started, elapsed_s=7.0, window_s=20.0, warnings=()))
+
+
 def grid() -> Board:
     places = (
         place("4x6", "leads", 26120, 700, 2),

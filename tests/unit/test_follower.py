@@ -97,3 +97,53 @@ def test_the_file_beside_the_study_has_every_box_as_it_is(tmp_path: Path) -> Non
     assert found is not None
     assert [(one.box, one.layout, one.block) for one in found.boxes] == [("box-1", A, 2), ("box-2", B, 5)]
     assert [one["layout"] for one in moment_facts(found)["boxes"]] == ["4x6", "6x4"]
+
+
+def taking_turns(follower: Follower) -> None:
+    follower.in_turns([A], A)
+    follower.launch_started(A, 2, 0, None)
+    follower.warming_up(A, 12.0, 4.0)
+    follower.in_turns([A, B], B)
+    follower.launch_started(B, 2, 1, None)
+    follower.warming_up(B, 15.0, 5.0)
+    follower.in_turns([A, B], A)
+    follower.sampled(A, 1.0, 20.0, SAMPLE, 4.35)
+    follower.in_turns([A, B], B)
+    follower.sampled(B, 2.0, 20.0, SAMPLE, 5.5)
+
+
+def test_of_layouts_that_take_turns_the_one_that_works_is_known_and_where_it_was() -> None:
+    follower = Silent()
+    taking_turns(follower)
+    works = follower.live()
+    follower.in_turns([A, B], A)
+    again = follower.live()
+
+    assert works.started == again.started == (A, B)
+    assert (works.layout, works.phase, works.elapsed_s) == (B, "window", 2.0)
+    assert (again.layout, again.phase, again.elapsed_s, again.items_per_s) == (A, "window", 1.0, 4.35)
+
+
+def test_a_layout_whose_turns_are_over_is_not_started_any_more() -> None:
+    follower = Silent()
+    taking_turns(follower)
+    follower.window_taken(taken(()), 8, 20, None)
+    follower.in_turns([A], A)
+    one = follower.live()
+    follower.in_turns([], None)
+
+    assert (one.started, one.layout, one.n_taken) == ((A,), A, 8)
+    assert follower.live().started == ()
+    assert "started" not in moment_facts(follower.live())
+
+
+def test_layouts_that_take_turns_are_in_the_file_that_others_watch(tmp_path: Path) -> None:
+    file = LiveFile(tmp_path / "s.tuner.db", lambda *_: None)
+    with file.written(0):
+        taking_turns(file)
+        file.launch_started(B, 3, 0, None)  # that is written at once
+        found = read_live(tmp_path / "s.tuner.db")
+
+    assert found is not None
+    assert found.started == (A, B)
+    assert moment_facts(found)["started"] == ["4x6", "6x4"]

@@ -4,86 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from math import log
+from math import inf, log
 from pathlib import Path
 from statistics import stdev
 
 import pytest
 
-from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock, VirtualService, virtual_study
+from tuner.adapters.virtual.box import Noise, Trouble, VirtualBox, VirtualClock
+from tuner.adapters.virtual.launch import RunningLayout
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.plan_builder import build_plan, with_turns
 from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import Gate
-from tuner.core.domain.window import Usage
+from tuner.core.domain.window import Reading, Usage
 from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.strategies.of_study import goal_of, strategy_of
-from tuner.ports import Box, Launch, Progress, Stop, Watch
+from tuner.ports import Box, Counting, Launch, Watch
 from tuner.study.run import run_study
 from tuner.study.strategy_driver import replay_study
 
-RATES = {
-    Layout(1, 1): 10.0,
-    Layout(2, 2): 24.0,
-    Layout(4, 1): 30.0,
-    Layout(1, 4): 22.0,
-    Layout(2, 1): 18.0,
-    Layout(8, 1): 23.0,
-}
-SERVICE = VirtualService(RATES, settle_s=3.0)
-QUIET = Noise(window_sd=0.003, launch_sd=0.003, sample_sd=0.02)
-
-
-def heat_study(**asked: object) -> StudyRecord:
-    usual = {
-        "strategy": "race",
-        "kind": "strict",
-        "n_resident": 3,
-        "window_s": 60.0,
-        "min_window_s": 20.0,
-        "warmup_s": 5.0,
-        "within_ratio": 0.05,
-        "warms_cache": False,
-    }
-    return virtual_study(SERVICE, **{**usual, **asked})
-
-
-def box_with_places(
-    noise: Noise = QUIET,
-    clock: VirtualClock | None = None,
-    troubles: tuple[Trouble, ...] = (),
-    gate: Gate = "freeze",
-) -> Box:
-    """A simulated host with room for several launches at once."""
-    clock = clock or VirtualClock()
-
-    def place() -> Box:
-        box = VirtualBox(SERVICE, noise, seed=5, cores=4, clock=clock, troubles=troubles).box()
-        return replace(box, gate=gate)
-
-    @contextmanager
-    def another() -> Iterator[Box]:
-        yield place()
-
-    return replace(place(), another=another)
-
-
-def measured(
-    study: StudyRecord,
-    box: Box,
-    *,
-    progress: Progress | None = None,
-    stop: Stop | None = None,
-    store: MemoryStore | None = None,
-) -> MemoryStore:
-    store = store or MemoryStore(study)
-    run_study(box, store, progress or MemoryProgress(), stop or PlannedStop(), strategy_of(study))
-    return store
+from .heat_studies import QUIET, RATES, SERVICE, box_with_places, heat_study, measured
 
 
 @pytest.mark.parametrize("gate", ["freeze", "feed"])
@@ -165,6 +110,50 @@ def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> No
         assert window.n_done / window.length_s == pytest.approx(RATES[window.layout], rel=0.03)
 
 
+class Sluggish(VirtualBox):
+    """A host whose layouts work at half speed for 0.6 s after they were idle: more than is skipped."""
+
+    @contextmanager
+    def running(self, layout: Layout, environment: Mapping[str, str]) -> Iterator[RunningLayout]:
+        with super().running(layout, environment) as live:
+            self._lost, self._thawed_s, self._read_s = 0.0, -inf, 0.0
+            thaw = live.thaw
+
+            def thaw_slowly() -> None:
+                thaw()
+                self._thawed_s = self._read_s = self.clock.monotonic_s()
+
+            live.thaw = thaw_slowly  # type: ignore[method-assign]
+            yield live
+
+    @contextmanager
+    def counting(self, layout: Layout) -> Iterator[Counting]:
+        with super().counting(layout) as counting:
+            read = counting.read
+
+            def read_fewer() -> Reading:
+                reading = read()
+                slow_s = min(reading.at_s, self._thawed_s + 0.6) - self._read_s
+                self._lost += max(0.0, slow_s) * RATES[layout] / 2
+                self._read_s = max(self._read_s, reading.at_s)
+                return replace(reading, n_done_total=max(0, round(reading.n_done_total - self._lost)))
+
+            self._lost, self._thawed_s, self._read_s = 0.0, -inf, 0.0
+            counting.read = read_fewer  # type: ignore[method-assign]
+            yield counting
+
+
+def test_more_of_each_slice_is_skipped_if_layouts_start_slowly() -> None:
+    study = heat_study(layouts=(Layout(2, 2), Layout(4, 1)), n_resident=2)
+    store = MemoryStore(study)
+    box = box_with_places(kind=Sluggish)
+    run_study(box, store, MemoryProgress(), PlannedStop(), _Pairs(study))
+    off = [window.n_done / window.length_s / RATES[window.layout] for window in store.windows()]
+
+    assert max(off[:2]) < 0.85
+    assert min(off[-2:]) > 0.97
+
+
 def test_what_the_host_does_cancels_between_layouts_that_take_turns() -> None:
     def scatter(n_resident: int) -> float:
         study = heat_study(
@@ -198,13 +187,14 @@ class _Pairs(HeatRace):
         return [] if self._n > 12 else self._first_heats()
 
 
-def test_the_last_launch_of_a_race_in_heats_runs_alone_for_a_full_window() -> None:
+def test_at_the_end_the_best_layout_and_its_rival_run_alone_for_a_full_window() -> None:
     study = heat_study()
     store = measured(study, box_with_places())
-    (*_, (last_id, last)) = store.launches()
-    (window,) = (one for one in store.windows() if one.launch_id == last_id)
-    assert (last.heat, last.layout) == (None, Layout(4, 1))
-    assert window.length_s == pytest.approx(60.0)
+    launches = dict(store.launches())
+    alone = [one for one in store.windows() if launches[one.launch_id].heat is None]
+    assert alone == list(store.windows())[-2:]
+    assert {window.layout for window in alone} == {Layout(4, 1), Layout(2, 2)}
+    assert [window.length_s for window in alone] == pytest.approx([60.0, 60.0])
 
 
 def test_the_strategy_decides_the_same_when_the_file_is_read() -> None:

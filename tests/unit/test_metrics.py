@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.text.prometheus_text import parse_samples
 from tuner.study.run import run_study
+
+from .heat_studies import box_with_places, heat_study, measured
 
 A, B = Layout(1, 4), Layout(2, 2)
 SERVICE = VirtualService({A: 10.0, B: 20.0})
@@ -201,6 +204,20 @@ def test_items_between_two_windows_of_a_launch_are_of_neither() -> None:
     figures.sampled(A, 1.0, 10.0, sample(41, 4100), 100.0)
 
     assert values(figures, "tuner_items_total", "layout") == {"1x4": 1100.0}
+
+
+def test_items_of_layouts_that_take_turns_are_counted_apart() -> None:
+    study = heat_study()
+    strategy = strategy_of(study)
+    known = lambda: Known(strategy.estimates(), strategy.answer())  # noqa: E731
+    figures = StudyFigures(study, "s.tuner.db", "box-7", known)
+    store = measured(study, box_with_places(), progress=figures)
+    done: Counter[Layout] = Counter()
+    for window in store.windows():
+        done[window.layout] += window.n_done
+
+    for layout, n_done in done.items():
+        assert figures.layouts[layout].n_items == pytest.approx(n_done, rel=0.01)
 
 
 def test_a_window_of_which_no_second_was_reported_counts_with_all_its_items() -> None:

@@ -118,6 +118,11 @@ def test_each_setting_that_weakens_the_evidence_is_named_with_the_usual_value(
     assert find_weakened(replace(usual, **change)) == (said,)  # type: ignore[arg-type]
 
 
+def test_windows_of_layouts_that_take_turns_are_usually_shorter() -> None:
+    assert find_weakened(study(n_resident=4, min_window_s=20.0)) == ()
+    assert len(find_weakened(study(n_resident=4, min_window_s=10.0))) == 1
+
+
 def test_a_setting_that_is_stricter_than_usual_weakens_nothing() -> None:
     strict = study(foreign_limit_cores=0.01, max_attempts=1, memory_pressure_limit_ratio=0.01, window_s=900.0)
 

@@ -30,6 +30,7 @@ from tuner.core.planning.replay import ReplayJob, replay
 from tuner.core.planning.surfaces import draw_surfaces
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
+from tuner.reports.plan import Order, Plan, SlicesForecast, plan_facts, render_plan
 from tuner.study.pilot_run import pilot_study, read_pilot
 from tuner.study.run import run_study
 
@@ -197,3 +198,60 @@ def test_the_usual_margins_are_simulated_beside_the_one_requested() -> None:
     assert sum(one.halved is not None for one in asked) == 5
     assert {one.within for one in asked} == {0.01, 0.02, 0.03, 0.05}
     assert len(asked) == len(set(asked)) == 5 + 8
+
+
+def test_layouts_that_take_turns_need_less_time_if_the_host_drifts() -> None:
+    noise = SuiteNoise(launch_sd=0.003, drift_sd=0.1, drift_ar1_per_600s=0.5)
+    on = basis(noise, (100.0, 97.0, 94.0), layouts=GRID[:3], n_resident=3, min_window_in_turns_s=20.0)
+    rows = range(4)
+    in_order = [simulate(on, ForecastOptions("strict", 0.02), row).hours for row in rows]
+    in_turns = [simulate(on, ForecastOptions("strict", 0.02, in_turns=True), row) for row in rows]
+
+    assert all(one.answered and one.right for one in in_turns)
+    assert fmean(one.hours for one in in_turns) < 0.6 * fmean(in_order)
+
+
+def test_a_study_in_turns_ends_with_two_full_windows_alone() -> None:
+    quiet = SuiteNoise(launch_sd=0.001)
+    surface = (100.0, 50.0, 40.0)
+    on = basis(quiet, surface, layouts=GRID[:3], n_resident=3, min_window_in_turns_s=20.0)
+    once = simulate(on, ForecastOptions("strict", 0.05, in_turns=True), 0)
+
+    assert once.hours * 3600 > 2 * (on.max_window_s + on.launch_s)
+
+
+def test_layouts_in_turns_are_simulated_beside_the_requested_study_only() -> None:
+    asked = questions("strict", 0.02, in_turns=True)
+
+    assert [one for one in asked if one.in_turns] == [ForecastOptions("strict", 0.02, in_turns=True)]
+
+
+def plan_in_turns(n_layouts: int, **more: Any) -> Plan:
+    """A plan of 2 h in turns, 9 in 10 within 3 h."""
+    store = measured(Noise(), n_blocks=2, windows_per_launch=2, window_s=60.0)
+    pilot = read_pilot(store)
+    assert pilot is not None
+    courses = [SimulatedStudy(30, 20, hours, True, True) for hours in (1.0, 2.0, 3.0)]
+    cost = cost_of(courses, 30.0)
+    asked = ForecastOptions("strict", 0.02)
+    order = Order("virtual", GRID, "strict", 0.02, 0.95)
+    slices = SlicesForecast(n_layouts, cost if n_layouts > 1 else None, **more)
+    return Plan(order, pilot, {asked: cost}, (), 60.0, 600.0, 1.0, slices=slices)
+
+
+def test_a_plan_in_turns_says_how_many_layouts_and_the_time() -> None:
+    plan = plan_in_turns(3)
+    facts = plan_facts(plan)["slices"]
+
+    assert (facts["layouts_in_turns"], facts["hours"]) == (3, {"mean": 2.0, "p90": 3.0})
+    assert wording("check.plan-in-turns") in render_plan(plan)
+    assert wording("check.plan-upper-limit") in render_plan(plan)
+    assert wording("check.plan-upper-limit") not in render_plan(plan_in_turns(3, was_in_turns=True))
+
+
+def test_a_plan_of_layouts_that_cannot_take_turns_says_why() -> None:
+    plan = plan_in_turns(1, why_not="All layouts would listen at port 8000.")
+
+    assert wording("check.plan-not-in-turns") in render_plan(plan)
+    assert "All layouts would listen at port 8000." in render_plan(plan)
+    assert "slices" not in plan_facts(replace(plan, slices=None))

@@ -28,6 +28,7 @@ BOARDS = {
     "hostile": boards.hostile(),
     "crowd": boards.crowd(),
     "fleet": boards.fleet(),
+    "turns": boards.in_turns(),
 }
 GO_ON = "tuner grid --resume s.tuner.db"
 

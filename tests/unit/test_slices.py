@@ -8,7 +8,14 @@ from random import Random
 
 import pytest
 
-from tuner.core.windows.slices import LONGEST_FROZEN_S, slice_for, turns, williams_rows
+from tuner.core.windows.slices import (
+    LONGEST_FROZEN_S,
+    MOST_GROWN,
+    SkipControl,
+    slice_for,
+    turns,
+    williams_rows,
+)
 
 
 @pytest.mark.parametrize("n", range(1, 9))
@@ -59,3 +66,40 @@ def test_items_of_seconds_need_no_whole_slice_if_they_are_frozen() -> None:
     assert found is not None
     assert found.counted_s == LONGEST_FROZEN_S
     assert found.skip_s < found.counted_s
+
+
+def halves(random: Random, n: int, bias: float, sd: float) -> list[tuple[float, float]]:
+    """Rates around 100 in both halves of slices; the first ones are too low by twice the *bias*."""
+    return [
+        (100 * (1 - 2 * bias) * (1 + random.gauss(0, sd)), 100 * (1 + random.gauss(0, sd))) for _ in range(n)
+    ]
+
+
+def test_the_skipped_part_grows_as_long_as_counted_parts_begin_slower() -> None:
+    random, control = Random(4), SkipControl()
+    for _ in range(3):
+        control.learn(halves(random, 40, 0.01, 0.01))
+    grown = control.times
+    control.learn(halves(random, 400, 0.0, 0.01))
+
+    assert grown == pytest.approx(1.5**3)
+    assert control.times == grown
+    longer = slice_for(0.2, freezes=False, skip_times=grown)
+    assert longer is not None
+    assert (longer.counted_s, longer.skip_s) == (pytest.approx(4.0), pytest.approx(0.4 * grown))
+
+
+def test_a_bias_within_its_noise_or_too_small_to_matter_changes_nothing() -> None:
+    random = Random(5)
+    for n, bias, sd in ((19, 0.5, 0.01), (40, 0.01, 0.5), (4000, 0.001, 0.001)):
+        control = SkipControl()
+        control.learn(halves(random, n, bias, sd))
+        assert control.times == 1.0
+
+
+def test_the_skipped_part_does_not_grow_without_end() -> None:
+    random, control = Random(6), SkipControl()
+    for _ in range(20):
+        control.learn(halves(random, 40, 0.05, 0.01))
+
+    assert control.times == MOST_GROWN

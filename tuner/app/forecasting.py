@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.strategy import Kind
     from tuner.core.planning.forecast import Basis, ForecastOptions, SimulatedStudy
     from tuner.core.planning.pilot import Pilot
-    from tuner.reports.plan import Order, Plan
+    from tuner.reports.plan import Order, Plan, SlicesForecast
 
 COMPUTES_S = 20.0  #: then what was simulated by then is what there is
 N_SURFACES = 100  #: at most
@@ -53,7 +53,7 @@ def begin_pilot(
     Raises:
         ConfigError: the settings cannot be used here, or the file exists.
     """
-    from tuner.app.plan_builder import build_plan
+    from tuner.app.plan_builder import build_plan, n_layouts_in_turns
     from tuner.app.session import load_request, naming_option, new_session
     from tuner.config.load import Given
     from tuner.core.text.durations import parse_duration
@@ -64,6 +64,9 @@ def begin_pilot(
     options = {("study", "strategy"): Given("tuner plan", "race"), **options}
     settings, profile = load_request(config, options, simulate)
     record = pilot_study(build_plan(settings, profile, options, say), lasts_s)
+    if settings.study.slices == "auto":  # of the planned study: the pilot runs one layout at a time
+        n_resident = n_layouts_in_turns(settings, say, is_simulated=profile is not None)
+        record = replace(record, n_resident=n_resident)
     file = study if study is not None else Path(f"{record.service}.pilot.tuner.db")
     return new_session(settings, record, file)
 
@@ -90,18 +93,49 @@ def forecast_of(file: Path) -> tuple[StudyRecord, Plan | Unknown]:
         return record, Unknown(order, why)
     basis = _basis(record, asked, pilot)
     began_s = time.monotonic()
-    courses = _simulated(basis, questions(kind, within))
+    courses = _simulated(basis, questions(kind, within, in_turns=basis.n_resident > 1))
     known = {question: list(rows.values()) for question, rows in courses.items() if rows}
     first = courses[ForecastOptions(kind, within)]
     return record, Plan(
         order=Order(record.service, basis.layouts, kind, within, basis.confidence),
         pilot=pilot,
-        costs={one: cost_of(rows, basis.launch_s) for one, rows in known.items() if one.halved is None},
+        costs={
+            one: cost_of(rows, basis.launch_s)
+            for one, rows in known.items()
+            if one.halved is None and not one.in_turns
+        },
         savings=savings(first, {cause: courses[ForecastOptions(kind, within, cause)] for cause in CAUSES}),
         min_window_s=basis.min_window_s,
         max_window_s=basis.max_window_s,
         computed_s=time.monotonic() - began_s,
         grows=_growth(file, record, basis.layouts),
+        slices=_slices(record, file, asked, basis, known.get(ForecastOptions(kind, within, in_turns=True))),
+    )
+
+
+def _slices(
+    record: StudyRecord,
+    file: Path,
+    asked: StudySettings,
+    basis: Basis,
+    simulated: Sequence[SimulatedStudy] | None,
+) -> SlicesForecast | None:
+    """Forecast the planned study if layouts take turns; None: slices are not asked for."""
+    from tuner.app.plan_builder import stored_settings, takes_turns
+    from tuner.core.planning.forecast import cost_of
+    from tuner.reports.plan import SlicesForecast
+
+    if record.n_resident == 1:
+        if asked.slices != "auto":
+            return None
+        if record.provenance.is_fleet or record.config.lacks_secrets:
+            return SlicesForecast(1, None)
+        settings = stored_settings(record, file, "tuner plan CONFIG --slices auto")
+        return SlicesForecast(1, None, takes_turns(settings, is_simulated=False)[1])
+    return SlicesForecast(
+        min(record.n_resident, len(basis.layouts)),
+        None if not simulated else cost_of(simulated, basis.launch_s),
+        was_in_turns=record.provenance.made_by != "tuner plan",
     )
 
 
@@ -140,6 +174,7 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
 
 
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
+    from tuner.app.plan_builder import SHORTEST_IN_TURNS_S
     from tuner.config.study import SHORTEST_WINDOW_S
     from tuner.core.planning.forecast import Basis
     from tuner.core.planning.surfaces import draw_surfaces
@@ -156,6 +191,8 @@ def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
         confidence=asked.confidence,
         cores=record.cores,
         seed=asked.seed,
+        n_resident=record.n_resident,
+        min_window_in_turns_s=asked.min_window or min(SHORTEST_IN_TURNS_S, asked.window),
     )
 
 

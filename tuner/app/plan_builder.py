@@ -168,7 +168,7 @@ def with_turns(
 
 def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_fleet: bool = False) -> int:
     """Return the most layouts that take turns, 1 for none, and print it with the reason."""
-    n_resident, why = _takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
+    n_resident, why = takes_turns(settings, is_simulated=is_simulated, on_fleet=on_fleet)
     if n_resident == 1:
         say(f"Layouts run one after the other. {why}")
     else:
@@ -176,7 +176,7 @@ def n_layouts_in_turns(settings: Settings, say: Say, *, is_simulated: bool, on_f
     return n_resident
 
 
-def _takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool) -> tuple[int, str]:
+def takes_turns(settings: Settings, *, is_simulated: bool, on_fleet: bool = False) -> tuple[int, str]:
     """Return the most layouts that take turns, 1 for none, and the reason in a sentence."""
     from tuner.core.windows.slices import MOST_RESIDENT
 

@@ -212,7 +212,11 @@ def _rank(
             f"cannot use --confidence {confidence:g}: the race in {file} was run at {record.confidence:g}",
             hint="Leave --confidence out.",
         )
-    seen = _of_boxes(store, question, store.sums() if sums is None else sums)
+    sums = store.sums() if sums is None else sums
+    if is_race and record.n_resident > 1:
+        known = known or replay_study(store)
+        sums = _that_count(store, known, sums)
+    seen = _of_boxes(store, question, sums)
     if question.within is not None and not question.costs and not seen.is_of_boxes:
         raise ConfigError(
             "--within needs --costs, or a fleet: it is the margin within which layouts are equivalent",
@@ -245,6 +249,13 @@ def _rank(
     if not isinstance(explanation, str):
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
     return _Ranked(record, ranking, explanation, seen.sums, len(seen.launches), known)
+
+
+def _that_count(store: Store, known: Recalled, sums: Sums) -> Sums:
+    """Leave out slices if windows alone differ from them."""
+    if known.strategy.answer().counts_slices:
+        return sums
+    return sums.of({number for number, launch in store.launches() if launch.heat is None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,10 @@ def plan(
     ] = None,
     confidence: Annotated[str | None, setting("confidence")] = None,
     kind: Annotated[str | None, setting("kind")] = None,
+    slices: Annotated[
+        str | None,
+        setting("slices", "auto: also estimate the time if layouts take turns (default: off)."),
+    ] = None,
     seed: Annotated[
         str | None, setting("seed", "Seed for the launch order and the simulation (default: 1).")
     ] = None,

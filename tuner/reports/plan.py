@@ -43,6 +43,16 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
+class SlicesForecast:
+    """The asked study, if its layouts take turns."""
+
+    n_layouts: int  #: most that take turns; 1: they run one after the other
+    cost: Cost | None  #: None: there was no time to simulate it, or layouts do not take turns
+    why_not: str = ""  #: they do not take turns, a sentence; empty: the study file does not show it
+    was_in_turns: bool = False  #: in the study that the noise is from
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What a pilot says of a study."""
 
@@ -54,6 +64,7 @@ class Plan:
     max_window_s: float
     computed_s: float
     grows: str | None = None  #: that the grid of the study may grow, a sentence; None: it will not
+    slices: SlicesForecast | None = None  #: None: not asked for
 
 
 def render_plan(plan: Plan) -> str:
@@ -104,7 +115,10 @@ def render_plan(plan: Plan) -> str:
             "simple",
         )
         + "\n"
-        + "".join(f"{sentence}\n" for sentence in [limit_sentence(plan), *_cautions(plan, asked)])
+        + "".join(
+            f"{sentence}\n"
+            for sentence in [limit_sentence(plan), *slices_sentences(plan), *_cautions(plan, asked)]
+        )
     )
 
 
@@ -133,6 +147,32 @@ def limit_sentence(plan: Plan) -> str:
         f"Limiting factor ({asked}): {name}{nearly}. {halved}, the study would take"
         f" {_time(hours * (1 - first.saved_ratio))} instead of {_time(hours)} ({shown}). {advice}."
     )
+
+
+def slices_sentences(plan: Plan) -> list[str]:
+    """Return whether layouts take turns, and the time; none if slices are not asked for."""
+    found = plan.slices
+    if found is None:
+        return []
+    if found.n_layouts == 1:
+        why = found.why_not or "`tuner grid` prints the reason."
+        return [f"With --slices auto, layouts run one after the other, as in the table. {why}"]
+    text = f"With --slices auto, up to {found.n_layouts} started layouts take turns in a group"
+    if (cost := found.cost) is None:
+        return [f"{text}. There was too little time to simulate how long that takes."]
+    asked = f"within {percent(plan.order.within)}, {plan.order.kind}"
+    time = _time(cost.mean_hours, known=cost.is_mean_known)
+    most = _time(cost.p90_hours, known=cost.is_p90_known)
+    lines = [
+        f"{text} ({asked}): {time} and {_count(cost.mean_windows, known=cost.is_mean_known)} windows, 9 in 10"
+        f" in {most}, with two full windows of layouts alone at the end."
+    ]
+    if not found.was_in_turns:
+        lines.append(
+            "That is an upper limit: in the pilot layouts ran one after the other, so it cannot show which"
+            " part of the noise they share when they take turns."
+        )
+    return lines
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -178,7 +218,18 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
             ],
         },
         "grid_grows": plan.grows,
+        **({} if plan.slices is None else {"slices": _slices_facts(plan, plan.slices)}),
         "computed_s": round(plan.computed_s, 3),
+    }
+
+
+def _slices_facts(plan: Plan, found: SlicesForecast) -> dict[str, Any]:
+    cost = found.cost
+    return {
+        "sentences": slices_sentences(plan),
+        "layouts_in_turns": found.n_layouts,
+        "windows": None if cost is None else {"mean": cost.mean_windows, "p90": cost.p90_windows},
+        "hours": None if cost is None else {"mean": cost.mean_hours, "p90": cost.p90_hours},
     }
 
 

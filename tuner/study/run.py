@@ -234,7 +234,7 @@ class _Study:
             if self._plan.course.open_cells(self._plan.block):
                 self._plan.report_budget_over()
                 return
-            self._plan.warn_left_out(self._plan.course.end_block(self._plan.block))
+            self._plan.end_block(self._plan.block)
             self._plan.forward()
 
     def _must_end(self) -> bool:
@@ -258,13 +258,10 @@ class _Study:
             rest = [cell for cell in cells if self._plan.course.is_open(cell) and not cell.is_done]
             if not rest or not self._plan.timetable.fits([cell.rest for cell in rest]):
                 break
-            launches = [
-                (str(cell.layout), cell.layout.total_threads, partial(self._launch_resident, cell))
-                for cell in rest
-            ]
+            launches = [(cell.layout, partial(self._launch_resident, cell)) for cell in rest]
             left_s = self._plan.timetable.left_s
             most_s = inf if left_s is None else self._box.clock.monotonic_s() + left_s
-            self._heats_in(places).run(launches, self._progress.warning, most_s)
+            self._heats_in(places).run(launches, most_s)
         for cell in cells:
             self._report_cell(cell)
 

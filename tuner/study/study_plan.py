@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, WorkerFacts
 from tuner.core.domain.records import LaunchRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
+from tuner.core.messages.heats import slices_disagree
 from tuner.core.messages.launch import gil_came_back, inner_threads
 from tuner.core.text.durations import render_rest
 from tuner.core.windows.layout_check import inner_of, inner_to_facts
@@ -41,6 +41,7 @@ class StudyPlan:
         self.block: Block | None = None  #: in hand; None: there is nothing more to measure
         self._foreseen: list[Proposal] | None = None  #: after the block in hand; None: not known
         self._out_of_budget = False
+        self._knows_agreement = False  #: of slices with windows alone
 
     def recall(self) -> tuple[Sequence[tuple[int, LaunchRecord]], Sequence[WindowRecord]]:
         """Begin with what the store holds, and return its launches and windows."""
@@ -124,12 +125,22 @@ class StudyPlan:
         if numbers:
             self._progress.warning(*messages.chosen_otherwise(len(numbers), numbers[0]))
 
-    def warn_left_out(self, failed: list[Layout]) -> None:
-        """Warn of layouts that are launched no more."""
-        for layout in failed:
+    def end_block(self, block: Block) -> None:
+        """Show the strategy what *block* gave, and warn of layouts that are launched no more."""
+        for layout in self.course.end_block(block):
             if layout in self.course.over_limit:
                 continue  # told when it was stopped
             self._progress.warning(*messages.left_out(layout))
+        self._warn_disagreement()
+
+    def _warn_disagreement(self) -> None:
+        """Warn once if a block that ended shows that slices differ from windows alone."""
+        if self.asked.n_resident == 1 or self._knows_agreement:
+            return
+        agreement = self._strategy.answer().agreement
+        self._knows_agreement = agreement is not None
+        if agreement is not None and not agreement.holds:
+            self._progress.warning(*slices_disagree(agreement))
 
     def outcome(self, *, braked: str | None, interrupted: bool, is_over: bool) -> StudyOutcome:
         """Return the outcome so far."""

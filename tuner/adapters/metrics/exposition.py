@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -83,6 +83,9 @@ class MetricsFile:
         remaining_s: float | None,  # noqa: ARG002
     ) -> None:
         self.write()
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
+        """Written with the next figures."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
         self._write_now_and_then()

@@ -98,7 +98,8 @@ class StudyFigures:
         self.reported_wall_s = wall_s()
         self._ask, self._wall_s = known, wall_s
         self._on, self._is_fleet = box, False  #: what is told is of that box
-        self._seen_totals: dict[str, int | None] = {}  #: by box, of the window under way, at the last sample
+        #: of the window under way, at the last sample: by box and layout, as layouts may take turns
+        self._seen_totals: dict[tuple[str, Layout], int | None] = {}
         self._asked_in_block: int | None = None
         self._lock = threading.Lock()
 
@@ -133,8 +134,11 @@ class StudyFigures:
         with self._updating():
             self.nows[self._on] = Now("starting", layout, block)
             self.remaining_s = remaining_s
-            self._seen_totals[self._on] = None
+            self._seen_totals[self._on, layout] = None
             self._of(layout).n_launches += 1
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
+        """The next sample, within a second, is of the layout that works."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         with self._updating():
@@ -146,9 +150,9 @@ class StudyFigures:
         with self._updating():
             self._go_on("window", layout, elapsed_s, window_s, items_per_s)
             self.now.load1, self.now.n_active = sample.load1, sample.n_active
-            before = self._seen_totals.get(self._on)
+            before = self._seen_totals.get((self._on, layout))
             new = items_per_s * elapsed_s if before is None else sample.n_done_total - before
-            self._seen_totals[self._on] = sample.n_done_total
+            self._seen_totals[self._on, layout] = sample.n_done_total
             self._of(layout).n_items += max(0, round(new))
 
     def window_taken(  # noqa: D102
@@ -158,10 +162,11 @@ class StudyFigures:
         with self._updating():
             self._add(record)
             # A box of a fleet tells of every fifth second or so, of a shorter window perhaps of none.
-            before = self._seen_totals.get(self._on)
+            before = self._seen_totals.get((self._on, window.layout))
             new = record.n_done if before is None else window.samples[-1].n_done_total - before
             self._of(window.layout).n_items += max(0, new)
-            self._seen_totals[self._on] = None  # what comes before the next window is not of one
+            # what comes before the next window is not of one
+            self._seen_totals[self._on, window.layout] = None
             self.nows[self._on] = Now("between", window.layout, self.now.block)
             self.n_taken, self.n_planned, self.remaining_s = n_taken, n_planned, remaining_s
 
@@ -185,7 +190,7 @@ class StudyFigures:
     def box_left(self, box: str) -> None:  # noqa: D102
         with self._updating():
             self.nows.pop(box, None)
-            self._seen_totals.pop(box, None)
+            self._seen_totals = {place: n for place, n in self._seen_totals.items() if place[0] != box}
 
     def end(self, *, as_planned: bool) -> None:
         """Nothing is measured any more; *as_planned*: the strategy may be asked a last time."""

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,6 +41,8 @@ class Follower:
         self._warnings: list[tuple[str, str]] = []
         self._box: str | None = None  #: that is told of; None: there is one
         self._boxes: dict[str, _Now] = {}  #: of a fleet, as they were first told of
+        self._started: tuple[Layout, ...] = ()  #: layouts that take turns
+        self._idle: dict[Layout, _Now] = {}  #: their state when their last turn ended
 
     def live(self) -> Live:
         """What is to be said of this moment."""
@@ -63,6 +65,7 @@ class Follower:
             n_void=now.n_void,
             remaining_s=remaining_s,
             warnings=tuple(self._warnings),
+            started=self._started,
             boxes=tuple(_on_box(box, one, at_s) for box, one in self._boxes.items()),
         )
 
@@ -77,6 +80,19 @@ class Follower:
         now.layout, now.block = layout, block
         now.remaining_s, now.reported_at_s = remaining_s, now.since_s
         self._changed(at_once=True)
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:  # noqa: D102
+        now = self._now
+        if now.layout is not None and now.layout in self._started:
+            self._idle[now.layout] = now
+        self._started = tuple(started)
+        self._idle = {layout: idle for layout, idle in self._idle.items() if layout in started}
+        if works is not None and works != now.layout:
+            if works in self._idle:
+                self._now = self._idle[works].with_counts_of(now)
+            else:
+                self._enter("starting").layout = works
+        self._changed(at_once=False)
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         now = self._now if self._now.phase == "warming-up" else self._enter("warming-up")
@@ -114,10 +130,7 @@ class Follower:
         before = self._now
         self._box = box
         if box in self._boxes:
-            now = self._boxes[box]
-            now.n_taken, now.n_planned, now.n_void = before.n_taken, before.n_planned, before.n_void
-            now.remaining_s, now.reported_at_s = before.remaining_s, before.reported_at_s
-            self._now = now
+            self._now = self._boxes[box].with_counts_of(before)
         else:
             now = self._enter("between")
             now.layout, now.block = None, 0
@@ -172,6 +185,12 @@ class _Now:
     n_planned: int | None = None
     n_void: int = 0
     remaining_s: float | None = None
+
+    def with_counts_of(self, other: _Now) -> _Now:
+        """Take over the counts of the whole study from *other*."""
+        self.n_taken, self.n_planned, self.n_void = other.n_taken, other.n_planned, other.n_void
+        self.remaining_s, self.reported_at_s = other.remaining_s, other.reported_at_s
+        return self
 
 
 def _elapsed_s(now: _Now, at_s: float) -> float:
@@ -257,7 +276,8 @@ class LiveFile(Follower):
 def render_live(live: Live) -> str:
     """*live* as the file has it."""
     layout = None if live.layout is None else str(live.layout)
-    facts = {"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout}
+    started = [str(one) for one in live.started]
+    facts = {"format": _FORMAT, "pid": os.getpid(), **asdict(live), "layout": layout, "started": started}
     boxes = [{**asdict(box), "layout": None if box.layout is None else str(box.layout)} for box in live.boxes]
     del facts["boxes"]
     return json.dumps({**facts, "boxes": boxes} if boxes else facts)
@@ -300,6 +320,7 @@ def _parse(found: Any) -> Live:
         n_void=int(_finite(found.get("n_void", 0))),  # a tuner before this one says none
         remaining_s=_number(found["remaining_s"]),
         warnings=tuple((str(slug), str(text)) for slug, text in found["warnings"]),
+        started=tuple(parse_layout(one) for one in found.get("started", ())),
         boxes=tuple(BoxLive(box=str(box["box"]), **_running(box)) for box in found.get("boxes", ())),
     )
 

@@ -36,6 +36,10 @@ class ProgressTee:
         for one in self._observers:
             one.launch_started(layout, block, position, remaining_s)
 
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:  # noqa: D102
+        for one in self._observers:
+            one.in_turns(started, works)
+
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         for one in self._observers:
             one.warming_up(layout, elapsed_s, items_per_s)
@@ -98,6 +102,9 @@ class LineProgress:
         most = "at most " * self._is_race
         rest = "" if remaining_s is None else f" ({most}{render_end(remaining_s)})"
         self._enters("starting", f"starting{rest}")
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
+        """Print nothing: a line for each turn would be too much."""
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
         if self._phase != "warming-up":
@@ -266,6 +273,9 @@ class SimulatedProgress:
         remaining_s: float | None,  # noqa: ARG002
     ) -> None:
         self._block = block
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:  # noqa: D102
+        pass
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: D102
         pass

@@ -106,6 +106,7 @@ class MemoryProgress:
         self.warnings: list[tuple[str, str]] = []
         self.boxes: list[str] = []  #: as they were turned to
         self.boxes_left: list[str] = []
+        self.turns: list[tuple[tuple[Layout, ...], Layout | None]] = []  #: layouts started, and which worked
         self.n_warmup_ticks = 0
         self.n_samples = 0
 
@@ -113,6 +114,9 @@ class MemoryProgress:
         self, layout: Layout, block: int, position: int, remaining_s: float | None
     ) -> None:
         self.launches.append((layout, block, position, remaining_s))
+
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:  # noqa: D102
+        self.turns.append((tuple(started), works))
 
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002, D102
         self.n_warmup_ticks += 1

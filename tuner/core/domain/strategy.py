@@ -91,6 +91,18 @@ class ChangedRatio:
 
 
 @dataclass(frozen=True, slots=True)
+class Agreement:
+    """Whether windows alone confirm the ratio of two layouts in slices: of *layout* to *other*."""
+
+    layout: Layout  #: the best by slices
+    other: Layout  #: the rival that is hardest to separate from it
+    in_slices: float
+    alone: float
+    expected: Estimate  #: of *alone*, as slices predict it: the interval is the noise of both
+    holds: bool  #: False: layouts that stay started disturb each other, so slices count no longer
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a strategy claims just now."""
 
@@ -103,6 +115,12 @@ class Answer:
     tied: tuple[Layout, ...] = ()  #: those of *ties* that are known to be near: see `tuner.core.stats.groups`
     pools_noise: bool = False  #: it assumes that all layouts have similar noise
     changed: tuple[ChangedRatio, ...] = ()  #: the clearest first; tested once there is an answer
+    agreement: Agreement | None = None  #: of slices with windows alone; None: no slices, or not checked yet
+
+    @property
+    def counts_slices(self) -> bool:
+        """Whether windows in slices count, if there are any; else those alone do."""
+        return self.agreement is None or self.agreement.holds
 
 
 @dataclass(frozen=True, slots=True)

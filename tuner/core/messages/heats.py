@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.core.domain.strategy import Agreement
 from tuner.core.messages.catalogue import warning
 from tuner.core.text.figures import pluralize, render_size
 
@@ -15,6 +16,19 @@ def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     return (
         f"only {pluralize(n, 'layout')} fit into memory at the same time: {render_size(free_bytes)} of "
         f"memory is free, and a layout takes up to {render_size(largest_bytes)}"
+    )
+
+
+@warning(
+    "slices-disagree",
+    "Noise does not explain the difference (99 %). tuner compares layouts that run alone instead.",
+    "In later studies, use `--slices off`.",
+)
+def slices_disagree(seen: Agreement) -> str:
+    return (
+        f"layouts that stay started disturb each other here: {seen.layout} / {seen.other} is"
+        f" {seen.in_slices:.3g} in slices and {seen.alone:.3g} alone; windows in slices count no longer, and"
+        " layouts run one after the other from now on"
     )
 
 

@@ -14,8 +14,9 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Goal, Kind
+from tuner.core.domain.strategy import Goal, Kind, Strategy
 from tuner.core.planning.replay import run
+from tuner.core.search.heat_race import N_ALONE, HeatRace
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Suite, SuiteNoise
 
@@ -36,6 +37,7 @@ class ForecastOptions:
     kind: Kind
     within: float
     halved: Cause | None = None  #: ties: layouts differ twice as much
+    in_turns: bool = False  #: layouts take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Basis:
     confidence: float
     cores: int | None
     seed: int
+    n_resident: int = 1  #: most layouts that take turns; 1: they cannot
+    min_window_in_turns_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +104,17 @@ class Saving:
     hours: float  #: what the study would take
 
 
-def questions(kind: Kind, within: float) -> list[ForecastOptions]:
-    """All that is to be simulated, the asked study (*kind*, *within*) first, its halved causes last."""
+def questions(kind: Kind, within: float, *, in_turns: bool = False) -> list[ForecastOptions]:
+    """All that is to be simulated, the asked study (*kind*, *within*) first, its halved causes last.
+
+    *in_turns*: the asked study also with layouts that take turns.
+    """
     asked = ForecastOptions(kind, within)
+    turns = [ForecastOptions(kind, within, in_turns=True)] if in_turns else []
     margins = sorted({*MARGINS, within})
     others = [ForecastOptions(one, margin) for margin in margins for one in KINDS]
     halved = [ForecastOptions(kind, within, cause) for cause in CAUSES]
-    return [asked, *(question for question in others if question != asked), *halved]
+    return [asked, *turns, *(question for question in others if question != asked), *halved]
 
 
 def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStudy:
@@ -132,14 +140,22 @@ def simulate(basis: Basis, question: ForecastOptions, row: int) -> SimulatedStud
         within=question.within,
         confidence=basis.confidence,
         kind=question.kind,
-        min_window_s=basis.min_window_s,
+        min_window_s=basis.min_window_in_turns_s if question.in_turns else basis.min_window_s,
         max_window_s=basis.max_window_s,
         cores=basis.cores,
     )
     stream = f"{basis.seed}/{row}"
-    strategy = make_strategy("race", goal, Random(f"{stream}/strategy").getrandbits(32))
+    seed = Random(f"{stream}/strategy").getrandbits(32)
+    if question.in_turns:
+        strategy: Strategy = HeatRace(goal, seed, basis.n_resident)
+    else:
+        strategy = make_strategy("race", goal, seed)
     done = run(strategy, goal, suite.box(0, stream), cap=CAP_WINDOWS)
-    return SimulatedStudy(done.n_windows, done.n_launches, done.hours, done.answered, done.right)
+    n_alone = N_ALONE if question.in_turns else 0
+    hours = done.hours + n_alone * (launch_s + basis.max_window_s) / 3600
+    return SimulatedStudy(
+        done.n_windows + n_alone, done.n_launches + n_alone, hours, done.answered, done.right
+    )
 
 
 def cost_of(courses: Sequence[SimulatedStudy], launch_s: float) -> Cost:

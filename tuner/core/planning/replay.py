@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import ceil, fsum
 from random import Random
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal, Strategy
@@ -32,6 +33,14 @@ class ReplayBox(Protocol):
 
     def is_right(self, layout: Layout) -> bool:
         """Whether *layout* is truly within the margin of the best."""
+
+
+@runtime_checkable
+class TurnsBox(ReplayBox, Protocol):
+    """One where layouts can take turns."""
+
+    def take_in_turns(self, proposals: Sequence[Proposal]) -> list[Observed]:
+        """Launch layouts together and take their windows in turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +119,8 @@ def run(
         if not proposals:
             break
         windows: list[Observed] = []
-        for proposal in proposals:
-            _check(proposal, goal)
-            n_windows = min(proposal.n_windows, cap - box.n_windows)
-            if not n_windows:
-                break
-            windows += box.take(Proposal(proposal.layout, proposal.window_s, n_windows))
+        for heat, together in groupby(proposals, key=lambda one: one.heat):
+            windows += _take(box, goal, list(together), cap, in_turns=heat is not None)
         strategy.learn(windows)
         answer = strategy.answer()
         if look is not None:
@@ -123,7 +128,7 @@ def run(
     answered = answer.reached or (answer.kind == "none" and not strategy.propose())
     answered = answered and answer.layout is not None
     right = answered and answer.layout is not None and box.is_right(answer.layout)
-    n_lacking = 0 if answered else cap - box.n_windows
+    n_lacking = 0 if answered else max(0, cap - box.n_windows)
     seconds = box.now_s + n_lacking * goal.max_window_s
     return ReplayedStudy(
         surface=which[0],
@@ -162,6 +167,25 @@ def summary(job: ReplayJob, runs: Sequence[ReplayedStudy]) -> ReplaySummary:
         mean_launches=sum(one.n_launches for one in runs) / n,
         unanswered_ratio=sum(not one.answered for one in runs) / n,
     )
+
+
+def _take(
+    box: ReplayBox, goal: Goal, proposals: Sequence[Proposal], cap: int, *, in_turns: bool
+) -> list[Observed]:
+    """Take the windows of launches that follow each other or take turns, as far as the *cap* allows."""
+    for proposal in proposals:
+        _check(proposal, goal)
+    if in_turns:
+        if not isinstance(box, TurnsBox):
+            raise ValueError("these windows were taken one after the other")
+        return box.take_in_turns(proposals)
+    windows: list[Observed] = []
+    for proposal in proposals:
+        n_windows = min(proposal.n_windows, cap - box.n_windows)
+        if not n_windows:
+            break
+        windows += box.take(Proposal(proposal.layout, proposal.window_s, n_windows))
+    return windows
 
 
 def _check(proposal: Proposal, goal: Goal) -> None:

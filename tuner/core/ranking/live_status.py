@@ -210,7 +210,7 @@ class BoardKeeper:
             if layout in failed:
                 state = "left-out" if layout in braked else "failed"
                 reason = braked.get(layout) or errors.get(layout) or "no valid window"
-            elif not seen.n_windows:
+            elif not seen.n_windows or (own is None and not answer.counts_slices):
                 state = "unseen"
                 reason = f"no valid window, {seen.n_void} invalid" if seen.n_void else None
             elif layout in judged and judged[layout].state == "beyond":

@@ -51,6 +51,8 @@ class Live:
     remaining_s: float | None  #: of the study, from *at_wall_s* on; None: unknown
     n_void: int = 0  #: windows that do not count
     warnings: tuple[tuple[str, str], ...] = ()  #: the last ones, oldest first: slug, text
+    #: that take turns, *layout* among them, which works now; none: a single launch runs
+    started: tuple[Layout, ...] = ()
     boxes: tuple[BoxLive, ...] = ()  #: of a fleet; the fields above are then of the one last told of
 
 

@@ -2,19 +2,26 @@
 
 The first heats have all layouts, with one layout in common. Each later block is one heat: the leader and the
 rivals that are hardest to separate from it. The posterior has an effect of each heat, which all its launches
-share and no other heat has. At the end the best layout runs alone for a full window.
+share and no other heat has.
+
+At the end the best layout and its hardest rival run alone for a full window each. If their ratio is not
+that of the slices (`search.agreement`), started layouts disturb each other: then the race begins again with
+windows alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Goal, Observed, Proposal
+from tuner.core.domain.strategy import Agreement, Answer, Goal, Observed, Proposal
+from tuner.core.search.agreement import agreement_of
 from tuner.core.search.posterior import Posterior
 from tuner.core.search.racing import Racing
 
 FEWEST = 2  #: layouts of a heat: one alone is compared with nothing
+N_ALONE = 2  #: full windows at the end: of the best layout and of its hardest rival
 
 
 class HeatRace(Racing):
@@ -25,24 +32,45 @@ class HeatRace(Racing):
         super().__init__(goal, seed)
         self._most = n_resident
         self._first = True
-        self._confirmed: set[Layout] = set()  #: ran alone for a full window
+        self._alone: dict[Layout, Observed] = {}  #: the last full window of each that ran alone
+        self._agreement: Agreement | None = None
+        self._n_in_slices, self._in_slices_s = 0, 0.0  #: windows in slices, and their length
+
+    @property
+    def _counts_slices(self) -> bool:
+        """Whether windows in slices count; else those alone do, as in a race without slices."""
+        return self._agreement is None or self._agreement.holds
 
     def propose(self) -> Sequence[Proposal]:
         """The launches of the next block."""
+        if not self._counts_slices:
+            return self._next_alone()
         if self._first:
             return self._first_heats()
         members = self._members()
         if members is None:
-            return self._alone()
+            return self._confirming_alone()
         length_s = self._best_window_s()
         return [Proposal(self._layouts[k], length_s, heat=0) for k in members]
 
     def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
         """Take note of a block."""
         self._first = False
-        in_turns = [window for window in windows if window.turns_s is not None]
-        self._confirmed.update(window.layout for window in windows if window.turns_s is None)
-        self._take_in(in_turns, failed)
+        alone = [window for window in windows if window.turns_s is None]
+        if not self._counts_slices:
+            self._take_in(alone, failed)
+            return
+        self._alone.update((window.layout, window) for window in alone)
+        in_slices = [window for window in windows if window.turns_s is not None]
+        self._n_in_slices += len(in_slices)
+        self._in_slices_s += sum(window.length_s for window in in_slices)
+        self._take_in(in_slices, failed)
+        if alone and self._agreement is None:
+            self._compare()
+
+    def answer(self) -> Answer:
+        """What may be claimed now."""
+        return replace(super().answer(), agreement=self._agreement)
 
     def expected_rest(self) -> Sequence[Proposal] | None:
         """Not known."""
@@ -82,21 +110,58 @@ class HeatRace(Racing):
     def _n_of(self, k: int) -> int:
         return int(self._bank().n_of[k])
 
-    def _alone(self) -> list[Proposal]:
-        """A full window of the best layout alone, for its load average, memory and latency."""
+    def _confirming_alone(self) -> list[Proposal]:
+        """Full windows alone, for load average, memory and latency, and to confirm the slices."""
+        return [
+            Proposal(layout, self._goal.max_window_s)
+            for layout in self._to_confirm()
+            if layout not in self._alone
+        ]
+
+    def _to_confirm(self) -> list[Layout]:
+        """The best layout and its hardest rival; none without an answer."""
         standing = self._standing()
         if standing is None or not self._reached(standing):
             return []
-        leader = self._layouts[standing.leader]
-        return [] if leader in self._confirmed else [Proposal(leader, self._goal.max_window_s)]
+        rivals = standing.seen_rivals()
+        hardest = max(rivals, key=lambda k: standing.urgency[k], default=None)
+        return [self._layouts[k] for k in (standing.leader, hardest) if k is not None]
+
+    def _compare(self) -> None:
+        """Compare windows alone with slices; where they differ, begin again with windows alone."""
+        both = self._to_confirm()
+        if len(both) < 2 or any(layout not in self._alone for layout in both):
+            return
+        one, other = both
+        seen = self._alone[one], self._alone[other]
+        self._agreement = agreement_of(
+            self._bank(),
+            (self._index[one], self._index[other]),
+            (one, other),
+            (seen[0].value, seen[1].value),
+            self._in_slices_s / self._n_in_slices,
+        )
+        if not self._agreement.holds:
+            self._first = True
+            self._posterior = self._guide = None
+            self._windows, self._verdicts, self._launch_s, self._launches = [], {}, [], []
+            self._take_in(sorted(self._alone.values(), key=lambda window: window.began_s), ())
+
+    def _next_alone(self) -> list[Proposal]:
+        """As a race without slices: first a block of all layouts, then, one a block, what decides most."""
+        if self._first:
+            return [Proposal(layout, self._first_window_s()) for layout in self._first_block()]
+        one = self._decided()
+        return [] if one is None else [one]
 
     def _new_bank(self) -> Posterior:
         """The bank, which has seen nothing."""
         bank = super()._new_bank()
-        bank.has_own_noise = False  # the effect of a heat takes up the noise of its layouts
+        if self._counts_slices:
+            bank.has_own_noise = False  # the effect of a heat takes up the noise of its layouts
         return bank
 
     def _drifts(self) -> Sequence[tuple[float, float]]:
         from tuner.core.search.posterior import HEAT_DRIFTS
 
-        return HEAT_DRIFTS
+        return HEAT_DRIFTS if self._counts_slices else super()._drifts()

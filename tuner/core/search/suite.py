@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import exp, log, log1p, pi, sin, sqrt
 from random import Random
@@ -9,6 +10,7 @@ from random import Random
 from tuner.core.defaults import CONFIDENCE, WINDOW_S, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Kind, Observed, Proposal
+from tuner.core.windows.slices import MOST_SKIP_SHARE
 
 SHORTEST_WINDOW_S = 10.0  #: where a suite leaves the length of windows to the strategy
 DRIFT_STEP_S = 600.0  #: drift has one correlation given, for this distance in time
@@ -111,6 +113,7 @@ class SimulatedBox:
     _host: Host | None = None
     _drift_factor: dict[Layout, float] = field(default_factory=dict)
     _trend_per_h: dict[Layout, float] = field(default_factory=dict)
+    _shared: float | None = None  #: effect of the host on layouts that take turns just now
 
     def __post_init__(self) -> None:
         self._truth = dict(zip(self.suite.layouts, self.suite.surfaces[self.surface], strict=True))
@@ -153,7 +156,8 @@ class SimulatedBox:
             middle_s = self.now_s + length_s / 2
             value += self._trend_per_h.get(layout, 0.0) * (middle_s - began_s) / 3600
             if self._host is not None:
-                value += self._drift_factor.get(layout, 1.0) * self._host.at(middle_s)
+                of_host = self._host.at(middle_s) if self._shared is None else self._shared
+                value += self._drift_factor.get(layout, 1.0) * of_host
             windows.append(
                 # the limit keeps a heavy tail's one in a million within what a float can hold
                 Observed(
@@ -168,6 +172,19 @@ class SimulatedBox:
             self.now_s += length_s
         self.n_windows += proposal.n_windows
         self.n_launches += 1
+        return windows
+
+    def take_in_turns(self, proposals: Sequence[Proposal]) -> list[Observed]:
+        """Launch all layouts, one after the other, and take their windows in turns: the host is the same."""
+        began_s = self.now_s
+        windows_s = sum(one.n_windows * one.window_s for one in proposals)
+        lasts_s = len(proposals) * self.suite.launch_s + (1 + MOST_SKIP_SHARE) * windows_s
+        if self._host is not None:
+            self._shared = self._host.at(began_s + lasts_s - (1 + MOST_SKIP_SHARE) * windows_s / 2)
+        windows = [window for one in proposals for window in self.take(one)]
+        for window in windows:
+            window.turns_s = began_s
+        self._shared, self.now_s = None, began_s + lasts_s
         return windows
 
     def _of_layouts(self, rows: tuple[tuple[float, ...], ...]) -> dict[Layout, float]:

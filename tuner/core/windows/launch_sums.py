@@ -121,6 +121,14 @@ class Sums:
             self.windows_of,
         )
 
+    def of(self, launches: Collection[int]) -> Sums:
+        """Those of *launches*, by their ids."""
+        return Sums(
+            [one for one in self.launches if one.launch in launches],
+            [one for one in self.void if one.launch in launches],
+            self.windows_of,
+        )
+
     def void_of_layouts(self) -> defaultdict[Layout, VoidTally]:
         """What is void of each layout."""
         found: defaultdict[Layout, VoidTally] = defaultdict(VoidTally)

@@ -5,14 +5,17 @@ of a slice on the next one cancel. Source: Williams, Experimental designs balanc
 residual effects of treatments (1949).
 
 Length: a slice holds many items of each thread, and its first part, in which the layout gets into its stride
-again, is not counted.
+again, is not counted. If the first half of the counted part is slower than the second, the part before it was
+too short: `SkipControl`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
 from random import Random
+from statistics import fmean, stdev
 
 MOST_RESIDENT = 4  #: layouts that take turns
 SHORTEST_S, LONGEST_S = 1.0, 30.0  #: of a slice, the part that is skipped left out
@@ -20,6 +23,10 @@ LONGEST_FROZEN_S = 1.0  #: of a slice after which items in flight are frozen: th
 ITEMS_PER_SLICE = 20.0  #: of each thread
 ITEMS_SKIPPED = 2.0  #: of each thread, at the head of a slice
 LEAST_SKIP_S, MOST_SKIP_SHARE = 0.2, 0.25  #: of the counted part
+MOST_BIAS = 0.002  #: of throughput in counted parts, before the skipped part grows
+SURE = 2.6  #: standard errors that the bias must have, too: 99 %
+FEWEST_SLICES = 20  #: before their scatter is known
+GROWS, MOST_GROWN = 1.5, 4.0  #: times: each time, and in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +42,47 @@ class Slice:
         return self.skip_s + self.counted_s
 
 
-def slice_for(residence_s: float, *, freezes: bool, looks_every_s: float = 0.0) -> Slice | None:
+@dataclass(slots=True)
+class SkipControl:
+    """Lets the skipped part grow as long as the counted part is biased by the switch."""
+
+    times: float = 1.0  #: as long as by the rule of `slice_for`
+    _off: list[float] = field(default_factory=list)  #: first half less second half, per slice, in mean rates
+
+    def learn(self, halves: Sequence[tuple[float, float]]) -> None:
+        """Take note of slices of one launch: the rates in both halves of each counted part."""
+        mean = fmean(rate for both in halves for rate in both) if halves else 0.0
+        if mean > 0:
+            self._off += [(first - second) / mean for first, second in halves]
+        self._adapt()
+
+    @property
+    def bias(self) -> tuple[float, float] | None:
+        """By which share throughput is too low, if second halves are right, and its standard error."""
+        n = len(self._off)
+        if n < FEWEST_SLICES:
+            return None
+        return -fmean(self._off) / 2, stdev(self._off) / sqrt(n) / 2
+
+    def _adapt(self) -> None:
+        if (found := self.bias) is None or self.times >= MOST_GROWN:
+            return
+        bias, error = found
+        if bias > max(MOST_BIAS, SURE * error):
+            self.times = min(MOST_GROWN, GROWS * self.times)
+            self._off.clear()
+
+
+def slice_for(
+    residence_s: float, *, freezes: bool, looks_every_s: float = 0.0, skip_times: float = 1.0
+) -> Slice | None:
     """Return the slice for items that take *residence_s* in the slowest layout; None: it would be too long.
 
     Args:
         residence_s: time that an item takes.
         freezes: items in flight stand still between slices, so they need not end in one.
         looks_every_s: time after which an idle worker looks for items again; until then it works on none.
+        skip_times: by which the skipped part is longer, as it turned out to be too short.
     """
     counted_s = max(SHORTEST_S, ITEMS_PER_SLICE * residence_s, looks_every_s / MOST_SKIP_SHARE)
     if freezes:
@@ -50,7 +91,7 @@ def slice_for(residence_s: float, *, freezes: bool, looks_every_s: float = 0.0) 
         return None
     skip_s = min(max(LEAST_SKIP_S, ITEMS_SKIPPED * residence_s), MOST_SKIP_SHARE * counted_s)
     skip_s = max(skip_s, looks_every_s + LEAST_SKIP_S if looks_every_s else 0.0)
-    return Slice(skip_s, counted_s)
+    return Slice(skip_times * skip_s, counted_s)
 
 
 def williams_rows(n: int) -> list[list[int]]:

@@ -16,6 +16,7 @@ from tuner.reports.live.live_table import table_lines
 from tuner.reports.live.live_words import (
     describe_end,
     describe_goal,
+    describe_idle,
     describe_last_window,
     describe_phase,
     describe_remaining,
@@ -104,7 +105,12 @@ def _now_lines(live: Live, look: Look) -> list[Line]:
     second = [part for part in (format_rate(live), _describe_load(live)) if part]
     if age_s >= silent_s:
         second.append(f"last update {render_rest(age_s)} ago")
-    return [first, [("       ", ""), (", ".join(second), "")]] if second else [first]
+    lines: list[Line] = [first]
+    if second:
+        lines.append([("       ", ""), (", ".join(second), "")])
+    if idle := describe_idle(live):
+        lines.append([("       ", ""), (cut_cells(idle, look.columns - 7, unicode=look.unicode), "dim")])
+    return lines
 
 
 def _box_lines(live: Live, look: Look) -> list[Line]:

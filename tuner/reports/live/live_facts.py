@@ -58,5 +58,6 @@ def moment_facts(live: Live) -> dict[str, Any]:
     layout = None if live.layout is None else str(live.layout)
     facts = {**asdict(live), "layout": layout, "warnings": warnings}
     boxes = [{**asdict(box), "layout": None if box.layout is None else str(box.layout)} for box in live.boxes]
-    del facts["boxes"]
-    return {**facts, "boxes": boxes} if boxes else facts
+    del facts["boxes"], facts["started"]
+    started = [str(one) for one in live.started]
+    return {**facts, **({"started": started} if started else {}), **({"boxes": boxes} if boxes else {})}

@@ -9,7 +9,7 @@ from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.ranking.overview import BoxLive, Live, Phase
 from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
 from tuner.core.text.durations import render_duration, render_rest, until
-from tuner.core.text.figures import format_block, percent, pluralize
+from tuner.core.text.figures import format_block, list_names, percent, pluralize
 from tuner.core.text.foreign import printable
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
@@ -224,6 +224,12 @@ def describe_last_window(window: WindowRecord, *, n_boxes: int = 1) -> str:
 def describe_phase(live: Live | BoxLive) -> str:
     """The phase of the launch."""
     return _PHASES[live.phase]
+
+
+def describe_idle(live: Live) -> str:
+    """Which layouts are started and idle while another one works; empty where none are."""
+    idle = [layout for layout in live.started if layout != live.layout]
+    return f"in turns with {list_names(idle)}, started and idle now" if idle else ""
 
 
 def format_rate(live: Live | BoxLive, unit: str = " items/10 min") -> str:

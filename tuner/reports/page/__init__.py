@@ -74,6 +74,7 @@ def _sections(
     from tuner.reports.page.method import method_section
     from tuner.reports.page.now import now_section
     from tuner.reports.page.reasons import bound_section, prediction_section
+    from tuner.reports.page.slices import slices_sections
 
     limits = SMALL if small else FULL
     return [
@@ -83,6 +84,7 @@ def _sections(
         heat_map_section(overview, limits),
         trade_section(overview, limits),
         *boxes_sections(overview, limits),
+        *slices_sections(overview, limits),
         time_section(overview, limits),
         bound_section(overview, limits),
         prediction_section(prediction, limits),

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.durations import render_duration, render_rest
+from tuner.core.text.figures import list_names
 from tuner.reports.model.model import items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 
@@ -36,9 +37,11 @@ def now_section(live: Live | None) -> Section:
 
 
 def _on_one(live: Live) -> list[tuple[str, str]]:
+    idle = [layout for layout in live.started if layout != live.layout]
     return [
         ("layout", "-" if live.layout is None else str(live.layout)),
         ("phase", _phase(live)),
+        *([("started, idle now", list_names(idle))] if idle else []),
         ("items per 10 min, so far", "-" if live.items_per_s is None else items(600 * live.items_per_s)),
         ("load", load(live.load1)),
         ("tasks active", "-" if live.n_active is None else str(live.n_active)),

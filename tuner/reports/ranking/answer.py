@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import ChangedRatio, Claim, Guidance
+from tuner.core.domain.strategy import Agreement, ChangedRatio, Claim, Guidance
 from tuner.core.text.durations import render_rest
 from tuner.core.text.figures import list_names, percent, pluralize
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
@@ -30,6 +30,8 @@ def answer_sentence(claim: Claim) -> str:
         parts.append(f"No answer yet: {answer.layout} leads")
         parts += describe_groups(answer.tied, [*claim.open_ties, *claim.unseen])
         parts.append(cost)
+    if not answer.counts_slices:
+        parts.append("only windows alone count, because layouts that stay started disturb each other here")
     if claim.failed:
         parts.append(f"{list_names(claim.failed)} could not be measured")
     return f"{'; '.join(parts)}."
@@ -37,7 +39,7 @@ def answer_sentence(claim: Claim) -> str:
 
 def answer_notes(claim: Claim) -> list[str]:
     """What else there is to know of the answer, a sentence each."""
-    found = open_notes(claim)
+    found = [*open_notes(claim), *_agreement_note(claim)]
     if claim.answer.layout is not None and claim.answer.changed:
         found.append(_changed_note(claim.answer.layout, claim.answer.changed[0]))
     if claim.answer.guidance is not None:
@@ -92,7 +94,33 @@ def answer_facts(claim: Claim) -> dict[str, Any]:
         "rest": None if rest is None else {"windows": rest.n_windows, "hours": rest.lasts_s / 3600},
         "guide": None if guide is None else asdict(guide),
         "changed": [{**asdict(one), "layout": str(one.layout)} for one in answer.changed],
+        **({} if answer.agreement is None else {"slices": agreement_facts(answer.agreement)}),
     }
+
+
+def agreement_facts(seen: Agreement) -> dict[str, Any]:
+    """Ratios of two layouts in slices and alone, for programs."""
+    return {
+        "layout": str(seen.layout),
+        "other": str(seen.other),
+        "ratio_in_slices": seen.in_slices,
+        "ratio_alone": seen.alone,
+        "expected_alone": asdict(seen.expected),
+        "agree": seen.holds,
+    }
+
+
+def _agreement_note(claim: Claim) -> list[str]:
+    """How slices compare with windows alone, a sentence; none before both are known."""
+    seen = claim.answer.agreement
+    if seen is None:
+        return []
+    low, high = seen.expected.low, seen.expected.high
+    ratios = (
+        f"{seen.layout} / {seen.other} was {seen.in_slices:.3g} in slices and {seen.alone:.3g} alone"
+        f" (noise explains {low:.3g} to {high:.3g})"
+    )
+    return [f"Slices {'agree with' if seen.holds else 'differ from'} windows alone: {ratios}."]
 
 
 def _changed_note(named: Layout, changed: ChangedRatio) -> str:

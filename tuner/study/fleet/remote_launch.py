@@ -161,6 +161,9 @@ class _Reporter:
     def launch_started(self, layout: Layout, block: int, position: int, remaining_s: float | None) -> None:
         """Told as the launch that began."""
 
+    def in_turns(self, started: Sequence[Layout], works: Layout | None) -> None:
+        """On a fleet each host runs one launch at a time."""
+
     def warming_up(self, layout: Layout, elapsed_s: float, items_per_s: float | None) -> None:  # noqa: ARG002
         self._sampled(elapsed_s, items_per_s, None)
 

@@ -7,9 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from tuner.core.domain.layout import Layout
 from tuner.core.messages.heats import no_memory_for_heat, slices_too_long
-from tuner.core.windows.slices import slice_for, turns
-from tuner.ports import Box, Warn
+from tuner.core.windows.slices import SkipControl, slice_for, turns
+from tuner.ports import Box
 from tuner.study.heat.resident_box import ResidentStop, resident_box
 from tuner.study.heat.turns import Resident, Turns
 from tuner.study.launch.launching import Workbench
@@ -28,13 +29,13 @@ class Heats:
     random: Random
     stack: ExitStack  #: closes the places
     places: list[Box] = field(default_factory=list)
+    skip: SkipControl = field(default_factory=SkipControl)
 
-    def run(self, launches: Sequence[tuple[str, int, Make]], warn: Warn, most_s: float) -> int:
+    def run(self, launches: Sequence[tuple[Layout, Make]], most_s: float) -> int:
         """Make *launches* together, as far as there is memory, and return how many were made.
 
         Args:
-            launches: name, threads in all, and function that makes it.
-            warn: gets a slug and a text.
+            launches: layout, and function that makes it.
             most_s: monotonic seconds of the host at which all have to be gone.
 
         Raises:
@@ -45,18 +46,21 @@ class Heats:
         turns_ = Turns()
         clock = self.bench.box.clock
         residents = []
-        for (name, n_threads, make), place in zip(launches, self.places, strict=False):
-            resident = Resident(name, n_threads, turns_, clock, _made_at(self.bench, place, make, most_s))
+        for (layout, make), place in zip(launches, self.places, strict=False):
+            resident = Resident(layout, turns_, clock, _made_at(self.bench, place, make, most_s))
             residents.append(resident)
         try:
-            n_made = self._start(residents, warn)
-            self._take_turns(residents[:n_made], warn)
+            n_made = self._start(residents)
+            self._take_turns(residents[:n_made])
         except BaseException:
             for resident in residents:
                 resident.cancel()
             raise
+        finally:
+            self.bench.progress.in_turns((), None)
         for resident in residents[:n_made]:
             resident.join()
+            self.skip.learn(resident.halves)
         return n_made
 
     def _open_places(self, n: int) -> None:
@@ -67,14 +71,15 @@ class Heats:
             assert box.another is not None
             self.places.append(self.stack.enter_context(box.another()))
 
-    def _start(self, residents: Sequence[Resident], warn: Warn) -> int:
+    def _start(self, residents: Sequence[Resident]) -> int:
         """Start one after the other, the others idle; ends before one for which there may be no memory."""
         free_bytes = self.bench.box.free_bytes
         before, largest = free_bytes(), 0.0
         for n, resident in enumerate(residents):
             if n > 1 and before is not None and before < KEPT_FREE * largest:
-                warn(*no_memory_for_heat(n, before, largest))
+                self.bench.progress.warning(*no_memory_for_heat(n, before, largest))
                 return n
+            self._report_turn(residents[: n + 1], resident)
             resident.start()
             _raise_error(resident)
             after = free_bytes()
@@ -83,19 +88,21 @@ class Heats:
             before = after
         return len(residents)
 
-    def _take_turns(self, residents: Sequence[Resident], warn: Warn) -> None:
+    def _take_turns(self, residents: Sequence[Resident]) -> None:
         waiting = [resident for resident in residents if resident.state == "waiting"]
         box = self.bench.box
         slice_ = slice_for(
             max((one.residence_s for one in waiting), default=0.0),
             freezes=box.gate == "freeze",
             looks_every_s=box.looks_every_s,
+            skip_times=self.skip.times,
         )
         if slice_ is None and len(waiting) > 1:
             slowest = max(waiting, key=lambda one: one.residence_s)
-            warn(*slices_too_long(slowest.name, slowest.residence_s))
+            self.bench.progress.warning(*slices_too_long(str(slowest.layout), slowest.residence_s))
         if slice_ is None:
             for resident in waiting:
+                self._report_turn(waiting, resident)
                 resident.take_slice(None)
                 _raise_error(resident)
             return
@@ -103,10 +110,15 @@ class Heats:
             for resident in (waiting[n] for n in row):
                 if resident.state != "over":
                     is_last = sum(one.state != "over" for one in waiting) == 1
+                    self._report_turn(waiting, resident)
                     resident.take_slice(None if is_last else slice_)
                     _raise_error(resident)
             if all(resident.state == "over" for resident in waiting):
                 return
+
+    def _report_turn(self, residents: Sequence[Resident], works: Resident) -> None:
+        started = [one.layout for one in residents if one.state != "over"]
+        self.bench.progress.in_turns(started, works.layout)
 
 
 def _made_at(bench: Workbench, place: Box, make: Make, most_s: float) -> Callable[[Resident], None]:

@@ -128,6 +128,8 @@ class _Counting:
         self._left_out: dict[str, float] = {}
         self._stopped: Reading | None = None
         self._first: Reading | None = None  #: of the warm-up
+        self._went_on: Reading | None = None  #: where the counted part of a slice began
+        self._half: Reading | None = None  #: amid it
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -148,17 +150,26 @@ class _Counting:
         if before is None and self._first is not None:
             n_done = self._stopped.n_done_total - self._first.n_done_total
             lasted_s = self._stopped.at_s - self._first.at_s
-            self._resident.residence_s = self._resident.n_threads * lasted_s / max(n_done, 1)
+            self._resident.residence_s = self._resident.layout.total_threads * lasted_s / max(n_done, 1)
+        if self._went_on is not None and self._half is not None:
+            rates = _rate(self._went_on, self._half), _rate(self._half, self._stopped)
+            self._resident.halves.append(rates)
+        self._half = None
         return self._stopped.at_s
 
     def go_on(self) -> float:
         assert self._stopped is not None
         reading = self._fresh()
         _leave_out(self._left_out, self._stopped, reading, _KEPT)
+        self._went_on = reading
         return reading.at_s
 
     def begin_window(self) -> None:
         """It counts items, not time."""
+
+    def at_half(self) -> None:
+        """Count up to here."""
+        self._half = self._counting.read()
 
     def _fresh(self) -> Reading:
         for _ in range(_TRIES):
@@ -218,11 +229,20 @@ class _Watch:
     def begin_window(self) -> None:
         self._left_out["wall_s"] = 0.0
 
+    def at_half(self) -> None:
+        """Nothing is to be compared."""
+
     def _usage_now(self) -> Usage:
         """Usage at the edge of a slice, with a look at threads, so that no state lasts until the next one."""
         if self._reading is not None:
             self._watch.sample(self._reading)
         return self._watch.usage()
+
+
+def _rate(begin: Reading, end: Reading) -> float:
+    """Items per second between two readings; 0 if no time went by."""
+    lasted_s = end.at_s - begin.at_s
+    return (end.n_done_total - begin.n_done_total) / lasted_s if lasted_s > 0 else 0.0
 
 
 def _totals(one: Any, kept: tuple[str, ...] = ()) -> dict[str, float]:

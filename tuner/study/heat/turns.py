@@ -13,6 +13,7 @@ from collections.abc import Callable
 from math import inf, nextafter
 from typing import Literal, Protocol
 
+from tuner.core.domain.layout import Layout
 from tuner.core.windows.slices import Slice
 from tuner.ports import Clock
 
@@ -32,6 +33,9 @@ class Meter(Protocol):
 
     def begin_window(self) -> None:
         """Take note that a window begins."""
+
+    def at_half(self) -> None:
+        """Take note that half of the counted part of a slice is over."""
 
 
 class Cancelled(KeyboardInterrupt):
@@ -80,11 +84,9 @@ class Turns:
 class Resident:
     """One launch that takes turns, its thread and its own time."""
 
-    def __init__(
-        self, name: str, n_threads: int, turns: Turns, clock: Clock, work: Callable[[Resident], None]
-    ) -> None:
-        """*work* makes the launch of *n_threads*; it gets this."""
-        self.name, self.n_threads = name, n_threads
+    def __init__(self, layout: Layout, turns: Turns, clock: Clock, work: Callable[[Resident], None]) -> None:
+        """*work* makes the launch of *layout*; it gets this."""
+        self.layout = layout
         self.residence_s = 0.0  #: time that an item takes, once it has warmed up: threads by items a second
         self.state: State = "new"
         self.error: BaseException | None = None
@@ -94,11 +96,13 @@ class Resident:
         self.make_idle: Callable[[], object] = lambda: None
         self.make_busy: Callable[[], object] = lambda: None
         self.until_s = inf  #: of the host's clock: when its slice ends
+        self.half_s = inf  #: of the host's clock: when half of its counted part is over
+        self.halves: list[tuple[float, float]] = []  #: rates in both halves of its slices
         self._own_s = clock.monotonic_s()  #: its time when it last stood still
         self._since_s: float | None = None  #: of the host's clock: since when it has passed; None: it stands
         self._slice: Slice | None = None  #: of the turn that begins; None: it runs alone
         self._turns, self._work = turns, work
-        self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"tuner-heat-{layout}", daemon=True)
 
     # ------------------------------------------------------------------ the leader's side
 
@@ -182,10 +186,17 @@ class Resident:
         if self._slice is not None:
             self.host_clock.sleep_until(now_s + self._slice.skip_s)
             self.until_s = now_s + self._slice.length_s
+            self.half_s = self.until_s - self._slice.counted_s / 2
         else:
-            self.until_s = inf
+            self.until_s = self.half_s = inf
         since_s, *_ = [meter.go_on() for meter in self.meters] or [self.host_clock.monotonic_s()]
         self._since_s = since_s
+
+    def reach_half(self) -> None:
+        """Read the meters amid a slice."""
+        self.half_s = inf
+        for meter in self.meters:
+            meter.at_half()
 
     def check(self) -> None:
         """Raise Cancelled if the heat is given up."""
@@ -214,6 +225,10 @@ class ResidentClock:
         while (rest_s := at_s - resident.own_s()) > 0:
             resident.check()
             now_s = host.monotonic_s()
+            if now_s < resident.half_s < min(now_s + rest_s, resident.until_s):
+                host.sleep_until(resident.half_s)
+                resident.reach_half()
+                continue
             if now_s + rest_s <= resident.until_s:
                 host.sleep_until(now_s + rest_s)
                 resident.round_up(at_s)

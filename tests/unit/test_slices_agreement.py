@@ -1,0 +1,169 @@
+"""Windows alone confirm slices, or show that started layouts disturb each other: on a simulated host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import exp
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tuner.adapters.virtual.box import VirtualBox, VirtualService
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.app.study_queries import overview_of
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Agreement, Observed
+from tuner.core.ranking.live_status import BoardKeeper
+from tuner.core.search.heat_race import HeatRace
+from tuner.core.search.strategies.of_study import goal_of, strategy_of
+from tuner.reports.ranking.answer import answer_facts, answer_notes, answer_sentence
+from tuner.study.strategy_driver import Recalled, replay_study
+
+from ..wording import wording
+from .heat_studies import RATES, SERVICE, box_with_places, heat_study, measured
+
+#: while other layouts are started, 4x1 does more than alone, where 2x2 is the best
+ALONE = VirtualService({**RATES, Layout(4, 1): 20.0}, settle_s=3.0)
+
+
+class Interfering(VirtualBox):
+    """A host where layout 4x1 is slower alone than beside started layouts."""
+
+    def run(self, event: str, facts: Mapping[str, str]) -> None:
+        """Know from the study whether the next launch runs alone."""
+        if event == "before_launch":
+            self.service = SERVICE if facts.get("heat") else ALONE
+        super().run(event, facts)
+
+
+def ratios_of(seen: Agreement) -> dict[str, str]:
+    """The figures of the sentence."""
+    low, high = seen.expected.low, seen.expected.high
+    return {
+        "slices": f"{seen.in_slices:.3g}",
+        "alone": f"{seen.alone:.3g}",
+        "low": f"{low:.3g}",
+        "high": f"{high:.3g}",
+    }
+
+
+def recalled(store: MemoryStore) -> Recalled:
+    return replay_study(store, strategy_of(store.study()))
+
+
+def test_slices_that_agree_with_windows_alone_are_confirmed() -> None:
+    progress = MemoryProgress()
+    claim = recalled(measured(heat_study(), box_with_places(), progress=progress)).claim()
+    seen = claim.answer.agreement
+    assert seen is not None
+    assert seen.holds
+    assert (claim.answer.layout, claim.answer.reached) == (Layout(4, 1), True)
+    assert seen.in_slices == pytest.approx(30 / 24, rel=0.01)
+    assert seen.alone == pytest.approx(30 / 24, rel=0.02)
+    assert "slices-disagree" not in {slug for slug, _ in progress.warnings}
+    assert answer_facts(claim)["slices"]["agree"] is True
+    assert answer_notes(claim) == [wording("grid.slices-agree", **ratios_of(seen))]
+
+
+def test_if_started_layouts_disturb_each_other_windows_alone_decide() -> None:
+    progress = MemoryProgress()
+    store = measured(heat_study(), box_with_places(kind=Interfering), progress=progress)
+    known = recalled(store)
+    claim = known.claim()
+    seen = claim.answer.agreement
+    assert seen is not None
+    assert not seen.holds
+    assert seen.alone == pytest.approx(20 / 24, rel=0.02)
+    assert (claim.answer.layout, claim.answer.reached) == (Layout(2, 2), True)
+    assert known.strategy.estimates()[Layout(4, 1)].mean == pytest.approx(20.0, rel=0.02)
+    assert known.otherwise == ()
+    warned = [text for slug, text in progress.warnings if slug == "slices-disagree"]
+    slices, alone = ratios_of(seen)["slices"], ratios_of(seen)["alone"]
+    assert warned == [wording("grid.slices-disagree", slices=slices, alone=alone)]
+    assert wording("grid.only-windows-alone-count") in answer_sentence(claim)
+
+
+def stopped_after_the_disagreement(store: MemoryStore) -> None:
+    """Measure until the second window alone is taken."""
+    launches = {}
+
+    def is_over() -> bool:
+        launches.update(store.launches())
+        alone = [one for one in store.windows() if launches[one.launch_id].heat is None]
+        return len(alone) >= 2
+
+    measured(store.study(), box_with_places(kind=Interfering), store=store, stop=PlannedStop(is_over))
+
+
+def test_the_answer_of_slices_is_not_claimed_once_windows_alone_differ_from_them() -> None:
+    store = MemoryStore(heat_study())
+    stopped_after_the_disagreement(store)
+    claim = recalled(store).claim()
+    assert not claim.answer.reached
+    assert claim.answer.agreement is not None
+    assert wording("grid.only-windows-alone-count") in answer_sentence(claim)
+
+
+def test_once_slices_do_not_count_the_ranking_is_of_windows_alone() -> None:
+    store = MemoryStore(heat_study())
+    stopped_after_the_disagreement(store)
+    one = overview_of(store, Path("no-such.tuner.db"))
+    rows = {row.layout: row for row in one.ranking.rows}
+    keeper = BoardKeeper(store.study(), store.windows())
+    strategy = recalled(store).strategy
+    board = keeper.board(strategy.answer(), strategy.estimates(), (), tuple)
+    states = {place.layout: place.state for place in board.places}
+
+    assert {layout for layout, row in rows.items() if row.n_windows} == {Layout(2, 2), Layout(4, 1)}
+    assert rows[Layout(4, 1)].throughput_per_10min.mean == pytest.approx(20.0 * 600, rel=0.02)
+    assert states[Layout(2, 2)] == "leads"
+    assert states[Layout(1, 1)] == states[Layout(8, 1)] == "unseen"
+
+
+def test_a_study_that_was_stopped_after_the_disagreement_goes_on_with_windows_alone() -> None:
+    store = MemoryStore(heat_study())
+    stopped_after_the_disagreement(store)
+    n_before = len(store.launches())
+    clock = box_with_places().clock.resumed(store)
+    measured(store.study(), box_with_places(clock=clock, kind=Interfering), store=store)
+    assert all(launch.heat is None for _, launch in store.launches()[n_before:])
+    assert recalled(store).claim().answer.layout == Layout(2, 2)
+
+
+def agreement_after(random: Random, host_sd: float, disturbed: float = 0.0) -> Agreement:
+    """Play a race of three layouts, of which one is the best by far, and return what the end says."""
+    layouts = (Layout(1, 1), Layout(2, 2), Layout(4, 1))
+    study = heat_study(layouts=layouts, within_ratio=0.05)
+    race, at_s, n = HeatRace(goal_of(study), 1, 3), 0.0, 0
+    while True:
+        block = race.propose()
+        windows, heats = [], {one.heat for one in block}
+        host = {heat: random.gauss(0, host_sd) for heat in heats}
+        for one in block:
+            own = 0.0 if one.heat is not None else random.gauss(0, host_sd)
+            level = {layouts[0]: -0.5, layouts[1]: -0.2, layouts[2]: 0.0}[one.layout]
+            level += disturbed * (one.heat is not None and one.layout == layouts[2])
+            noise = random.gauss(0, 0.01) + (host[one.heat] if one.heat is not None else own)
+            n += 1
+            turns_s = None if one.heat is None else at_s
+            windows.append(
+                Observed(one.layout, exp(level + noise), n, at_s, at_s, one.window_s, turns_s=turns_s)
+            )
+            at_s += 100.0
+        race.learn(windows)
+        if (found := race.answer().agreement) is not None:
+            return found
+
+
+@pytest.mark.parametrize("host_sd", [0.01, 0.1])
+def test_noise_of_the_host_is_no_disagreement(host_sd: float) -> None:
+    random = Random(7)
+    found = [agreement_after(random, host_sd) for _ in range(30)]
+    assert sum(not one.holds for one in found) <= 2
+
+
+def test_a_difference_beyond_the_noise_is_a_disagreement() -> None:
+    random = Random(8)
+    found = [agreement_after(random, 0.01, disturbed=0.3) for _ in range(10)]
+    assert all(not one.holds for one in found)

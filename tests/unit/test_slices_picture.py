@@ -1,0 +1,93 @@
+"""The picture of layouts that took turns: throughput relative to the best one over time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tuner.adapters.virtual.memory import MemoryStore
+from tuner.app.study_queries import overview_of
+from tuner.core.domain.layout import Layout
+from tuner.core.ranking.overview import Overview
+from tuner.reports.charts.picture import NARROW, WIDE
+from tuner.reports.charts.slices import left_out_of, slices_picture, summary_of, turns_seen
+from tuner.reports.page import render_page
+
+from ..overviews import RECORDED, recorded_overview
+from ..wording import wording
+from .heat_studies import RATES, box_with_places, heat_study, measured
+
+BEST = Layout(4, 1)
+
+
+def overview(store: MemoryStore) -> Overview:
+    return overview_of(store, Path("no-such.tuner.db"))
+
+
+@pytest.fixture(scope="module")
+def in_turns() -> Overview:
+    return overview(measured(heat_study(), box_with_places()))
+
+
+def test_each_group_compares_its_layouts_with_the_best_one(in_turns: Overview) -> None:
+    seen = turns_seen(in_turns)
+    assert seen is not None
+    assert seen.best == BEST
+    assert len(seen.of(BEST)) == seen.n_groups - seen.n_without > 2
+    for one in seen.turns:
+        assert one.ratio == pytest.approx(RATES[one.layout] / RATES[BEST], rel=0.03)
+    moments = [one.at_s for one in seen.of(BEST)]
+    assert moments == sorted(moments)
+
+
+def test_groups_without_the_best_layout_are_left_out_and_counted(in_turns: Overview) -> None:
+    before = turns_seen(in_turns)
+    assert before is not None
+    left = [one for one in in_turns.windows if (one.block, one.layout) not in ((1, BEST), (2, BEST))]
+    seen = turns_seen(replace(in_turns, windows=left))
+    assert seen is not None
+    assert (before.n_without, seen.n_without, seen.n_groups) == (0, 2, before.n_groups)
+    assert left_out_of(before) == ""
+    assert left_out_of(seen) == wording("report.groups-left-out", n=2, groups=seen.n_groups)
+
+
+def test_windows_alone_are_compared_in_the_same_picture(in_turns: Overview) -> None:
+    seen = turns_seen(in_turns)
+    assert seen is not None
+    assert seen.alone is not None
+    assert seen.alone.layout == Layout(2, 2)
+    assert seen.alone.ratio == pytest.approx(24 / 30, rel=0.02)
+    assert seen.alone.at_s > max(one.at_s for one in seen.turns)
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_the_picture_keeps_within_its_frame_and_names_its_layouts(in_turns: Overview, width: int) -> None:
+    picture = slices_picture(in_turns, width=width)
+    assert picture is not None
+    root = ElementTree.fromstring(picture.svg(standalone=True))
+    wide, high = (float(part) for part in root.attrib["viewBox"].split()[2:])
+    texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    assert wide <= width
+    assert all(
+        0 <= float(text.attrib["x"]) <= wide and 0 <= float(text.attrib["y"]) <= high for text in texts
+    )
+    assert {"4x1", "2x2"} <= {text.text for text in texts}
+
+
+def test_the_page_of_a_study_in_turns_has_the_picture_and_how_to_read_it(in_turns: Overview) -> None:
+    page = render_page(in_turns)
+    seen = turns_seen(in_turns)
+    assert seen is not None
+    assert '<section id="slices"' in page
+    assert summary_of(seen) == wording("report.turns-relative-to-best", best="4x1")
+    assert summary_of(seen) in page
+
+
+def test_a_study_without_turns_has_no_such_picture() -> None:
+    one = recorded_overview(RECORDED[0])
+    assert turns_seen(one) is None
+    assert slices_picture(one) is None
+    assert '<section id="slices"' not in render_page(one)

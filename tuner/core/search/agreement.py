@@ -1,0 +1,76 @@
+"""Whether two layouts differ alone as they do in slices: the check that started layouts do not interfere.
+
+Slices give the ratio of two layouts, and the size of three noises: of slices, of launches, and of the host
+from one heat to the next, minutes later. Windows alone have all of them; noise of the host cancels in
+slices only. So the ratio of two windows alone is predicted with an interval, by each filter of the
+posterior with its own noises. If it is outside, and further than `ALLOWED_RATIO` from the slices, started
+layouts disturb each other.
+
+A window alone is several times as long as the windows in slices, and averages more noise. How much more is
+hardly known, because it depends on which part of the noise is of launches. So it is taken to have the noise
+of a window in slices: the interval is rather too wide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, fsum, log, sqrt
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Agreement
+from tuner.core.search.posterior import LENGTH_REF_S, Posterior
+from tuner.core.stats.groups import bound
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.quantiles import tail_beyond
+
+#: A race stops the earlier the smaller its noise looks, so this interval misses about 1 % and not 0.5 %.
+LEVEL = 0.995
+ALLOWED_RATIO = 0.01  #: by which slices may be off, as bench/heats.py measures their bias
+
+
+def agreement_of(
+    posterior: Posterior,
+    numbers: tuple[int, int],
+    layouts: tuple[Layout, Layout],
+    alone: tuple[float, float],
+    length_s: float,
+) -> Agreement:
+    """Compare the ratio of two layouts in slices with that of a window of each alone.
+
+    Args:
+        posterior: of slices only.
+        numbers: of both layouts in it.
+        layouts: the same by name.
+        alone: their values alone.
+        length_s: of a window in slices, on average.
+    """
+    one, other = numbers
+    gaps, variances = posterior.gaps(one)
+    noise = 1 - posterior.share + posterior.share * (LENGTH_REF_S / length_s)
+    windows = 2 * posterior.sigma2 * (noise + posterior.ratio**2)
+    df = max(float(posterior.df), 1.0)
+    filters = [
+        (float(weight), float(gap), sqrt(variance))
+        for weight, gap, variance in zip(
+            posterior.weight, gaps[:, other], variances[:, other] + windows, strict=True
+        )
+    ]
+    middle = fsum(weight * gap for weight, gap, _ in filters)
+
+    def beyond(sign: float) -> Callable[[float], float]:
+        def chance(by: float) -> float:
+            return fsum(weight * tail_beyond(by - sign * gap, scale, df) for weight, gap, scale in filters)
+
+        return chance
+
+    risk = (1 - LEVEL) / 2
+    high = bound(beyond(1.0), risk, middle)
+    low = -bound(beyond(-1.0), risk, -middle)
+    seen = log(alone[0] / alone[1])
+    return Agreement(
+        *layouts,
+        in_slices=exp(middle),
+        alone=exp(seen),
+        expected=Estimate(exp(middle), exp(low), exp(high)),
+        holds=low <= seen <= high or abs(seen - middle) <= ALLOWED_RATIO,
+    )
