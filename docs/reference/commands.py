@@ -15,7 +15,8 @@ _INTRO = """\
 
 `tuner --help` lists the commands, and `tuner COMMAND --help` the options of a command. An option
 overrides the same key of the [config](config.md). Each command ends with an [exit code](exit-codes.md).
-You can leave out arguments in brackets. Most commands have `--json`, which prints [JSON](../json.md).
+You can leave out an argument that stands in brackets, such as `[CONFIG]`. Most commands have `--json`, which
+prints [JSON](../json.md).
 
 - A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
 - A layout PxT is, for example, `4x6`: 4 processes with 6 threads each. `8x-` is 8 processes of a service
@@ -45,6 +46,9 @@ _GUIDES = {
     "sample": "queues.md",
     "doctor": "doctor.md",
     "fleet": "fleet.md",
+    "box": "fleet.md",
+    "grid": "how-to.md",
+    "services": "services/README.md",
 }
 _FIRST = ("grid", "rank")  #: their sections have every option; others link to theirs
 
@@ -94,7 +98,7 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
     shared = [f"{', '.join(names)}, see [{home}](#tuner-{home})" for home, names in elsewhere.items()]
     if shared:
-        parts.append(f"{'More options' if own else 'Options'}: {'; '.join(shared)}.\n")
+        parts.append(f"`tuner {command.name}` {'also ' * bool(own)}has the options {'; '.join(shared)}.\n")
     return "\n".join(parts)
 
 

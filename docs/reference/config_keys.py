@@ -37,14 +37,14 @@ A config is a YAML file with five optional sections. `tuner init -- COMMAND` wri
 service. `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
 [your service](../your-service.md) is a guide.
 
-Each entry has the name of a key, the type and the default of its value in parentheses, and its
+Each entry below has the name of a key, in parentheses the type and the default of its value, and its
 meaning. You can leave out every key that is not marked **required**.
 
-- A section with several kinds has a key `kind`. Without `kind`, `service` is a `script` if it has a
-  `command`, otherwise the `crash-processor`.
-- For a known service, such as `kind: gunicorn` or `kind: celery`, `service` may contain a command, the
-  settings that `tuner services show NAME` lists, and every key of `kind: script`.
-- A key marked *only with `strategy: ...`* is an error in a study with the other strategy.
+- The key `kind` selects the kind of a section. Without `kind`, the section `service` is a `script` if it
+  has a `command`, otherwise the `crash-processor`.
+- For a known service, such as `kind: gunicorn`, the section `service` may contain a command, the settings
+  that `tuner services show NAME` lists, and every key of `kind: script`.
+- A key marked *only with `strategy: ...`* is an error in a study with another strategy.
 """
 
 
@@ -111,7 +111,7 @@ def render_config() -> str:
         shared = [row for row in rows[models[0]] if all(row in of for of in rows.values())]
         kinds = [_of_kind(model, [row for row in rows[model] if row not in shared]) for model in models]
         if shared:
-            kinds.append(f"Every kind of this section also has:\n\n{''.join(shared)}")
+            kinds.append(f"Each kind of this section also has this key:\n\n{''.join(shared)}")
         parts.append(f"## {heading}\n\n" + "\n".join(kinds))
     values = "".join(f"- **{words}**: {result}\n" for words, result in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n{values}")
@@ -128,11 +128,12 @@ def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     home = HEADINGS[_home(model)]
     link = f"see [{home}](#{_anchor(home)})"
     if same := _elsewhere(model):
-        parts.append(f"More keys, {link}: {_listed(same)}.\n")
+        parts.append(f"This section may also contain these keys, {link}: {_listed(same)}.\n")
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"More keys, as in [{home}](#{_anchor(home)}) (default: the value there): {_listed(same)}.\n"
+            f"These keys have the same meaning as in [{home}](#{_anchor(home)}), and by default the value "
+            f"there: {_listed(same)}.\n"
         )
     return "\n".join(parts)
 

@@ -65,7 +65,9 @@ def _commands() -> str:
 
 
 def _exit_codes() -> str:
-    return f"{', '.join(str(one.code) for one in EXIT_CODES)}: [their meaning](exit-codes.md).\n"
+    return (
+        f"The exit codes are {', '.join(str(one.code) for one in EXIT_CODES)} ([meaning](exit-codes.md)).\n"
+    )
 
 
 def _json() -> str:
@@ -79,7 +81,8 @@ def _json() -> str:
 
 def _study_file() -> str:
     return (
-        f"SQLite, `PRAGMA user_version` {SCHEMA_VERSION}; tuner reads versions 1 to {SCHEMA_VERSION}.\n"
+        f"A study file is an SQLite database of version {SCHEMA_VERSION} (`PRAGMA user_version`); tuner also "
+        f"reads older versions.\n"
         "`tuner/adapters/sqlite/schema.sql` describes tables, columns and units.\n"
     )
 
@@ -89,11 +92,12 @@ def _counter_file() -> str:
     header = [(8 * word, text) for word, text in enumerate(_HEADER)]
     slot = [(8 * word, text) for word, text in enumerate(_SLOT)]
     return (
-        f"Version {version}: files `*{suffix}` in the folder of `{variable}`.\nA file has a header of"
+        f"The counter files `*{suffix}` in the folder `{variable}` have version {version}.\nA counter file "
+        f"has a header of"
         f" {counter._HEADER_BYTES} bytes, then slots of {counter._SLOT_BYTES} bytes, all in unsigned 64-bit"
         " words of the\nmachine's byte order.\n\n"
-        + "".join(f"- header, byte {byte}: {text}\n" for byte, text in header)
-        + "".join(f"- slot, byte {byte}: {text}\n" for byte, text in slot)
+        + "".join(f"- byte {byte} of the header: {text}\n" for byte, text in header)
+        + "".join(f"- byte {byte} of a slot: {text}\n" for byte, text in slot)
     )
 
 

@@ -26,6 +26,7 @@ PAGES = [
         ROOT / "README.md",
         *sorted((ROOT / "docs").rglob("*.md")),
         *sorted((ROOT / "deploy").rglob("*.md")),
+        ROOT / "tests" / "fuzz" / "README.md",
     )
     if (name := str(path.relative_to(ROOT))) not in MADE | LAB
 ]
@@ -106,7 +107,7 @@ def test_every_bench_says_how_long_it_takes_and_what_came_out() -> None:
 def test_a_page_of_the_lab_says_itself_where_it_was_measured_and_by_what(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
 
-    assert re.search(r"^Measured here: .*\b\d+ cores", text, re.MULTILINE)
+    assert re.search(r"^These results are from .*\b\d+ cores", text, re.MULTILINE)
     assert f"```sh\ntuner lab {Path(page).stem}" in text
 
 

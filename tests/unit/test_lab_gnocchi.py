@@ -162,7 +162,7 @@ def test_who_wins_is_held_against_who_was_said_to_win(whole: Outcome) -> None:
         wording("lab.times-as-long", what="local file", times="8.21"): True,
         wording("lab.times-as-long", what="local redis", times="4.23"): True,
         wording("lab.times-as-fast", what="file", us=200, times="1.57"): True,
-        wording("lab.times-as-long", what="remote redis, 200 us away", times="1.27"): False,
+        wording("lab.times-as-long", what="remote redis (answers delayed by 200 us)", times="1.27"): False,
         wording("lab.times-as-fast", what="file", us=400, times="1.78"): True,
         wording("lab.times-as-fast", what="redis", us=400, times="1.72"): True,
     }

@@ -144,8 +144,8 @@ def test_the_published_figures_reach_nothing_but_their_column_and_what_is_held_a
 
 def test_claims_hold_where_it_is_as_published(whole: Outcome) -> None:
     assert verdicts(whole) == [True] * 6
-    assert wording("lab.ms-s-mean-waits") in end_of(finding_of(whole, "GOMAXPROCS 100").claim)
-    assert "+20 ms" in finding_of(whole, "GOMAXPROCS 100").why
+    assert wording("lab.ms-s-mean-waits") in end_of(finding_of(whole, "GOMAXPROCS 100 saves").claim)
+    assert "+20 ms" in finding_of(whole, "GOMAXPROCS 100 saves").why
 
 
 def test_claims_do_not_hold_where_it_is_otherwise() -> None:
@@ -188,7 +188,7 @@ def test_a_hundred_that_may_be_sooner_by_more_than_a_little_is_not_known_to_gain
                 run = replace(run, values={**run.values, "total_s": run.values["total_s"] - sooner_s})
             runs.append(run)
 
-    assert finding_of(outcome(Gornir(), SEEDS, runs), "GOMAXPROCS 100").holds is None
+    assert finding_of(outcome(Gornir(), SEEDS, runs), "GOMAXPROCS 100 saves").holds is None
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_what_was_not_run_is_reported_by_each_finding(without: str, cannot: list
 
     assert [n for n, holds in enumerate(verdicts(found)) if holds is None] == cannot
     assert all("not" in found.findings[n].why for n in cannot)
-    assert found.follows.startswith("CPU time per wait, ")
+    assert found.follows.startswith("The CPU time of one wait, ")
     assert "<svg" in lab_picture(found).svg()
 
 

@@ -173,7 +173,7 @@ def test_threads_that_take_longer_than_the_cores_work_starve_and_permits_mend_it
 
     assert finding(found, wording("lab.claim-flat")).holds is True
     assert finding(found, wording("lab.claim-starve")).holds is True
-    assert finding(found, "As many permits").holds is True
+    assert finding(found, wording("lab.claim-as-many-permits")).holds is True
 
 
 def test_as_many_threads_as_utilization_asks_for_are_enough_where_a_core_is_a_core() -> None:
@@ -207,7 +207,7 @@ def test_runs_that_lie_apart_tell_nothing() -> None:
         if at == (C, SLEEPS, SCHEDULED, 20.0) and seen[at] == 2:
             values["ratio"] *= 1.5
 
-    assert finding(pi_outcome(once), "A scheduled pool").holds is None
+    assert finding(pi_outcome(once), wording("lab.claim-scheduled-pool")).holds is None
 
 
 def test_rows_beside_others_tell_nothing_and_claims_on_the_other_rows_are_reported() -> None:
@@ -219,9 +219,9 @@ def test_rows_beside_others_tell_nothing_and_claims_on_the_other_rows_are_report
 
     assert disturbed == {SCHEDULED}
     assert all(row.n_disturbed == (3 if row.is_disturbed else 0) for row in found.rows)
-    assert finding(found, "A scheduled pool").holds is None
-    assert wording("lab.job-not-run-undisturbed") in finding(found, "A scheduled pool").why
-    assert finding(found, "A fixed pool").holds is True
+    assert finding(found, wording("lab.claim-scheduled-pool")).holds is None
+    assert wording("lab.job-not-run-undisturbed") in finding(found, wording("lab.claim-scheduled-pool")).why
+    assert finding(found, wording("lab.claim-fixed-pool")).holds is True
     assert wording("lab.no-claim-rests-on-those") in render_lab(found, "Here.", "plain").replace("\n", " ")
 
 
@@ -236,7 +236,7 @@ def test_of_several_runs_the_undisturbed_ones_count() -> None:
     (row,) = [row for row in found.rows if row.n_disturbed]
 
     assert (row.at, row.measured["ratio"].n, row.is_disturbed) == ((C, SLEEPS, SCHEDULED, 20.0), 2, False)
-    assert finding(found, "A scheduled pool").holds is True
+    assert finding(found, wording("lab.claim-scheduled-pool")).holds is True
 
 
 def test_single_runs_are_off_by_as_much_as_the_same_job_took_in_them() -> None:
@@ -244,9 +244,9 @@ def test_single_runs_are_off_by_as_much_as_the_same_job_took_in_them() -> None:
         if at == (C, CPU, OWN, 4.0):
             values["job_cpu_s"] *= 1.2
 
-    assert finding(pi_outcome(n=1), "A fixed pool").holds is True
-    assert finding(pi_outcome(uneven, n=1), "A fixed pool").holds is None
-    assert finding(pi_outcome(uneven, n=3), "A fixed pool").holds is True
+    assert finding(pi_outcome(n=1), wording("lab.claim-fixed-pool")).holds is True
+    assert finding(pi_outcome(uneven, n=1), wording("lab.claim-fixed-pool")).holds is None
+    assert finding(pi_outcome(uneven, n=3), wording("lab.claim-fixed-pool")).holds is True
 
 
 def test_claims_that_take_two_cores_is_not_known_on_one() -> None:
@@ -256,7 +256,7 @@ def test_claims_that_take_two_cores_is_not_known_on_one() -> None:
     found = pi_outcome(one_core)
 
     assert finding(found, wording("lab.claim-only-computes")).holds is None
-    assert finding(found, "under the GIL").holds is None
+    assert finding(found, wording("lab.claim-under-the-gil")).holds is None
 
 
 def test_jobs_that_keep_in_step_do_not_starve() -> None:
@@ -275,13 +275,13 @@ def test_what_uses_more_cores_under_the_gil_than_one_has_none() -> None:
         if at[:3] == (PYTHON, SLEEPS, OWN):
             values["ratio"] = max(1 + ASLEEP, values["n_jobs"] / CORES)
 
-    assert finding(pi_outcome(free), "under the GIL").holds is False
+    assert finding(pi_outcome(free), wording("lab.claim-under-the-gil")).holds is False
 
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_it_is_reported_and_drawn(quick: bool) -> None:
     found = pi_outcome(quick=quick, n=1 if quick else 3)
-    assert finding(found, "A scheduled pool").holds is True
+    assert finding(found, wording("lab.claim-scheduled-pool")).holds is True
     svg = ElementTree.fromstring(lab_picture(found).svg(standalone=True))
     result = [one.text or "" for one in svg.iter("{http://www.w3.org/2000/svg}title")][1:]
     csv = render_lab(found, "", "csv").splitlines()

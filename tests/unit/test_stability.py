@@ -49,7 +49,8 @@ def test_a_file_of_every_older_study_version_is_kept_to_be_read() -> None:
 def offsets(of: str) -> dict[str, int]:
     """word -> its byte, as the page declares them."""
     return {
-        word: int(byte) for byte, word in re.findall(rf"^- {of}, byte (\d+): (.+)$", PUBLIC, re.MULTILINE)
+        word: int(byte)
+        for byte, word in re.findall(rf"^- byte (\d+) of (?:the|a) {of}: (.+)$", PUBLIC, re.MULTILINE)
     }
 
 

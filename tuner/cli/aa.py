@@ -37,8 +37,8 @@ def aa(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service). Or a file that `tuner aa` wrote: tuner "
-                "prints its result again."
+                "Config in YAML (default: the built-in service), or a file that `tuner aa` wrote, to print "
+                "its result again."
             ),
         ),
     ] = None,
@@ -47,7 +47,7 @@ def aa(
         typer.Option(
             metavar="PxT",
             rich_help_panel=_WHAT,
-            help="Layout to measure, for example 4x6. A new measurement requires this option.",
+            help="Layout to compare with itself, for example 4x6 (required for a new measurement).",
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores", panel=_WHAT)] = None,
@@ -63,7 +63,11 @@ def aa(
     ] = None,
     budget: Annotated[
         str | None,
-        setting("budget", "Measure as many pairs of launches as fit into this time, for example 2h."),
+        setting(
+            "budget",
+            "Measure as many pairs of launches as fit into this time, for example 2h (default: the number "
+            "of --repeats).",
+        ),
     ] = None,
     window: ShortWindow = None,
     warmup: Annotated[str | None, setting("warmup")] = None,
@@ -85,7 +89,9 @@ def aa(
     seed: Annotated[
         str | None,
         setting(
-            "seed", "Seed for the random choice of the launch that counts as first in a pair (default: 1)."
+            "seed",
+            "Seed for the random choice of the launch that tuner calls A in each pair; the other "
+            "launch is B (default: 1).",
         ),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
@@ -94,8 +100,8 @@ def aa(
         str | None,
         setting(
             "slices",
-            "auto: both launches of a pair take turns every few seconds, if the service allows it; off: one "
-            "launch runs after the other (default: off).",
+            "auto: tuner measures both launches of a pair in turns of a few seconds, if the service allows "
+            "it; off: one launch runs after the other (default: off).",
         ),
     ] = None,
     study: Annotated[

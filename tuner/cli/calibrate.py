@@ -37,7 +37,10 @@ def calibrate(
         typer.Argument(
             metavar="CONFIG|STUDY",
             readable=False,
-            help="Config in YAML (default: the built-in service), or a study file, which tuner only reads.",
+            help=(
+                "Config in YAML (default: the built-in service), or a study file, from which tuner estimates "
+                "the demands without measuring."
+            ),
         ),
     ] = None,
     launches: Annotated[

@@ -44,8 +44,8 @@ def check(
             metavar="CONFIG",
             readable=False,
             help=(
-                "Config of the study in YAML. tuner needs it if it holds secrets, which study files do not "
-                "store."
+                "Config of the study in YAML. tuner needs the config only if it contains secrets, because "
+                "study files do not store secrets."
             ),
         ),
     ] = None,
@@ -55,7 +55,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help=("Layout in use, which tuner then also measures."),
+            help=("Layout that production uses now; tuner then measures this layout, too."),
         ),
     ] = None,
     kind: Annotated[
@@ -65,8 +65,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "Measurements that decide. calibrated: those of the study and the new ones; strict: only "
-                "the new ones (default: calibrated)."
+                "Measurements on which the result is based. calibrated: those of the study and the new ones; "
+                "strict: only the new ones (default: calibrated)."
             ),
         ),
     ] = None,
@@ -74,8 +74,8 @@ def check(
         str | None,
         setting(
             "slices",
-            "auto: layouts take turns every few seconds, if the service allows it, and windows have 500 "
-            "items; off: one layout runs after the other (default: the study's).",
+            "auto: tuner measures layouts in turns of a few seconds, if the service allows it, in windows "
+            "of 500 items; off: one layout runs after the other (default: as in the study).",
             panel=_WHAT,
         ),
     ] = None,
@@ -85,13 +85,18 @@ def check(
             metavar="CORES",
             rich_help_panel=_WHAT,
             help=(
-                "A window is invalid if other processes use more CPU than this, in cores (default: that of "
-                "the study)."
+                "Reject a window if other processes on the host use more CPU than this, in cores (default: "
+                "the limit of the study)."
             ),
         ),
     ] = None,
-    budget: Annotated[str | None, setting("budget", "Longest time to measure, in all (default: 2h).")] = None,
-    window: Annotated[str | None, setting("window", "Length of each window (default: the study's).")] = None,
+    budget: Annotated[
+        str | None,
+        setting("budget", "Stop measuring after this time, even if the result is undecided (default: 2h)."),
+    ] = None,
+    window: Annotated[
+        str | None, setting("window", "Length of each window (default: as in the study).")
+    ] = None,
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     simulate: Simulate = None,
     to: Annotated[
@@ -109,7 +114,7 @@ def check(
     metrics_open: MetricsOpen = False,
     as_json: AsJson = False,
 ) -> int:
-    """Check whether a study's best layout is still the best, by measuring the relevant layouts again.
+    """Check whether a study's best layout is still the best, by measuring it and its competitors again.
 
     tuner measures the best layout, the second best and the layout in use, until the answer is clear. The exit
     code is 0 if no other layout is better by more than the study's margin, 4 if another layout is, and 5 if

@@ -24,8 +24,8 @@ def compare(
             metavar="LEVEL",
             parser=confidence_level,
             help=(
-                "Confidence that all intervals of a column are right together, for example 80% (default: "
-                "the lower level of the two studies)."
+                "Confidence that all intervals in a column of the output are right at the same time, for "
+                "example 80% (default: the lower level of the two studies)."
             ),
         ),
     ] = None,

@@ -62,7 +62,9 @@ def doctor(
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     study: Annotated[
         Path | None,
-        study_file("Planned file of the study. tuner checks its folder (default: the current folder)."),
+        study_file(
+            "Planned file of the study; tuner checks the folder of this file (default: the current folder)."
+        ),
     ] = None,
     service: Service = None,
     settings: ServiceSettings = None,

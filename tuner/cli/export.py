@@ -62,7 +62,10 @@ def export(
         typer.Option(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
-            help="Write the page into this file. tuner replaces its section, or appends a new section.",
+            help=(
+                "Write the ranking as a page for operators into this file. tuner replaces the section that "
+                "it wrote before, or appends a new section."
+            ),
         ),
     ] = None,
     check: Annotated[
@@ -72,7 +75,8 @@ def export(
             metavar="",
             rich_help_panel=_RUNBOOK,
             help=(
-                "With --into: write nothing, and exit with code 4 if tuner's section differs from the study."
+                "With --into: change nothing, and exit with code 4 if tuner's section in the file is out of "
+                "date."
             ),
         ),
     ] = False,
@@ -82,7 +86,7 @@ def export(
             "--page",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="Print the page for a runbook, and write no file.",
+            help="Print the page for operators, which --into would write to a file.",
         ),
     ] = False,
     repeat_after: Annotated[
@@ -90,7 +94,7 @@ def export(
         typer.Option(
             metavar="TIME",
             rich_help_panel=_RUNBOOK,
-            help="Time after which the page advises to repeat the study, from its end (default: 90d).",
+            help="Time after the end of the study at which the page advises to measure again (default: 90d).",
         ),
     ] = None,
     pictures: Annotated[
@@ -99,7 +103,7 @@ def export(
             "--pictures",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="With --into: also write pictures, as SVG files next to the runbook.",
+            help="With --into: also write charts, as SVG files next to the runbook.",
         ),
     ] = False,
     snippet: SnippetKind = None,

@@ -27,14 +27,14 @@ def fleet(
         typer.Argument(
             metavar="scheduler|certs|boxes",
             autocompletion=one_of(*_EXAMPLES),
-            help="Run the scheduler, create the keys of a fleet, or list its hosts.",
+            help="Action: run the scheduler, create the keys of a fleet, or list the hosts of a fleet.",
         ),
     ],
     where: Annotated[
         str | None,
         typer.Argument(
             metavar="[DIR|ADDRESS]",
-            help="With certs: folder for the keys. With boxes: address of the scheduler.",
+            help=("Folder for the keys (action certs), or address of the scheduler (to list its hosts)."),
         ),
     ] = None,
     host: Annotated[
@@ -42,8 +42,8 @@ def fleet(
         typer.Option(
             metavar="HOST",
             help=(
-                "With scheduler: address to listen on (default: 127.0.0.1). With certs: host name in the "
-                "keys."
+                "For `tuner fleet scheduler`: address on which the scheduler listens (default: 127.0.0.1); "
+                "for `tuner fleet certs`: host name in the keys."
             ),
         ),
     ] = None,
@@ -54,7 +54,7 @@ def fleet(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port of the scheduler, or 0 for a free port (default: {PORT}).",
+            help=f"Port on which the scheduler listens, or 0 for a free port (default: {PORT}).",
         ),
     ] = PORT,
     certs: Certs = None,

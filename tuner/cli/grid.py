@@ -59,8 +59,8 @@ def grid(
             metavar="PYTHON",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Interpreter that runs the service: a name, for example python3.14t, or a path. Repeat the "
-                "option to compare interpreters."
+                "Python interpreter that runs the service: a name, for example python3.14t, or a path. "
+                "Repeat the option to compare interpreters."
             ),
         ),
     ] = None,
@@ -71,9 +71,9 @@ def grid(
             metavar="omp=N,N",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Measure each layout with these numbers of threads in numeric libraries (OpenMP), for "
-                "example omp=1,2,auto. auto is the number of cores per process (default: the number that "
-                "the service sets)."
+                "Measure each layout with each of these numbers of threads in numeric libraries (OpenMP), "
+                "for example omp=1,2,auto. auto is the number of cores per process (default: tuner does not "
+                "set this number)."
             ),
         ),
     ] = None,
@@ -84,7 +84,7 @@ def grid(
             "--quick",
             metavar="",
             rich_help_panel=_FIRST,
-            help="Take a first look: at most 5 layouts, in about 3 minutes.",
+            help="Take only a first look at the service: measure at most 5 layouts, in about 3 minutes.",
         ),
     ] = False,
     window: Annotated[str | None, setting("window")] = None,
@@ -120,8 +120,8 @@ def grid(
             metavar="STUDY",
             rich_help_panel=FILE,
             help=(
-                "Begin a new study with the settings of STUDY, saved in a new file next to STUDY. Other "
-                "options override these settings."
+                "Begin a new study with the settings of the study file STUDY, and save it in a new file next "
+                "to STUDY. Other options override these settings."
             ),
         ),
     ] = None,
@@ -131,8 +131,8 @@ def grid(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
             help=(
-                "Measure on the hosts of a fleet. ADDRESS is that of the fleet's scheduler (see `tuner "
-                "fleet`)."
+                "Measure on the hosts of a fleet. ADDRESS is the address of the fleet's scheduler (see "
+                "`tuner fleet`)."
             ),
         ),
     ] = None,

@@ -23,7 +23,7 @@ def init(
             "--output",
             metavar="FILE",
             rich_help_panel=FILE,
-            help="New file for the config, or - for stdout (default: -).",
+            help="New file for the config, or - to print the config (default: -).",
         ),
     ] = None,
     service: Service = None,

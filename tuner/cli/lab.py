@@ -28,7 +28,7 @@ def lab(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Name of the experiment to repeat. Without a name, tuner lists the experiments.",
+            help="Name of the experiment to repeat (default: tuner lists the experiments).",
         ),
     ] = None,
     every: Annotated[
@@ -37,7 +37,7 @@ def lab(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", metavar="", help="Run only a few rows of the experiment, once each, in minutes."
+            "--quick", metavar="", help="Run only a few settings of the experiment, once each, in minutes."
         ),
     ] = False,
     repeats: Annotated[
@@ -45,7 +45,7 @@ def lab(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of runs of each row of the experiment (default: 3, with --quick 1).",
+            help="Number of runs with each setting of the experiment (default: 3, with --quick 1).",
         ),
     ] = None,
     seed: Annotated[
@@ -55,7 +55,10 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File for the runs. tuner skips runs that the file already has.",
+            help=(
+                "File in which tuner saves the runs of the experiment. tuner skips runs that the file "
+                "already contains."
+            ),
         ),
     ] = None,
     python: Annotated[

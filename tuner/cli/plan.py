@@ -37,14 +37,15 @@ def plan(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML: tuner measures a short study, the pilot. Or a study file: tuner only reads "
-                "it."
+                "Config in YAML, with which tuner measures a short study (the pilot), or a study file, from "
+                "which tuner estimates the time without measuring."
             ),
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores")] = None,
     layouts: Annotated[
-        str | None, setting("layouts", "Layouts of the planned study. The pilot measures four of them.")
+        str | None,
+        setting("layouts", "Layouts of the planned study; the pilot measures four of these layouts."),
     ] = None,
     grid_name: Annotated[str | None, setting("grid_name")] = None,
     pilot: Annotated[
@@ -59,7 +60,9 @@ def plan(
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     within: Annotated[
         str | None,
-        setting("within", "Another margin to estimate the time for, in addition to 1 %, 2 % and 5 %."),
+        setting(
+            "within", "Another margin for which tuner estimates the time, in addition to 1 %, 2 % and 5 %."
+        ),
     ] = None,
     confidence: Annotated[str | None, setting("confidence")] = None,
     kind: Annotated[str | None, setting("kind")] = None,
@@ -68,7 +71,8 @@ def plan(
         setting("slices", "auto: also estimate the time if layouts take turns (default: off)."),
     ] = None,
     seed: Annotated[
-        str | None, setting("seed", "Seed for the launch order and the simulation (default: 1).")
+        str | None,
+        setting("seed", "Seed for the random order of launches and for the simulation (default: 1)."),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
     simulate: Simulate = None,
@@ -85,7 +89,7 @@ def plan(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Estimate how long a study takes for margins of 1 %, 2 % and 5 %, and print the main reason.
+    """Estimate how long a study takes for margins of 1 %, 2 % and 5 %, and print the main reason for it.
 
     tuner first measures a pilot: it launches four layouts twice, in about ten minutes. tuner then simulates
     the race with the pilot's noise and throughputs, and again with each source of noise halved.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _WAYS = ("network", "simulation")
 _GRID = (
-    "Layouts to predict: small, divisors or full (default: the layouts of the study, or divisors if --cores "
-    "differs from the study)."
+    "Set of layouts to predict: small, divisors or full, see `tuner grid` (default: the layouts of the "
+    "study, or divisors if --cores differs from the study)."
 )
 _WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the demand of an item", "Output"
 
@@ -43,14 +43,14 @@ def predict(
         typer.Argument(
             metavar="STUDY|PROFILE",
             readable=False,
-            help="Study file, or a profile that `tuner calibrate` wrote.",
+            help="Study file, or a profile (YAML) that `tuner calibrate` wrote.",
         ),
     ],
     cores: Annotated[
         int | None,
         setting(
             "cores",
-            "Number of CPU cores of the host to predict for (default: that of the measured host).",
+            "Predict for a host with this number of CPU cores (default: the number of the measured host).",
             panel=_WHAT,
             min=1,
             max=MOST_CORES,
@@ -62,7 +62,10 @@ def predict(
             metavar="N",
             min=1,
             rich_help_panel=_WHAT,
-            help="Number of physical cores, if --cores also counts SMT threads.",
+            help=(
+                "Number of physical cores, if the number in --cores includes SMT threads (default: as on the "
+                "measured host)."
+            ),
         ),
     ] = None,
     layouts: Annotated[
@@ -82,18 +85,20 @@ def predict(
             rich_help_panel=_WHAT,
             show_default=False,
             help=(
-                "Model to predict with. network: a queueing network; simulation: more exact, and also "
-                "predicts p95 latency (default: network)."
+                "How tuner predicts. network: with a queueing network; simulation: more exactly, and with "
+                "the p95 latency (default: network)."
             ),
         ),
     ] = "network",
-    gil: Annotated[list[str] | None, _change("Change the CPU time of an item with the GIL held.")] = None,
+    gil: Annotated[
+        list[str] | None, _change("Change the CPU time that an item needs with the GIL held.")
+    ] = None,
     python: Annotated[
         list[str] | None,
-        _change("Change the CPU time of an item in worker threads that do not hold the GIL."),
+        _change("Change the CPU time that an item needs in worker threads without the GIL."),
     ] = None,
     child_cpu: Annotated[
-        list[str] | None, _change("Change the CPU time of an item in child processes.")
+        list[str] | None, _change("Change the CPU time that an item needs in child processes.")
     ] = None,
     wait: Annotated[
         list[str] | None, _change("Change the time for which an item waits for sockets, locks and timers.")
@@ -101,7 +106,9 @@ def predict(
     blocked: Annotated[
         list[str] | None, _change("Change the time for which an item waits for disks and NFS (state D).")
     ] = None,
-    spawn: Annotated[list[str] | None, _change("Change the time to start child processes.")] = None,
+    spawn: Annotated[
+        list[str] | None, _change("Change the time that an item needs to start child processes.")
+    ] = None,
     no_gil: Annotated[
         bool,
         typer.Option(

@@ -19,7 +19,10 @@ Current = Annotated[
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help=("Layout in use. The ranking then also compares each throughput with that of this layout."),
+        help=(
+            "Layout that production uses now. The ranking then compares each throughput with that of this "
+            "layout."
+        ),
     ),
 ]
 
@@ -46,7 +49,9 @@ Confidence = Annotated[
     typer.Option(
         metavar="LEVEL",
         parser=confidence_level,
-        help=("Confidence level of the intervals and differences, for example 80% (default: the study's)."),
+        help=(
+            "Confidence level of the printed intervals and groups, for example 80% (default: the study's)."
+        ),
     ),
 ]
 
@@ -91,7 +96,10 @@ Pareto = Annotated[
         "--pareto",
         metavar="",
         rich_help_panel=_TRADE,
-        help="Print the layouts that no layout beats in throughput, load and memory together (Pareto front).",
+        help=(
+            "Also print each layout that no other layout beats in throughput, load and memory at once "
+            "(Pareto front)."
+        ),
     ),
 ]
 Costs = Annotated[
@@ -99,10 +107,7 @@ Costs = Annotated[
     typer.Option(
         metavar="NAMES",
         rich_help_panel=_TRADE,
-        help=(
-            "Print the layouts that no layout beats in throughput and all of these costs together (Pareto "
-            "front), for example load,memory,cpu."
-        ),
+        help=("As --pareto, but with these costs instead of load and memory, for example load,memory,cpu."),
     ),
 ]
 Within = Annotated[
@@ -126,7 +131,7 @@ Boxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Use only the measurements of this host. You can repeat this option.",
+        help="Use only the measurements of this host of a fleet; repeat the option for several hosts.",
     ),
 ]
 WithoutBoxes = Annotated[
@@ -136,7 +141,7 @@ WithoutBoxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Use no measurements of this host. You can repeat this option.",
+        help="Use no measurements of this host of a fleet; repeat the option for several hosts.",
     ),
 ]
 

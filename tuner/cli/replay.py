@@ -21,7 +21,7 @@ def replay(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="Name or JSON file of a suite of simulated studies, or a study file to simulate.",
+            help="Services to simulate: the name or JSON file of a suite, or a study file.",
         ),
     ],
     strategy: Annotated[
@@ -29,7 +29,7 @@ def replay(
         typer.Option(
             metavar="NAME",
             show_default=False,
-            help="Strategy to test: race, or another strategy to compare with it (default: race).",
+            help="Strategy to test: race, all, in-order, successive-halving or f-race (default: race).",
         ),
     ] = "race",
     kind: Annotated[
@@ -45,7 +45,7 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Simulate only the first N rows of the suite, called surfaces (default: all).",
+            help="Simulate only the first N services (surfaces) of the suite (default: all).",
         ),
     ] = None,
     repeats: Annotated[
@@ -54,7 +54,7 @@ def replay(
             metavar="N",
             min=1,
             show_default=False,
-            help="Number of simulated studies for each row of the suite (default: 1).",
+            help="Number of simulated studies for each service of the suite (default: 1).",
         ),
     ] = 1,
     seed: Annotated[
@@ -93,7 +93,10 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of processes that simulate (default: the cores available to tuner).",
+            help=(
+                "Number of processes in which tuner simulates studies (default: the cores available to "
+                "tuner)."
+            ),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,

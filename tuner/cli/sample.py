@@ -54,7 +54,7 @@ def sample(
         ),
     ] = 100,
 ) -> None:
-    """Record messages that wait in a queue. The messages stay in the queue.
+    """Record messages that wait in a queue, and leave them in the queue.
 
     tuner takes the messages evenly from the whole queue. From RabbitMQ, tuner takes the first 1000 messages,
     and puts them back marked as redelivered. A study feeds its service with copies of the messages (`feeder:

@@ -30,7 +30,7 @@ def serve(
             min=0,
             max=65535,
             show_default=False,
-            help=f"Port to listen on, or 0 for a free port (default: {PORT}).",
+            help=f"Port on which the web server listens, or 0 for a free port (default: {PORT}).",
         ),
     ] = PORT,
     host: Annotated[
@@ -39,8 +39,8 @@ def serve(
             metavar="ADDRESS",
             show_default=False,
             help=(
-                f"Address to listen on (default: {LOOPBACK}). If other hosts can reach this address, "
-                "visitors need the printed token."
+                f"Address on which the web server listens (default: {LOOPBACK}). If other hosts can reach "
+                f"this address, visitors need the token that tuner prints."
             ),
         ),
     ] = LOOPBACK,

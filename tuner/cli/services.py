@@ -21,7 +21,7 @@ def services(
         typer.Argument(
             metavar="[show NAME]",
             autocompletion=words_of_services,
-            help="Name of the service to describe.",
+            help="Name of the service to describe (default: tuner lists all services).",
         ),
     ] = None,
     as_json: AsJson = False,

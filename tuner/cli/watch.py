@@ -25,7 +25,12 @@ _ALL_LINES = 100_000
 def watch(
     study: StudyFile,
     once: Annotated[
-        bool, typer.Option("--once", metavar="", help="Print the state once, then exit.")
+        bool,
+        typer.Option(
+            "--once",
+            metavar="",
+            help="Print the state of the study once, then exit (default: update the screen).",
+        ),
     ] = False,
     every: Annotated[
         str,

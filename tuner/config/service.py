@@ -75,26 +75,27 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    #: User that runs the service; another user than tuner's requires that tuner runs as root; None: the user
-    #: of tuner
+    #: User that runs the service. If this user is not the user of tuner, tuner must run as root; None: the
+    #: user of
+    #: tuner
     user: Annotated[str, AfterValidator(_user)] | None = None
     directory: ConfigPath | None = None  #: Folder in which the service runs; None: the current folder
-    #: Environment variables for the service, in addition to those of tuner
+    #: Environment variables for the service, in addition to the environment of tuner
     environment: Environment = Field(default_factory=dict)
-    #: File with environment variables, in lines NAME=VALUE without fields
+    #: File with environment variables for the service, one NAME=VALUE per line, without fields
     environment_file: ConfigPath | None = None
     stop: StopSettings = StopSettings()  #: How tuner stops a worker
-    #: Resource limits of each process, in the units of setrlimit, for example `{nofile: 4096}`
+    #: Resource limits of each process of the service, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
-    #: Number of OS threads that a process may have in addition to the threads of its layout; None: the known
-    #: service's limit, or no limit
+    #: Number of threads that a process may have in addition to the threads of its layout; with more, windows
+    #: are invalid; None: the known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
-    #: How tuner pauses a started layout while another layout runs (`slices: auto`). freeze: tuner suspends
-    #: the processes; feed: the feeder sends no items; none: only one layout is started at a time; None: the
-    #: safe way of a known service, else none
+    #: How tuner pauses a started layout while it measures another one (`slices: auto`). freeze: tuner
+    #: suspends the processes; feed: tuner sends no items; none: tuner starts only one layout at a time; None:
+    #: a way that is safe for the known service, else none
     gate: Gate | None = None
-    #: Number of connections that each process opens, for example to a database. `threads`: one for each
-    #: thread
+    #: Number of connections that each process of the service opens, for example to a database. `threads`: one
+    #: connection per thread
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -135,7 +136,7 @@ class RunSettings(Section):
 
 
 class CrashProcessorSettings(RunSettings):
-    """The built-in worker: like Mozilla's Socorro, it analyses crash dumps with a C program."""
+    """The built-in service, which analyses crash dumps with a C program, like Mozilla's Socorro."""
 
     record: ClassVar[None] = None
     cautions: ClassVar[dict[str, str]] = {}
@@ -149,22 +150,25 @@ class CrashProcessorSettings(RunSettings):
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
     #: Name of the service, for the study file and the section in a runbook
     name: Name = "crash-processor"
-    #: Folder for the items, which tuner does not delete; None: a temporary one
+    #: Folder for the crash dumps to analyse; tuner does not delete this folder; None: a temporary folder
     spool: ConfigPath | None = None
-    #: Number of items in the folder `spool`; None: four times the number of threads of the largest layout
+    #: Number of crash dumps in the folder `spool`; None: four times the number of threads of the largest
+    #: layout
     items: Count | None = None
-    seed: WholeNumber = 1  #: Seed for the random numbers in synthetic dumps
-    symbols_bytes: Count | None = None  #: Size of each synthetic symbol file, in bytes
-    dumps: ConfigPath | None = None  #: Folder with real crash dumps to use instead of synthetic dumps
-    symbols: ConfigPath | None = None  #: Folder with the symbol files of the dumps in `dumps`
-    #: Further options of `crash-processor run`, by name. The profile `socorro-2014` imitates the Socorro of
-    #: 2014
+    seed: WholeNumber = 1  #: Seed for the random contents of the crash dumps that tuner generates
+    symbols_bytes: Count | None = None  #: Size of each symbol file that tuner generates, in bytes
+    #: Folder with real crash dumps, which the service then analyses instead of generated dumps
+    dumps: ConfigPath | None = None
+    symbols: ConfigPath | None = None  #: Folder with the symbol files for the crash dumps in `dumps`
+    #: Options of the command `crash-processor run`, by name. The profile `socorro-2014` imitates Mozilla's
+    #: Socorro of 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
-    interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of tuner
+    #: Python interpreter that runs the service; None: the interpreter of tuner
+    interpreter: Interpreter | None = None
     prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
-    #: Axes of variants, as in `kind: script`
+    #: Axes from which tuner builds variants of the service, as in `kind: script`
     axes: CrashAxes = Field(default_factory=dict)
-    #: Variants of the service, which tuner builds from `axes`
+    #: Variants of the service; tuner itself sets this key, from `axes`
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     @property
@@ -208,42 +212,46 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """Any worker service. tuner starts its command once per process of a layout, or only once."""
+    """A service that tuner starts by a command, once per process of a layout or only once."""
 
     kind: Literal["script"]  #: Kind of service
     name: Name  #: Name of the service, for the study file and the section in a runbook
     command: LayoutCommand  #: Command that starts the service
-    #: Whether layouts differ in the number of threads. no: layouts differ only in the number of processes
+    #: yes: layouts differ in the numbers of processes and threads; no: layouts differ only in the number of
+    #: processes
     threads: bool = True
-    #: How the processes start. each: tuner starts the command once for each process; one: tuner starts the
-    #: command once, and the command starts all processes
+    #: each: tuner starts the command once for each process; one: tuner starts the command once, and the
+    #: command starts all processes
     programs: Programs = "each"
-    #: Processes or threads that work on items. `programs`: the processes that tuner starts; `children`: their
-    #: child processes; `children-if-several`: the same, but a single process works itself; `pools`: child
-    #: processes, as many as the layout has threads; `threads`: threads of the one process that tuner starts;
+    #: Which processes or threads work on items. `programs`: the processes that tuner starts; `children`: the
+    #: child processes of these processes; `children-if-several`: as `children`, but a single process works
+    #: itself; `pools`: as many child processes as the layout has threads; `threads`: threads of the one
+    #: process that tuner starts;
     #: None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
-    #: When a process starts its OS threads. With this key, tuner checks that layouts with more threads really
-    #: run more threads; None: no check
+    #: When a process starts its threads of the operating system. If you set this key, tuner checks that
+    #: layouts with more threads really run more threads; None: no check
     os_threads: OsThreads | None = None
-    #: Whether each process runs an event loop (asyncio), and so works on any number of requests at once
+    #: yes: each process runs an event loop (asyncio) that works on any number of requests at the same time
     event_loop: bool = False
-    #: How tuner detects that the service is ready for items; None: it is ready at once
+    #: How tuner detects that the service is ready for items; None: the service is ready at once
     ready: AnyReady | None = None
     probe: AnyProbe = Field(default_factory=counter_probe)  #: How tuner counts finished items
-    #: Second way to count finished items; a window is invalid if both counts differ too much
+    #: Second probe that counts finished items; a window is invalid if the counts of both probes differ too
+    #: much
     cross_check: AnyProbe | None = None
-    #: Largest allowed difference between the counts of `probe` and `cross_check`; None: 2 %
+    #: Largest difference between the counts of `probe` and `cross_check` in a valid window; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
-    feeder: AnyFeeder = Field(default_factory=no_feeder)  #: How the service gets its items
+    feeder: AnyFeeder = Field(default_factory=no_feeder)  #: How tuner sends items to the service
     #: Variants of the service to compare, for example with different pools. `4x6@NAME` is a layout of a
     #: variant
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: Axes, their values, and the settings that each value changes. A variant has one value of each axis:
-    #: `4x6@VALUE+VALUE`
+    #: Axes, the values of each axis, and the settings that each value changes. tuner measures each
+    #: combination of one value per axis as a variant, `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Name of the known service that this section describes; tuner sets this key
-    #: Warnings for tuner to print, by slug; tuner sets this key
+    #: Name of the known service that this section describes; tuner itself sets this key
+    record: Name | None = None
+    #: Warnings that tuner prints, by slug; tuner itself sets this key
     cautions: dict[str, str] = Field(default_factory=dict)
 
     def of(self, variant: str) -> Self:

@@ -62,19 +62,22 @@ def _memory(text: str) -> str:
 class BrakeSettings(Section):
     """Safety limits. tuner stops a launch if a limit is exceeded for the time `holds` (memory: at once)."""
 
-    load: MaxLoad | None = None  #: Highest load average (over 1 minute) of the host
-    #: Highest memory use of the host: a share, for example `90%`, or a size
+    load: MaxLoad | None = None  #: Highest 1-minute load average of the host that tuner accepts
+    #: Highest memory use of the host that tuner accepts: a share, for example `90%`, or a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
     #: Highest share of failed items among the items of the last 30 s
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    #: Command that tuner runs repeatedly. Any exit code but 0 means that a limit is exceeded
+    #: Command that tuner runs repeatedly during each launch. An exit code other than 0 means that a limit is
+    #: exceeded
     command: Command | None = None
     every: LongerThanZero | None = None  #: Time between two runs of `command`; None: 10 s
-    #: Time limit of each run of `command`. tuner kills a slower run, which then counts as failed; None: 10 s
+    #: Time limit of each run of `command`. tuner kills a run that takes longer, and treats it as failed;
+    #: None: 10 s
     timeout: LongerThanZero | None = None
-    #: How long a limit other than `memory` must be exceeded before tuner stops the launch
+    #: Time for which a limit other than `memory` must be exceeded before tuner stops the launch
     holds: Duration = 10.0
-    #: Action after tuner has stopped a launch. stop: end the study; leave-out: continue without that layout
+    #: What tuner does after it has stopped a launch. stop: end the study; leave-out: continue without the
+    #: layout of this launch
     then: Literal["stop", "leave-out"] = "stop"
 
     @field_validator("then", mode="before")
@@ -98,33 +101,40 @@ class BrakeSettings(Section):
 
 
 class HookSettings(Section):
-    """Commands to run at certain moments, with TUNER_LAYOUT, TUNER_BLOCK and others in their environment.
+    """Commands that tuner runs at certain moments, with environment variables such as TUNER_LAYOUT.
 
     See the port ``Hooks``.
     """
 
-    #: Time limit of each hook. tuner kills a slower hook, which then counts as failed
+    #: Time limit of each hook. tuner kills a hook that takes longer, and treats it as failed
     timeout: LongerThanZero = 60.0
-    before_study: Commands = ()  #: Commands to run once before the study. If a command fails, the study stops
-    after_study: Commands = ()  #: Commands to run once after the study, before the result is printed
-    before_launch: Commands = ()  #: Commands to run before each launch. If a command fails, the launch fails
-    after_launch: Commands = ()  #: Commands to run after each launch, even if it failed
-    #: Commands to run before each window. If a command fails, the window is invalid
+    #: Commands that tuner runs once, before the study. If a command fails, the study stops
+    before_study: Commands = ()
+    after_study: Commands = ()  #: Commands that tuner runs once, after the study, before it prints the result
+    #: Commands that tuner runs before each launch. If a command fails, the launch fails
+    before_launch: Commands = ()
+    after_launch: Commands = ()  #: Commands that tuner runs after each launch, even if the launch failed
+    #: Commands that tuner runs before each window. If a command fails, the window is invalid
     before_window: Commands = ()
-    after_window: Commands = ()  #: Commands to run after each window, even if it failed
-    finished: Commands = ()  #: Commands to run at the end of every study, with `TUNER_EXIT_CODE` set
+    after_window: Commands = ()  #: Commands that tuner runs after each window, even if the window is invalid
+    #: Commands that tuner runs at the end of the study, even if it failed, with the environment variable
+    #: `TUNER_EXIT_CODE`
+    finished: Commands = ()
 
 
 class Settings(Section):
-    """The sections of a config."""
+    """A config may contain these sections."""
 
     #: The service, and how tuner starts it and counts its items
     service: ServiceSettings = CrashProcessorSettings()
-    study: StudySettings = StudySettings()  #: Layouts to measure, their times, and the rule when to stop
+    #: Which layouts tuner measures, how long it measures each of them, and when the study ends
+    study: StudySettings = StudySettings()
     #: Limits on load, memory and failures at which tuner stops a launch; None: no limits
     brake: BrakeSettings | None = None
-    hooks: HookSettings = HookSettings()  #: Commands to run at certain moments
-    #: Names of programs that the service uses, for example redis-server. tuner counts their CPU separately;
+    #: Commands that tuner runs before and after the study, each launch and each window
+    hooks: HookSettings = HookSettings()
+    #: Names of server programs that the service uses, for example redis-server. tuner counts the CPU time of
+    #: these programs separately;
     #: None: the brokers and databases on this host that the config names
     backends: tuple[Name, ...] | None = None
 

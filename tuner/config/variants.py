@@ -98,17 +98,19 @@ Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
 
 
 class StopSettings(Section):
-    """The way to stop a worker process."""
+    """How tuner stops a worker process."""
 
     signal: SignalName = "TERM"  #: Signal that tuner sends to stop a worker
-    wait: LongerThanZero = STOP_WAIT_S  #: Time until tuner kills a worker that the signal has not stopped
-    #: Whether tuner sends the signal to the whole process group, which is necessary if a shell starts the
-    #: worker
+    #: Time that a worker has to stop after the signal; tuner then kills the worker
+    wait: LongerThanZero = STOP_WAIT_S
+    #: yes: tuner sends the signal to the whole process group, which is necessary if a shell starts the
+    #: worker; no: only to the process that tuner started
     as_group: bool = False
 
 
 class VariantSettings(Section):
-    """Settings in which a variant differs from the service. A missing key has the value of the service."""
+    """Settings in which a variant differs from the service. A key that is missing here has the value of the "
+    "service."""
 
     command: LayoutCommand | None = None  #: None: the service's
     #: Environment variables to add to those of the service
@@ -127,26 +129,28 @@ Replacements = dict[FieldWord, FieldWord]  #: mapping of words to new words
 
 
 class ValueSettings(VariantSettings):
-    """Settings in which one value of an axis differs from the service. A missing key has the service's value.
+    """Settings that one value of an axis changes. A key that is missing here has the value of the service.
 
     The changes of a command are made in this order, those of the first axis first; what is put behind and
     before it comes after the other changes of all axes.
     """
 
-    #: Words of the command, and the new words that replace them
+    #: Words of the service's command, and the new words that replace them
     replace: Replacements = Field(default_factory=dict)
-    interpreter: Interpreter | None = None  #: Interpreter that runs the command; None: that of the command
-    append: Words = ()  #: Arguments to put after the command
-    prepend: Words = ()  #: Arguments to put before the command
+    #: Python interpreter that runs the service's command; None: the interpreter of the command
+    interpreter: Interpreter | None = None
+    append: Words = ()  #: Arguments that tuner adds at the end of the command
+    prepend: Words = ()  #: Arguments that tuner puts before the command
 
 
 class CrashVariantSettings(Section):
-    """Settings that one variant of the built-in worker, or one value of an axis, changes."""
+    """Settings that one variant of the built-in service, or one value of an axis, changes."""
 
-    interpreter: Interpreter | None = None  #: Interpreter that runs the service; None: that of the service
-    #: Arguments to put before the `prepend` arguments of the service; None: none
+    #: Python interpreter that runs the service; None: the interpreter of the service
+    interpreter: Interpreter | None = None
+    #: Arguments that tuner puts before the `prepend` arguments of the service; None: none
     prepend: Words | None = None
-    #: Options of the command to add to the `options` of the service
+    #: Options of `crash-processor run` to add to the `options` of the service
     options: dict[str, str] = Field(default_factory=dict)
     #: Environment variables to add to those of the service
     environment: Environment = Field(default_factory=dict)

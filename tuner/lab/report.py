@@ -15,10 +15,14 @@ from tuner.reports.documents import Block, Bullets, Code, Heading, Paragraph, Pi
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1
-_VERDICTS = {True: "Holds here", False: "Does not hold here", None: "Not decided here"}
+_VERDICTS = {True: "confirmed here", False: "refuted here", None: "undecided here"}
 MOST_WORDS = 21  #: of the reason of a claim on a page
 _OWN = "Not published: "  #: a claim of tuner's own
-_OF_SIMULATION = {**_VERDICTS, True: "Holds in the simulation", False: "Does not hold in the simulation"}
+_OF_SIMULATION = {
+    True: "confirmed in the simulation",
+    False: "refuted in the simulation",
+    None: "undecided in the simulation",
+}
 
 
 def render_list(experiments: Sequence[tuple[Experiment, str]], fmt: str) -> str:
@@ -68,11 +72,11 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Paragraph(f'The file {figures} has all figures, also those that "..." omits below.'),
+        Paragraph(f'The file {figures} has all figures, also those that this page leaves out at "...".'),
         Heading("Published claims", 2),
         Bullets(tuple(describe_finding(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
-        *map(Paragraph, _describe_model(outcome)),
+        *([Paragraph(text)] if (text := describe_errors(outcome)) else []),
     ]
 
 
@@ -143,7 +147,10 @@ def describe_host(
     kind = " A quick run of some of the points." if quick else ""
     times = "once" if repeats == 1 else f"{repeats} times in random order"
     return " ".join(
-        [f"Measured here: {pluralize(n_runs, 'run')}, each row {times}, with {where}.{kind}", *left_out]
+        [
+            f"These results are from {pluralize(n_runs, 'run')}, each row {times}, with {where}.{kind}",
+            *left_out,
+        ]
     )
 
 
@@ -216,11 +223,11 @@ def _spread_columns(outcome: Outcome) -> list[tuple[str, list[str]]]:
 def describe_finding(finding: LabClaim) -> str:
     """What was claimed, and what became of it here."""
     verdicts = _OF_SIMULATION if finding.is_simulated else _VERDICTS
-    verdict, claim = verdicts[finding.holds], finding.claim
+    kind, verdict, claim = "Published claim", verdicts[finding.holds], finding.claim
     if claim.startswith(_OWN):
         claim = claim.removeprefix(_OWN)
-        verdict, claim = f"{verdict} (tuner's claim)", claim[0].upper() + claim[1:]
-    return f"{verdict}: {claim} {finding.why}"
+        kind, claim = "tuner's claim", claim[0].upper() + claim[1:]
+    return f"{kind}, {verdict}: {claim} {finding.why}"
 
 
 def _short(finding: LabClaim) -> LabClaim:
@@ -247,7 +254,8 @@ def describe_errors(outcome: Outcome) -> str:
     worst = max(errors.values(), key=abs)
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model is fitted to {pluralize(n_fitted, 'measured row')} (marked *). On the other "
+        f"The model is fitted to {pluralize(n_fitted, 'measured row')} (marked * in the CSV file). On the "
+        f"other "
         f"{pluralize(len(errors), 'row')} the model differs from the measurements by "
         f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by {100 * worst:+.1f} % at most."
     )

@@ -38,7 +38,8 @@ class CommandFeederSettings(FeederSettings):
     """tuner runs a command that sends items to the service during each launch."""
 
     kind: Literal["command"]  #: Kind of feeder
-    command: Command  #: Command that tuner starts at the beginning of each launch, and stops at the end
+    #: Command that sends items; tuner starts it at the beginning of each launch, and stops it at the end
+    command: Command
 
     def describe(self) -> str:
         """See `FeederSettings`."""

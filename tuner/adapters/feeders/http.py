@@ -73,30 +73,34 @@ class HttpFeederSettings(FeederSettings):
     can_pause: ClassVar[bool] = True
     reports_latency: ClassVar[bool] = True
     kind: Literal["http"]  #: Kind of feeder
-    #: URL of the requests. If each process has its own address, write `{process}` for its number (0, 1, ...)
+    #: URL to which tuner sends requests. If each process has its own address, write `{process}` for the
+    #: number of the process (0, 1, ...)
     url: Annotated[str, AfterValidator(check_url)]
     method: Annotated[str, AfterValidator(checked_method)] = "GET"  #: HTTP method of each request
     #: HTTP headers of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(checked_headers)] = Field(default_factory=dict)
     body: str | None = None  #: Text of the body of each request
     body_file: ConfigPath | None = None  #: File with the body of each request
-    #: File with one request in JSON per line, which tuner sends in turn. A URL may be only a path
+    #: File with one request per line, as JSON; tuner sends these requests in turn. The URL of a request may
+    #: be only a path
     requests: ConfigPath | None = None
-    #: Number of clients in the closed loop; None: tuner finds a sufficient number before the study
+    #: Number of clients, each of which sends its next request after the previous answer; None: tuner finds a
+    #: sufficient number before the study
     clients: Count | None = None
     #: How clients use connections: `even`, `fresh`, `kept` or `reuse: N` (see `--connections` of `tuner
     #: grid`)
     connections: ConnectionsText = render_connections(EVEN)
-    #: Number of requests per second, or the rule that sets this number; None: closed loop
+    #: Rate at which tuner sends requests; None: each client sends its next request after the previous answer
+    #: (closed loop)
     rate: Rate | None = None
-    #: Times between requests if `rate` is set: random (poisson) or constant (even); None: poisson
+    #: Times between requests if `rate` is set. poisson: random times; even: equal times; None: poisson
     arrivals: Literal["poisson", "even"] | None = None
-    #: Largest number of requests without an answer at any time, if `rate` is set; None: 1000
+    #: Largest number of requests that wait for their answer at the same time, if `rate` is set; None: 1000
     max_outstanding: Count | None = None
-    timeout: LongerThanZero = 30.0  #: Time limit for each answer
+    timeout: LongerThanZero = 30.0  #: Time limit for each answer; later, the request counts as failed
     wait: LongerThanZero = 60.0  #: Time limit for the first answer after the start of a launch
     seed: WholeNumber = 1  #: Seed for the random times between requests
-    #: Whether tuner sends requests to the address on which the service listens, even if `url` has another
+    #: yes: tuner sends requests to the address at which the service really listens, even if `url` has another
     #: address
     find_address: bool = False
 

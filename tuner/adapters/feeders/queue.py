@@ -52,11 +52,11 @@ class QueueFeederSettings(FeederSettings):
 
     can_pause: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of feeder
-    #: Library that reads the messages. `list`, `stream`: the worker reads a list or stream of Redis without a
+    #: Queue library of the workers. `list`, `stream`: the workers read a Redis list or stream without a
     #: library
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
-    queue: Annotated[str, Field(min_length=1)]  #: Name of the queue to fill
+    queue: Annotated[str, Field(min_length=1)]  #: Name of the queue that tuner fills
     sample: ConfigPath  #: File with recorded messages, which `tuner sample` wrote
     #: Number of messages that tuner keeps in the queue; auto: enough for 20 s at the highest throughput so
     #: far

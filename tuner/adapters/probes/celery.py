@@ -59,14 +59,15 @@ class CeleryProbeSettings(ProbeSettings):
     kind: Literal["celery"]  #: Kind of probe
     #: inspect: tuner counts tasks that began; events: tuner counts tasks that ended, which costs CPU time
     via: Literal["inspect", "events"] = "inspect"
-    #: URL of the broker; None: that of the Celery app
+    #: URL of Celery's broker; None: the broker of the Celery app
     broker: Annotated[str, AfterValidator(_broker)] | None = None
     python: Annotated[ConfigPath, AfterValidator(check_file)] | None = (
-        None  #: Interpreter that can import Celery; None: that of the command
+        None  #: Python interpreter that can import Celery; None: the interpreter of the command
     )
     #: Number of Celery nodes that must answer; None: the number of processes that tuner starts
     nodes: Count | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit for the answers of all Celery nodes
+    #: Time limit for the answers of all Celery nodes; later answers do not count
+    timeout: LongerThanZero = 2.0
 
     @property
     def servers(self) -> Mapping[str, str]:

@@ -128,8 +128,8 @@ class CommandProbeSettings(ProbeSettings):
     """tuner runs a command that prints the number of items finished so far."""
 
     kind: Literal["command"]  #: Kind of probe
-    command: Command  #: Command that prints one number: the items finished so far
-    #: Time limit of each run of `command`. tuner kills a slower run, and gets no count from it
+    command: Command  #: Command that prints one number: the number of items finished so far
+    #: Time limit of each run of `command`. tuner kills a run that takes longer, and gets no count from it
     timeout: LongerThanZero = 2.0
 
     def build(self, settings: Settings, around: Surroundings) -> CommandProbe:

@@ -203,9 +203,9 @@ class LogProbeSettings(ProbeSettings):
 
     plain_keys: ClassVar[frozenset[str]] = frozenset({"pattern", "failed"})
     kind: Literal["log"]  #: Kind of probe
-    pattern: Pattern  #: Pattern of the line that the service logs for each finished item
-    failed: Pattern | None = None  #: Pattern of the line that the service logs for each failed item
-    #: Log files to search; None: stdout and stderr of the service
+    pattern: Pattern  #: Pattern that matches the line that the service logs for each finished item
+    failed: Pattern | None = None  #: Pattern that matches the line that the service logs for each failed item
+    #: Log files in which tuner searches for the patterns; None: stdout and stderr of the service
     files: (
         Annotated[tuple[ConfigPath, ...], Field(min_length=1), BeforeValidator(_one_file_as_list)] | None
     ) = None

@@ -33,7 +33,7 @@ class MmapCounterSettings(ProbeSettings):
     is_alone: ClassVar[bool] = True
     fills_in: ClassVar[tuple[str, ...]] = (DIRECTORY_VARIABLE,)
     kind: Literal["mmap-counter"] = "mmap-counter"  #: Kind of probe
-    #: Name of a module for workers to import; tuner puts it into the folder of the counters
+    #: Module that tuner writes for the workers to import, so that they count items without changes
     module: Literal["celery"] | None = None
 
     def build(self, settings: Settings, around: Surroundings) -> CounterProbe:

@@ -64,8 +64,9 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 class MetricSettings(Section):
     """A metric of Prometheus. tuner adds up all its samples."""
 
-    metric: PrometheusMetric  #: Name of the metric exactly as on the page, including _total
-    labels: dict[str, str] = Field(default_factory=dict)  #: Labels that a sample must have to be counted
+    metric: PrometheusMetric  #: Name of the metric, exactly as on the metrics page, including _total
+    #: Labels, with their values, that a sample of the metric must have to be counted
+    labels: dict[str, str] = Field(default_factory=dict)
 
 
 class PrometheusProbeSettings(MetricSettings, ProbeSettings):
@@ -73,11 +74,11 @@ class PrometheusProbeSettings(MetricSettings, ProbeSettings):
 
     fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
     kind: Literal["prometheus"]  #: Kind of probe
-    #: URL of the page with the metrics. tuner replaces `{TUNER_PROBE_PORT}` by a free port
+    #: URL of the metrics page. tuner replaces `{TUNER_PROBE_PORT}` by a free port
     url: Annotated[str, AfterValidator(_http)]
     failed: MetricSettings | None = None  #: Metric that counts failed items
     failed_included: FailedIncluded = False  #: Whether `metric` also counts failed items
-    timeout: LongerThanZero = 2.0  #: Time limit to read the whole page of metrics
+    timeout: LongerThanZero = 2.0  #: Time limit to read the whole metrics page
 
     @property
     def has_own_port(self) -> bool:

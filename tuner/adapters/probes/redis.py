@@ -41,16 +41,18 @@ _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 class TermSettings(Section):
     """One number in Redis. Each key of this section is a Redis command; its value is a Redis key."""
 
-    llen: RedisKey | None = None  #: Length of the list with this key
-    hlen: RedisKey | None = None  #: Number of fields of the hash with this key
-    zcard: RedisKey | None = None  #: Number of members of the sorted set with this key
-    scard: RedisKey | None = None  #: Number of members of the set with this key
-    get: RedisKey | None = None  #: Value of the Redis key
-    #: Value of one field of a hash: the key of the hash, then the field
+    llen: RedisKey | None = None  #: Length of the Redis list with this key
+    hlen: RedisKey | None = None  #: Number of fields of the Redis hash with this key
+    zcard: RedisKey | None = None  #: Number of members of the Redis sorted set with this key
+    scard: RedisKey | None = None  #: Number of members of the Redis set with this key
+    get: RedisKey | None = None  #: Number that is the value of this Redis key
+    #: Number in one field of a Redis hash: the key of the hash, then the name of the field
     hget: tuple[RedisKey, RedisKey] | None = None
-    #: Sum of one field over all hashes whose keys are in a set: the key of the set, then the field
+    #: Sum of one field over all Redis hashes whose keys are in a set: the key of the set, then the name of
+    #: the field
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
-    sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds this number to the sum, or subtracts it
+    #: plus: tuner adds this number to the sum; minus: tuner subtracts this number
+    sign: Literal["plus", "minus"] = "plus"
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
@@ -85,8 +87,11 @@ class RedisProbeSettings(ProbeSettings):
     #: Numbers in Redis whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
     failed: tuple[TermSettings, ...] = ()  #: Numbers in Redis whose sum is the number of failed items
-    falls: bool = False  #: Whether `count` gives the number of items that remain, and therefore decreases
-    #: Number in Redis of all items fed so far. tuner subtracts the remaining items from it (only with `falls:
+    #: yes: `count` is the number of items that remain in a queue, and decreases; no: `count` is the number of
+    #: finished items
+    falls: bool = False
+    #: Number in Redis of all items added to the queue so far, from which tuner subtracts the remaining items
+    #: (only with `falls:
     #: yes`); None: the service gets no new items while a layout runs
     fed: TermSettings | None = None
     timeout: LongerThanZero = 2.0  #: Time limit for each answer of Redis

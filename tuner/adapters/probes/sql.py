@@ -62,7 +62,8 @@ class SqlProbeSettings(ProbeSettings):
     query: Annotated[str, Field(min_length=1)]
     #: Query that returns the number of items failed so far
     failed: Annotated[str, Field(min_length=1)] | None = None
-    timeout: LongerThanZero = 2.0  #: Time limit of each query. tuner gets no count from a slower query
+    #: Time limit of each query. tuner gets no count from a query that takes longer
+    timeout: LongerThanZero = 2.0
 
     @field_validator("url")
     @classmethod

@@ -60,8 +60,8 @@ class StatsdProbeSettings(ProbeSettings):
     fills_in: ClassVar[tuple[str, ...]] = (ADDRESS_VARIABLE,)
     plain_keys: ClassVar[frozenset[str]] = frozenset({"failed"})
     kind: Literal["statsd"]  #: Kind of probe
-    name: MetricName  #: Name of the counter that counts finished items
-    failed: MetricName | None = None  #: Name of the counter that counts failed items
+    name: MetricName  #: Name of the statsd counter that counts finished items
+    failed: MetricName | None = None  #: Name of the statsd counter that counts failed items
     failed_included: FailedIncluded = False  #: Whether the counter `name` also counts failed items
 
     def build(self, _settings: Settings, around: Surroundings) -> StatsdProbe:

@@ -22,7 +22,7 @@ class CommandReady(ReadySettings):
     """The service is ready when a command ends with exit code 0."""
 
     kind: Literal["command"]  #: Kind of check
-    command: Command  #: Command that tuner repeats until its exit code is 0
+    command: Command  #: Command that tuner runs again and again until its exit code is 0
 
     def build(self, layout: Layout, directory: Path | None) -> CommandSucceeds:
         """See `ReadySettings`."""

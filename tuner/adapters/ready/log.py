@@ -20,8 +20,9 @@ class LogReady(ReadySettings):
     """The service is ready when ``count`` lines in the logs of its programs match a pattern."""
 
     kind: Literal["log"]  #: Kind of check
-    pattern: Pattern  #: Pattern of the lines to wait for
-    #: Number of matching lines to wait for. processes, threads: as many as the layout has, but 1 if
+    pattern: Pattern  #: Pattern that matches the log lines for which tuner waits
+    #: Number of matching log lines for which tuner waits. processes, threads: the number in the layout, but 1
+    #: if
     #: `programs` is `one`
     count: Count | Literal["processes", "threads"] = "processes"
 

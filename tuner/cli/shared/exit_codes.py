@@ -50,8 +50,9 @@ EXIT_CODES = (
     ExitCode(
         EXIT_WEAKER,
         "a weaker result than required: the budget ended before the answer was known, a layout has no valid"
-        " window, every layout exceeds a limit, a check is undecided, or runs of the lab failed",
-        "tuner prints and keeps the result so far. Continue with `--resume` (in the lab `--results`)."
+        " window, every layout exceeds a limit, a check is undecided, or runs of `tuner lab` failed",
+        "tuner prints and keeps the result so far. Continue the study with `--resume` (`tuner lab`: with "
+        "`--results`)."
         " first-study.md lists remedies.",
     ),
     ExitCode(
@@ -62,6 +63,6 @@ EXIT_CODES = (
     ExitCode(
         EXIT_INTERRUPTED,
         "interrupted by Ctrl-C or SIGTERM",
-        "tuner keeps valid windows. Continue with `--resume` (in the lab `--results`).",
+        "tuner keeps valid windows. Continue the study with `--resume` (`tuner lab`: with `--results`).",
     ),
 )

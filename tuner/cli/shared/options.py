@@ -37,10 +37,12 @@ SETTINGS = {
         "Number of CPU cores for which tuner chooses layouts (default: the cores available to tuner).",
         LAYOUTS,
     ),
-    "layouts": Setting("PxT,PxT", "Measure only these layouts, for example 24x1,4x6.", LAYOUTS),
+    "layouts": Setting(
+        "PxT,PxT", "Measure only these layouts, for example 24x1,4x6 (default: those of --grid).", LAYOUTS
+    ),
     "grid_name": Setting(
         "NAME",
-        "Grid of the planned study: small, divisors or full.",
+        "Set of layouts of the planned study: small, divisors or full (see `tuner grid`).",
         LAYOUTS,
         ("study", "grid"),
         ("small", "divisors", "full"),
@@ -52,11 +54,16 @@ SETTINGS = {
     ),
     "max_connections": Setting(
         "N",
-        "Leave out layouts that would open more than N connections (one per thread), for example to a "
+        "Do not measure layouts that would open more than N connections (one per thread), for example to a "
         "database.",
         LAYOUTS,
     ),
-    "window": Setting("TIME", "Length of a window; a race also uses shorter windows (default: 10m).", TIME),
+    "window": Setting(
+        "TIME",
+        "Length of a window, the period in which tuner counts items (default: 10m). A race also uses "
+        "shorter windows.",
+        TIME,
+    ),
     "min_window": Setting(
         "TIME",
         "Length of the shortest window that a race may use (default: 1m, or --window if that is shorter).",
@@ -70,8 +77,8 @@ SETTINGS = {
     ),
     "warmup_cap": Setting(
         "TIME",
-        "Longest warm-up with --warmup auto (default: 5m). If throughput is not steady by then, tuner "
-        "measures the layout anyway, and marks it.",
+        "Longest warm-up with --warmup auto (default: 5m). If throughput is not steady after this time, "
+        "tuner measures the layout anyway, and prints a warning.",
         TIME,
     ),
     "repeats": Setting("N", "Number of launches of each layout with --strategy all (default: 3).", TIME),
@@ -82,8 +89,8 @@ SETTINGS = {
     ),
     "strategy": Setting(
         "NAME",
-        "Choice of the layouts to measure. race: only layouts that may still be the best, until the best is "
-        "known; all: every layout equally often (default: race).",
+        "How tuner chooses layouts. race: measure only layouts that may still be the best, until the best "
+        "is known; all: measure every layout equally often (default: race).",
         ORDER,
         words=("race", "all"),
     ),
@@ -95,8 +102,8 @@ SETTINGS = {
     "confidence": Setting("LEVEL", "Required confidence that the answer is right (default: 95%).", ORDER),
     "kind": Setting(
         "KIND",
-        "Guarantee of the answer. strict: the confidence holds for every service; calibrated: the "
-        "confidence holds on average over services, and the study is shorter (default: strict).",
+        "Meaning of the answer's confidence. strict: it is valid for every service; calibrated: it is "
+        "valid on average over many services, and the study is shorter (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
@@ -108,8 +115,8 @@ SETTINGS = {
     ),
     "slices": Setting(
         "auto|off",
-        "auto: tuner starts up to 4 layouts together, and switches between them every few seconds, if the "
-        "service allows it; off: one layout after the other (default: off).",
+        "auto: tuner keeps up to 4 layouts started, and measures them in turns of a few seconds, if the "
+        "service allows it; off: tuner measures one layout after the other (default: off).",
         ORDER,
         words=("auto", "off"),
     ),
@@ -119,22 +126,25 @@ SETTINGS = {
     ),
     "max_p95": Setting(
         "TIME",
-        "Accept a layout as the best only if its p95 latency is at most this long, for example 2s. The "
-        "service must report latency.",
+        "Accept a layout as the best only if its p95 latency is at most this long, for example 2s. This "
+        "requires tuner's load generator.",
         ORDER,
     ),
     "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
-    "max_attempts": Setting("N", "Number of attempts to measure a valid window (default: 3).", ORDER),
+    "max_attempts": Setting(
+        "N", "Largest number of attempts to measure one valid window (default: 3).", ORDER
+    ),
     "foreign_limit": Setting(
         "CORES",
-        "A window is invalid if other processes use more CPU than this, in cores (default: 1 % of the "
-        "cores, at least 0.15).",
+        "Reject a window if other processes on the host use more CPU than this, in cores (default: 1 % of "
+        "the cores, at least 0.15).",
         ORDER,
     ),
     "rate": Setting(
         "RATE",
-        "Rate of requests: a number per second (200), a share of each layout's capacity (70%), or the "
-        "highest rate that keeps a latency limit (p95=200ms).",
+        "Rate at which tuner sends requests: a number per second (200), a share of each layout's capacity "
+        "(70%), or the highest rate that keeps a latency limit (p95=200ms) (default: as fast as the service "
+        "answers).",
         ORDER,
         ("service", "feeder", "rate"),
     ),
@@ -146,14 +156,15 @@ SETTINGS = {
     ),
     "connections": Setting(
         "HOW",
-        "How clients use connections. even: keep them, spread over all worker processes; fresh: open one "
-        "per request; kept: keep them, not spread; reuse:N: close each after N requests (default: even).",
+        "How tuner's clients use connections. even: keep connections, spread evenly over the worker "
+        "processes; fresh: open a connection per request; kept: keep connections as the kernel distributes "
+        "them; reuse:N: close each connection after N requests (default: even).",
         ORDER,
         ("service", "feeder", "connections"),
     ),
     "spool": Setting(
         "DIR",
-        "Folder for the items of the built-in service (default: a temporary folder).",
+        "Folder for the crash dumps that the built-in service analyses (default: a temporary folder).",
         FILE,
         ("service", "spool"),
     ),
@@ -196,8 +207,8 @@ Simulate = Annotated[
         metavar="PROFILE",
         rich_help_panel=PLACE,
         help=(
-            "Simulate the service and host of this profile instead of measuring. A simulated day takes "
-            "seconds."
+            "Simulate the service and host that the file PROFILE describes, instead of measuring. A "
+            "simulated day takes seconds."
         ),
     ),
 ]
@@ -233,8 +244,8 @@ ServiceSettings = Annotated[
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
         help=(
-            "Change a setting of the service. You can repeat this option. `tuner services show NAME` lists "
-            "the settings."
+            "Change a setting of the service. Repeat the option to change several settings. `tuner services "
+            "show NAME` lists the settings of a service."
         ),
     ),
 ]
@@ -245,13 +256,18 @@ ServiceCommand = Annotated[
         metavar="TEXT",
         rich_help_panel=SERVICE,
         help=(
-            "Command that starts the service, in quotes. You can also write the command at the end, after --."
+            "Command that starts the service, in quotes. Instead of this option, you can write the command "
+            "at the end, after --."
         ),
     ),
 ]
 Resume = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", rich_help_panel=FILE, help="Continue the interrupted study in this file."),
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=FILE,
+        help="Continue the study in this file, which was interrupted or ended early.",
+    ),
 ]
 MetricsAddress = Annotated[
     str | None,
@@ -289,7 +305,7 @@ Certs = Annotated[
         "--certs",
         metavar="DIR",
         rich_help_panel=BOXES,
-        help="Folder with the TLS keys of the fleet. `tuner fleet certs` creates this folder.",
+        help="Folder with the TLS keys of the fleet, which `tuner fleet certs` creates.",
     ),
 ]
 Force = Annotated[

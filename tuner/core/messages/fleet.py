@@ -9,7 +9,7 @@ from tuner.core.text.figures import pluralize
 
 @warning(
     "box-gone",
-    "Another host repeats the launch that was lost.",
+    "Another host repeats the launch that the missing host had begun.",
     "Fix the printed problem, and start `tuner box` on the host again ([fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
@@ -28,7 +28,8 @@ def box_left_out(host: str, why: str) -> str:
 @warning(
     "box-twice",
     "",
-    "If this is one machine, stop one `tuner box`. If there are two machines, give them two host names.",
+    "If both names belong to one machine, stop one `tuner box` on it. If they belong to two machines, give "
+    "these two different host names.",
 )
 def box_twice(other: str) -> str:
     return f"this host is the same machine as {other}, or has the same host name, so it gets no work"
@@ -37,7 +38,7 @@ def box_twice(other: str) -> str:
 @warning(
     "launch-lost",
     "tuner repeats the launch that was lost.",
-    "If this host loses more launches, read its log.",
+    "If the same host loses more launches, read the log of this host.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
     return f"{host}: {layout}: {why}"
@@ -45,7 +46,7 @@ def launch_lost(host: str, layout: Layout, why: str) -> str:
 
 @warning(
     "needs-boxes",
-    "The exit code becomes 5.",
+    "The study ends with exit code 5.",
     "Continue with `tuner grid --resume FILE` on more hosts, on a single host, or with a larger `--within`. "
     "[Several hosts](method/boxes.md) explains differences among hosts.",
 )

@@ -9,7 +9,7 @@ from tuner.core.text.figures import pluralize, render_size
 
 @warning(
     "heat-smaller",
-    "tuner measures the other layouts of the same group afterwards.",
+    "tuner measures the remaining layouts of the group afterwards.",
     "Free memory, or use `--slices off`.",
 )
 def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
@@ -34,7 +34,7 @@ def slices_disagree(seen: Agreement) -> str:
 
 @warning(
     "slices-too-long",
-    "tuner runs the layouts of this group one after the other.",
+    "Because of the long items, tuner runs the layouts of this group one after the other.",
     "Use `--slices off`.",
 )
 def slices_too_long(layout: str, residence_s: float) -> str:

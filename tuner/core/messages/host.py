@@ -51,7 +51,7 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
 
 @warning(
     "hook-failed",
-    "The study is not affected.",
+    "A failed hook of this kind does not affect the study.",
     "Read the output of the hook.",
 )
 def hook_failed(problem: str) -> str:
@@ -61,7 +61,7 @@ def hook_failed(problem: str) -> str:
 @warning(
     "leftover-processes",
     "",
-    "Change the service so that these processes stop with their worker, whose process group they had left.",
+    "Change the service so that all its processes end when the worker ends.",
 )
 def leftover_processes(when: Literal["before", "after"], processes: Sequence[str], *, ended: bool) -> str:
     named, n_more = ", ".join(processes[:_MOST_LEFTOVERS]), len(processes) - _MOST_LEFTOVERS
@@ -85,7 +85,7 @@ def memory_missed(missed_ratio: float) -> str:
 @warning(
     "metrics-file",
     "",
-    "Free some space, or check that the folder is writable ([metrics](metrics.md)).",
+    "Free some disk space, or check that the folder of the metrics file is writable ([metrics](metrics.md)).",
 )
 def metrics_file(path: object, error: str | None) -> str:
     return f"cannot write {path}: {error}; the study continues without it"
@@ -113,7 +113,7 @@ def no_launch_cgroup(layout: Layout, why: str) -> str:
 @warning(
     "no-live-file",
     "`tuner watch` cannot show the current launch.",
-    "Free some space, or check the owner of the folder.",
+    "Free some disk space, or check that you can write to the folder of the study.",
 )
 def no_live_file(path: object, error: str | None) -> str:
     return f"cannot write {path}: {error}"

@@ -12,9 +12,9 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 
 @invalid_window(
     "braked",
-    "tuner stopped the launch, because this [safety limit](brake.md) was exceeded. The launch does not "
-    "count as an attempt.",
-    "Check that the limit is not too low.",
+    "tuner stopped the launch, because this [safety limit](brake.md) was exceeded. A launch that a safety "
+    "limit stopped does not count as an attempt.",
+    "Check that the safety limit is not too low.",
 )
 def braked(passed: str) -> str:
     return passed
@@ -23,7 +23,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "If many windows are invalid for this reason, check the time service of the host.",
+    "If the clock often makes windows invalid, check the time service of the host.",
 )
 
 
@@ -51,7 +51,7 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "The warning `statsd-lines` prints one of these lines.",
+    "The warning `statsd-lines` prints one of the unreadable lines.",
     "The service must send lines of the form `NAME:1|c`, or `NAME:1|c|@0.1` at a sample rate of 0.1 "
     "([statsd](probes-of-servers.md#statsd)).",
 )
@@ -63,8 +63,8 @@ def counts_unreadable(n_lines: int) -> str:
 @invalid_window(
     "disturbed",
     "",
-    "Stop these processes, which `top` lists, or raise `--foreign-limit`. If they are backends of the"
-    " service, list them under `backends` in a config.",
+    "Stop the other processes, which `top` lists, or raise `--foreign-limit`. If these processes are "
+    "backends of the service, list them under `backends` in a config.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
     used = busy_cores(used_cores)
@@ -84,7 +84,8 @@ _layouts_alike = invalid_window(
     "layouts-alike",
     "The command, a start script, a configuration file or the application sets a fixed number of processes or"
     " threads. The study ends with exit code 2.",
-    "Remove the fixed number ([how tuner compares layouts](services/README.md#what-runs-is-compared)).",
+    "Remove the fixed number of processes or threads ([how tuner compares "
+    "layouts](services/README.md#what-runs-is-compared)).",
 )
 
 
@@ -101,9 +102,9 @@ def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str
 
 @invalid_window(
     "memory-pressure",
-    "The key `memory_pressure_limit` sets the limit.",
-    "Use fewer processes or more memory. If all windows of a layout are invalid for this reason, the host has"
-    " too little memory for this layout.",
+    "The config key `memory_pressure_limit` sets the limit for this share.",
+    "Use fewer processes, or a host with more memory. If memory pressure makes all windows of a layout "
+    "invalid, the host has too little memory for this layout.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
     waited = f"tasks waited for memory in {percent(waited_ratio)} of the window"
@@ -141,8 +142,8 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "The web page, server or command that the probe reads was slow or did not answer. Query this source by "
-    "hand ([probes](probes.md)).",
+    "The web page, server or command that the probe reads was slow or did not answer. Query this page, "
+    "server or command by hand ([probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -187,7 +188,7 @@ def stalled(gap_s: float, interval_s: float) -> str:
 @invalid_window(
     "stolen",
     "Other virtual machines on the same hardware used this CPU time.",
-    "Measure on another host, or at another time of day.",
+    "Measure on another host, or when the other virtual machines are less busy.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
     return f"the hypervisor took {busy_cores(stolen_cores)} on average; the limit is {limit_cores:.2f}"
@@ -206,8 +207,8 @@ def worker_died(worker: str, how: str) -> str:
 _wrong_layout = invalid_window(
     "wrong-layout",
     "",
-    "Check that the command uses `{threads}`. If the service also starts other threads, set"
-    " `max_extra_threads` to their number. tuner does not count the threads of numeric libraries here"
+    "Check that the command uses `{threads}`. If the service also starts threads that do not work on items, "
+    "set `max_extra_threads` to their number. In this check, tuner ignores the threads of numeric libraries"
     " ([inner threads](inner-threads.md)).",
 )
 

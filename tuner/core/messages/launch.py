@@ -39,9 +39,9 @@ def short_window(
 
 @warning(
     "gil-came-back",
-    "The study treats these workers as having a GIL.",
-    "Use a version of the module that supports free threading. You can also keep the GIL off with "
-    "`PYTHON_GIL=0`, but the module may then crash.",
+    "tuner treats these workers as workers with a GIL.",
+    "Use a version of the named module that supports Python without the GIL. You can also keep the GIL off "
+    "with `PYTHON_GIL=0`, but the module may then crash.",
 )
 def gil_came_back(module: str | None, variant: str) -> str:
     why = "a module was" if module is None else f"module {module} was"
@@ -79,7 +79,8 @@ def launch_lost_its_source(problem: str) -> str:
 @warning(
     "log-long",
     "",
-    "Let the service log less, because much output slows the service down. The probe `log` may miss lines "
+    "Let the service write less to its log, because much output slows the service down. The probe `log` may "
+    "miss lines "
     "(`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
@@ -93,8 +94,9 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 _mixed_items = warning(
     "mixed-items",
     "",
-    "Measure with the same mix and order of items as in production, and with long windows. Or measure short "
-    "and long items in two studies. If tuner does not fill the queue, first check that the queue is never "
+    "Measure with the same mix and order of items as in production, and with long windows. Another solution "
+    "is to measure short and long items in two studies. If tuner does not fill the queue, first check that "
+    "the queue is never "
     "empty.",
 )
 
@@ -123,8 +125,9 @@ def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispe
 
 _never_settled = warning(
     "never-settled",
-    "More launches than expected by chance did not reach a steady state.",
-    "[Warm-up](warmup.md) explains the reason in parentheses. If the service starts slowly, raise"
+    "The throughput of more launches than expected by chance did not become steady.",
+    "The page [warm-up](warmup.md) explains the reason that the warning has in parentheses. If the service "
+    "starts slowly, raise"
     " `--warmup-cap`.",
 )
 
@@ -155,8 +158,8 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 
 @warning(
     "over-limit",
-    "tuner does not rank the layout. The exit code becomes 5.",
-    "If this limit is too low, measure the layout in another study with a higher limit ([safety "
+    "tuner does not rank the stopped layout. The study ends with exit code 5.",
+    "If the safety limit is too low, measure the layout in another study with a higher limit ([safety "
     "limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:

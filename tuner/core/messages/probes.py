@@ -17,9 +17,9 @@ _MOST_NAMES = 5
 
 @warning(
     "count-restarted",
-    "Items between the last reading and the restart are not counted.",
+    "tuner does not count items that finished between its last reading and the restart of the count.",
     "Find the cause of the restart, unless workers replace themselves (`max-requests`) or Celery's broker "
-    "was down. A launch with more than three such restarts fails.",
+    "was down. If the count restarts more than three times in a launch, the launch fails.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -89,7 +89,7 @@ def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example:
 @warning(
     "statsd-names",
     "",
-    "Set `probe.name` to a listed counter. Clients of statsd often add a prefix to the name.",
+    "Set `probe.name` to a counter that the warning lists. Clients of statsd often add a prefix to the name.",
 )
 def statsd_names(layout: Layout, names: str, others: Sequence[str]) -> str:
     more = " and others" if len(others) > _MOST_NAMES else ""

@@ -20,7 +20,7 @@ def failures_counted(service: str, probe: str, counts_too: str) -> str:
 @warning(
     "loses-at-stop",
     "",
-    "This loss cannot be avoided. Feed only items that may be lost.",
+    "tuner cannot avoid this loss, so feed only items that may be lost.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
     """Word it by the name of each form, and what it loses."""

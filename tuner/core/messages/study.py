@@ -85,7 +85,8 @@ def no_time_for_window(layout: Layout) -> str:
 
 _cell_void = warning(
     "cell-void",
-    "A race adds a launch of this layout if it needs one. With `--strategy all` the exit code becomes 5.",
+    "A race launches this layout again if it needs more data. A study with `--strategy all` ends with exit "
+    "code 5.",
     "No action is needed.",
 )
 
@@ -139,8 +140,8 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
 
 @warning(
     "left-out",
-    "The exit code becomes 5.",
-    "Earlier warnings print the reason.",
+    "The study ends with exit code 5.",
+    "Earlier warnings give the reason why this layout has no valid window.",
 )
 def left_out(layout: Layout) -> str:
     return f"{layout} gave no valid window at any attempt; it is left out"

@@ -51,7 +51,7 @@ class Gnocchi:
         "A batch processes eight series, in a plain loop or on a pool of threads that is created for the "
         "batch, as in Gnocchi. Each series is read, processed for 6.75 us and written. The series are in "
         "files (seven calls each; in memory if the host has /dev/shm) or in Redis (two commands each). "
-        "A store that is 200 us away delays each answer by 200 us. The time of a batch is the median over a "
+        "A remote store delays each answer, for example by 200 us. The time of a batch is the median over a "
         "run of three seconds."
     )
     parameters = ("target", "away us", "threads")
@@ -125,9 +125,10 @@ class Gnocchi:
         if costs is None:
             return Model(modelled, frozenset(alone), f"{text} No larger pool was measured.")
         text += (
-            f" Threads get the GIL in order of arrival. A pool costs {1e3 * costs.start_s:.2f} ms, and each "
-            f"thread that it starts holds the GIL for {1e6 * costs.thread_s:.0f} us. The two costs of a pool "
-            f"are fitted to {len(fitted)} rows, which combine the fewest or the most threads with the "
+            f" In the model, threads get the GIL in order of arrival, a pool costs {1e3 * costs.start_s:.2f} "
+            f"ms, and each thread that the pool starts holds the GIL for {1e6 * costs.thread_s:.0f} us. Both "
+            f"costs of a pool are fitted to {len(fitted)} rows, which combine the fewest or the most threads "
+            f"with the "
             "shortest or the longest waits."
         )
         return Model(modelled, frozenset({*alone, *fitted}), text)
@@ -154,15 +155,15 @@ class Gnocchi:
         reported, wrong = _judge_rows(measured, costs)
         return (
             "A pool of threads is faster than a plain loop if the pool hides more waiting time than it "
-            "costs. On this host the pool is faster if each of the eight operations waits longer than "
-            f"{waits}. The rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in "
-            "which all runs agree whether the pool or the loop is faster."
+            "costs. On this host a pool is faster if each of the eight operations of a batch waits longer "
+            f"than {waits}. This rule is right in {len(reported) - len(wrong)} of the {len(reported)} "
+            "measured rows in which all runs agree whether the pool or the loop is faster."
         )
 
 
 def _describe_store(store: Store) -> str:
     target, away_us = store
-    return f"{target}, {away_us:g} us away" if away_us else target
+    return f"{target} (answers delayed by {away_us:g} us)" if away_us else target
 
 
 def _pays(gain: Spread) -> bool | None:
@@ -172,7 +173,7 @@ def _pays(gain: Spread) -> bool | None:
 
 
 def _times(gain: float) -> str:
-    return f"{'are' if gain >= 1 else 'take'} {_factor(gain)} as"
+    return f"{'is' if gain >= 1 else 'takes'} {_factor(gain)} as"
 
 
 def _factor(gain: float) -> str:
@@ -201,10 +202,10 @@ def _who_wins(row: Row, published: Mapping[At, Mapping[str, float]]) -> LabClaim
     model = [f"model: {_as_of(row.modelled['gain'], gain.median)}"] if row.modelled else []
     more = f" ({'; '.join([*lies, *model])})" if lies or model else ""
     return LabClaim(
-        f"With a {_describe_store(store_of(row.at))}, {n} threads {_times(claimed)} one.",
+        f"With a {_describe_store(store_of(row.at))}, a pool of {n} threads {_times(claimed)} a plain loop.",
         None if pays is None else pays == (claimed > 1),
-        f"Measured: {n} threads {_times(gain.median)} the plain loop{more}. They take "
-        f"{row.of('batch_ms'):.2f} ms per batch.",
+        f"Measured: the pool {_times(gain.median)} the plain loop{more}. With the pool, a batch takes "
+        f"{row.of('batch_ms'):.2f} ms.",
     )
 
 
@@ -220,11 +221,12 @@ def _further_away(rows: Sequence[Row]) -> list[LabClaim]:
         apart = here[1].low > here[0].high or here[1].high < here[0].low
         found.append(
             LabClaim(
-                f"{n_threads_of(far.at)} threads gain more on a {target} {far.at[1]:g} us away than on one "
-                f"{near.at[1]:g} us away.",
+                f"A pool of {n_threads_of(far.at)} threads gains more if a {target} delays answers by "
+                f"{far.at[1]:g} us than if it delays them by {near.at[1]:g} us.",
                 here[1].median > here[0].median if apart and min(one.n for one in here) > 1 else None,
-                f"Measured: the speed-up over the plain loop is {here[1].median:.2f} on the far store and "
-                f"{here[0].median:.2f} on the near one. The measured round trips are {far.of('trip_us'):.0f} "
+                f"Measured: the pool is {here[1].median:.2f} times as fast as the plain loop with "
+                f"{far.at[1]:g} us, and {here[0].median:.2f} times with {near.at[1]:g} us. The measured "
+                f"round trips are {far.of('trip_us'):.0f} "
                 f"and {near.of('trip_us'):.0f} us.",
             )
         )
@@ -251,8 +253,8 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
 def _rule(runs: Measured) -> LabClaim:
     """The rule against every row of a pool."""
     claim = (
-        "Not published: use a pool of threads if it hides more waiting time than it costs. A pool hides all "
-        "but ceil(8 / threads) of the eight waits of a batch."
+        "Not published: a pool of threads is faster than a loop if it hides more waiting time than it costs. "
+        "With a pool of N threads, only ceil(8 / N) of a batch's eight waits follow one another."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
@@ -260,8 +262,9 @@ def _rule(runs: Measured) -> LabClaim:
     reported, wrong = _judge_rows(runs, costs)
     n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
-        f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} rows in which all runs "
-        f"agree ({n_fitted} of them were used to fit the costs of a pool)"
+        f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} measured rows in which "
+        f"all runs agree whether the pool is faster ({n_fitted} of these rows were used to fit the costs of "
+        f"a pool)"
     )
     if wrong:
         why += (

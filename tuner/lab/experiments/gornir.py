@@ -46,7 +46,7 @@ class Gornir:
         "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The tasks run as "
         "goroutines with GOMAXPROCS 1, the number of cores, or 100 (Go 1, Go cores, Go 100); as asyncio "
         "coroutines; or on nornir's threaded runner, a pool with a maximum number of threads (workers). "
-        "Total time and CPU time are those of the whole process, including its start and imports. A small "
+        "Total time and CPU time are times of the whole process, including its start and imports. A small "
         "program of tuner replaces gornir's parallel runner, which starts one goroutine per host."
     )
     parameters = ("wait s", "pool")
@@ -105,8 +105,9 @@ class Gornir:
         sentences = []
         if lines:
             sentences.append(
-                "In the model, goroutines and coroutines take the wait, a time to start and end the process, "
-                f"and a time per task. The run with the shortest wait gives these times: {'; '.join(lines)}."
+                "In the model, a batch of goroutines or coroutines takes the time of one wait, a time to "
+                "start and end the process, and a time per task. From the run with the shortest wait, these "
+                f"times are: {'; '.join(lines)}."
             )
         threads = {at: values for at, values in runs.items() if is_nornir(at)}
         if threads:
@@ -129,7 +130,7 @@ class Gornir:
         for pool, how, all_of_them in (
             (CORES, "as a goroutine", "as goroutines"),
             (ASYNCIO, "as an asyncio coroutine", "as coroutines"),
-            (None, "on the smallest pool of threads within 5 % of the best time", "on threads"),
+            (None, "on the smallest pool of threads within 5 % of the shortest time", "on threads"),
         ):
             own = [(wait, table.enough(wait) if pool is None else pool) for wait in table.waits]
             there = [(wait, table[wait, one]) for wait, one in own if one and (wait, one) in table]
@@ -140,8 +141,9 @@ class Gornir:
         if not cpu_us:
             raise NotRunError("neither Go with as many as cores, nor asyncio, nor nornir was run")
         return (
-            f"CPU time per wait, with a share of the process's start, is {join_words(cpu_us)}. A process "
-            f"with {N_TASKS} simultaneous waits takes longer than one wait, by {join_words(beside_s)} "
+            f"The CPU time of one wait, with a share of the process's start, is {join_words(cpu_us)}. A "
+            f"batch "
+            f"of {N_TASKS} simultaneous waits takes longer than one wait: by {join_words(beside_s)} "
             f"(medians over waits of {join_words([f'{1e3 * wait:g}' for wait in table.waits])} ms)."
         )
 

@@ -92,10 +92,11 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
         if len(rows) < 2:
             continue
         published.append(
-            f"{1e3 * fmean(row.published['total_s'] - wait for wait, row in rows.items()):.0f} ms ({pool})"
+            f"{1e3 * fmean(row.published['total_s'] - wait for wait, row in rows.items()):.0f} ms "
+            f"(GOMAXPROCS {GO_POOLS[pool] or 'of all cores'})"
         )
         beside_s = fmean(row.of("total_s") - wait for wait, row in rows.items())
-        lines.append(f"{1e3 * beside_s:.0f} ms ({pool})")
+        lines.append(f"{1e3 * beside_s:.0f} ms (GOMAXPROCS {GO_POOLS[pool] or 'of all cores'})")
         for wait, row in rows.items():
             took = row.measured["total_s"]
             low, high = (wait + beside_s) / (1 + _WITHIN), (wait + beside_s) / (1 - _WITHIN)
@@ -103,7 +104,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
             apart = took.low > high or took.high < low
             near = True if low <= took.median <= high else False if apart else None
             verdicts.append(near if took.n > 1 else None)  # what one run shows may be a neighbour's doing
-    claim = "A batch of goroutines takes the wait plus a constant time, for any GOMAXPROCS"
+    claim = "A batch of goroutines takes the time of one wait plus a constant time, for any GOMAXPROCS"
     if not lines:
         return _undecided(f"{claim}.", "Go was not run with two waits.")
     return LabClaim(
@@ -116,7 +117,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
 
 def _one_is_slower(table: Table) -> LabClaim:
     pairs = list(table.pairs("Go 1", CORES))
-    claim = "With GOMAXPROCS 1 goroutines take longer than with GOMAXPROCS at the number of cores"
+    claim = "A batch of goroutines takes longer with GOMAXPROCS 1 than with GOMAXPROCS at the number of cores"
     if not pairs:
         return _undecided(f"{claim}.", "Go was not run.")
     if pairs[0][2].of("n_procs") < 2:
@@ -125,7 +126,7 @@ def _one_is_slower(table: Table) -> LabClaim:
     return LabClaim(
         f"{claim}: {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Measured: the difference is {_more_ms(pairs, 'measured')} on {n_procs:.0f} cores.",
+        f"Measured: the difference is {_more_ms(pairs, 'measured')} per batch, on {n_procs:.0f} cores.",
     )
 
 
@@ -145,10 +146,12 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return LabClaim(
-        f"{claim}: the batch takes {_more_ms(pairs, 'published')}, and {published_s:+.2f} s of CPU time, on "
+        f"{claim}: a batch of goroutines takes {_more_ms(pairs, 'published')}, and {published_s:+.2f} s of "
+        f"CPU time, on "
         "average.",
         both(False if sooner else no_sooner, dearer),
-        f"Measured: the batch takes {_more_ms(pairs, 'measured')}, and {cpu_s:+.3f} s of CPU time. A saving "
+        f"Measured: with GOMAXPROCS 100 the batch takes {_more_ms(pairs, 'measured')}, and {cpu_s:+.3f} s of "
+        f"CPU time. A saving "
         f"of up to {100 * _WITHIN:.0f} % of the time does not count.",
     )
 
@@ -167,8 +170,8 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
     published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
     text = "; ".join(
-        f"with waits of {1e3 * wait:g} ms goroutines take {go.of('cpu_s'):.2f} s of CPU time and this pool "
-        f"{threads.of('cpu_s'):.2f} s ({threads.of('cpu_s') / go.of('cpu_s'):.0f} times)"
+        f"with waits of {1e3 * wait:g} ms goroutines take {go.of('cpu_s'):.2f} s of CPU time and the pool "
+        f"takes {threads.of('cpu_s'):.2f} s ({threads.of('cpu_s') / go.of('cpu_s'):.0f} times)"
         for wait, threads, go in pairs
     )
     return LabClaim(
@@ -180,7 +183,7 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
 
 def _sooner_than_threads(table: Table) -> LabClaim:
     pairs = list(table.pairs(None, CORES))
-    claim = "Goroutines finish sooner than any number of nornir's threads"
+    claim = "A batch finishes sooner with goroutines than with any number of nornir's threads"
     if not pairs:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
     published, lines, fastest, fewest = list[str](), [], [], []
@@ -192,8 +195,8 @@ def _sooner_than_threads(table: Table) -> LabClaim:
         times = f"{least_s / go.published['total_s']:.1f} times {as_long}"
         published.append(f"{times} {'for ' * bool(published)}{1e3 * wait:g} ms")
         lines.append(
-            f"with waits of {1e3 * wait:g} ms goroutines take {go.of('total_s'):.2f} s and this pool "
-            f"{best.of('total_s'):.2f} s ({best.of('total_s') / go.of('total_s'):.1f} times as long)"
+            f"with waits of {1e3 * wait:g} ms goroutines take {go.of('total_s'):.2f} s and the best pool "
+            f"takes {best.of('total_s'):.2f} s ({best.of('total_s') / go.of('total_s'):.1f} times as long)"
         )
         fewest.append(f"{enough.at[1]} for {1e3 * wait:g} ms")
         fastest.append((best.measured["total_s"], go.measured["total_s"]))
@@ -207,8 +210,8 @@ def _sooner_than_threads(table: Table) -> LabClaim:
 
 def _asyncio_between(table: Table) -> LabClaim:
     claim = (
-        "Not published: Python coroutines take less time and less CPU time than threads, but more time and "
-        "more CPU time than goroutines."
+        "Not published: with Python coroutines, a batch takes less time and less CPU time than with threads, "
+        "but more time and more CPU time than with goroutines."
     )
     above, below = list(table.pairs(None, ASYNCIO)), list(table.pairs(ASYNCIO, CORES))
     waits = {wait for wait, _, _ in above} & {wait for wait, _, _ in below}
@@ -221,8 +224,9 @@ def _asyncio_between(table: Table) -> LabClaim:
         for key in ("total_s", "cpu_s")
     ]
     text = "; ".join(
-        f"waits of {1e3 * wait:g} ms take {go.of('total_s'):.2f} s (Go), {coroutines.of('total_s'):.2f} s "
-        f"(asyncio) and {threads.of('total_s'):.2f} s ({threads.at[1]}); their CPU time is "
+        f"a batch with waits of {1e3 * wait:g} ms takes {go.of('total_s'):.2f} s (Go), "
+        f"{coroutines.of('total_s'):.2f} s (asyncio) and {threads.of('total_s'):.2f} s "
+        f"({workers_of(str(threads.at[1]))} threads); its CPU time is "
         f"{go.of('cpu_s'):.2f} s, {coroutines.of('cpu_s'):.2f} s and {threads.of('cpu_s'):.2f} s"
         for (wait, threads, coroutines), (_, _, go) in zip(above, below, strict=True)
     )

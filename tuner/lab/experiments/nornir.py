@@ -40,8 +40,8 @@ class Nornir:
     publication = "nornir_2020"
     what = (
         "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The batch runs on "
-        "nornir's threaded runner, a pool with a maximum number of threads (nornir's workers). Times are "
-        "those of the whole process, including the start of the interpreter."
+        "nornir's threaded runner, a pool with a maximum number of threads (nornir's workers). All times are "
+        "times of the whole process, including the start of the interpreter."
     )
     parameters = ("wait s", "workers")
     figures = (
@@ -105,10 +105,11 @@ class Nornir:
                 started = f"{same[most].of('n_threads'):.0f} threads started"
                 waits = "" if beyond else "waits of "
                 beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {waits}{1e3 * wait:g} ms ({started})")
-        within = f"within {100 * KNEE_WITHIN:.0f} % of the best time"
-        text = f"The number of workers needed to come {within} is {', '.join(knees)}."
+        within = f"within {100 * KNEE_WITHIN:.0f} % of its shortest time"
+        text = f"To come {within}, a batch needs these numbers of workers: {', '.join(knees)}."
         more = (
-            " Compared with these numbers, the largest number tested changes the CPU time by "
+            " Compared with these numbers of workers, the largest number tested changes the CPU time of a "
+            "batch by "
             f"{', '.join(beyond)}."
         )
         return text + more if beyond else text
@@ -145,10 +146,11 @@ def pool_model(runs: Mapping[At, Mapping[str, Spread]]) -> Model:
             "n_threads": float(run.n_threads),
         }
     text = (
-        "In the model of nornir, threads get the GIL in order of arrival. The process takes "
-        f"{costs.start_s:.2f} s to start and end. The GIL is held for {1e6 * costs.task_s:.0f} us for each "
-        f"task, and for {1e6 * costs.thread_s:.0f} us for each started thread. Waits end "
-        f"{1e3 * costs.wake_s:.1f} ms late. The four costs are fitted to the total times of {len(seen)} "
+        "In the model of nornir's pool, threads get the GIL in order of arrival, and the process takes "
+        f"{costs.start_s:.2f} s to start and end. In this model each task holds the GIL for "
+        f"{1e6 * costs.task_s:.0f} us, each started thread holds it for {1e6 * costs.thread_s:.0f} us, and "
+        f"waits end {1e3 * costs.wake_s:.1f} ms late. These four times are fitted to the total times of "
+        f"{len(seen)} "
         "rows, which combine the fewest or the most workers with the shortest or the longest waits."
     )
     return Model(modelled, frozenset(at for at in runs if _numbers(at) in seen), text)
@@ -187,13 +189,16 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
     modelled = fewest_enough({n: row.modelled["total_s"] for n, row in rows.items()})
     total_s = _totals(rows)
     here, best_s = fewest_enough(total_s), min(total_s.values())
-    why = f"Measured: at least {here} workers are needed ({total_s[here]:.2f} s; model: {modelled})."
+    why = (
+        f"Measured: the pool needs at least {here} workers ({total_s[here]:.2f} s per batch; model: "
+        f"{modelled} workers)."
+    )
     if here != published:
         off = total_s[published] / best_s - 1
         why += f" {published} workers take {total_s[published]:.2f} s here, {100 * off:.0f} % above the best."
     return LabClaim(
-        f"For waits of {1e3 * wait_s:g} ms, at least {published} workers are needed to come within "
-        f"{100 * KNEE_WITHIN:.0f} % of the best time.",
+        f"For waits of {1e3 * wait_s:g} ms, a pool needs at least {published} workers to come within "
+        f"{100 * KNEE_WITHIN:.0f} % of the shortest time of a batch.",
         both(
             _is_enough(rows, published),
             *(negate(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
@@ -236,16 +241,16 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
         lines.append(
-            f"{cpu_s[0]:.2f} s with {knee} workers and {cpu_s[1]:.2f} s with {most} for "
-            f"{'' if lines else 'waits of '}{1e3 * wait:g} ms"
+            f"{cpu_s[0]:.2f} s of CPU with {knee} workers and {cpu_s[1]:.2f} s with {most} (waits of "
+            f"{1e3 * wait:g} ms)"
         )
-    claim = "More workers than needed save no time, but cost more CPU time"
+    claim = "More workers than needed do not shorten a batch, but cost more CPU time"
     if not lines:
         return LabClaim(f"{claim}.", None, "No wait was run with more workers than are enough.")
     return LabClaim(
         f"{claim} (up to {max(published):.2f} s more).",
         more(pairs, _SURELY_S),
-        f"Measured: the CPU time is {'; '.join(lines)}.",
+        f"Measured: a batch takes {'; '.join(lines)}.",
     )
 
 
@@ -257,7 +262,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     claimed = max(row.published["cpu_percent"] for row in rows)
     claim = (
         f"Many threads of one interpreter use more than one core (up to {claimed:.0f} % of a core), although "
-        "only one of them runs Python at a time."
+        f"only one of these threads runs Python at a time."
     )
     run = [row for row in rows if row.measured]
     if not run:
@@ -269,7 +274,7 @@ def _more_than_a_core(rows: Sequence[Row]) -> LabClaim:
     return LabClaim(
         claim,
         measured_ratio(most, "cpu_percent").at_least(_SURELY_PERCENT) if can_tell else None,
-        f"Measured: the threads use up to {percent:.0f} % of a core (waits of {1e3 * wait:g} ms, {n} "
+        f"Measured: the threads use up to {percent:.0f} % of a core (with waits of {1e3 * wait:g} ms and {n} "
         f"workers). {kernel_s:.2f} s of these {kernel_s + most.of('user_s'):.2f} s are kernel time, which "
         "needs no GIL: the kernel starts and wakes threads.",
     )

@@ -64,14 +64,16 @@ class PiPools:
     title = "how many threads may there be?"
     publication = "pi_pools_2023"
     what = (
-        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps. A job that also sleeps "
-        "does so after each step, and takes 990 ms if it runs alone (3 s and 55 s in the publication). A "
+        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps. Some jobs also sleep after "
+        "each step, and take 990 ms if they run alone (in the publication, a job takes 3 s without and 55 s "
+        "with sleeps). A "
         "step is work in C, which does not need the GIL, or in Python. A fixed pool has as many threads as "
-        "cores, and each runs one job to its end. Own threads are one thread per job. A semaphore limits own "
-        "threads: only as many jobs as there are cores may compute at a time. A scheduled pool has as many "
-        "threads as cores, to which an event loop gives single steps. Jitter makes the sleeps of a job "
-        "unequal by up to half. The time of a batch is divided by 54 ms. A heartbeat thread wakes up every "
-        "5 ms. The wait of a step is the time in which it could compute but does not."
+        "cores, and each thread runs one job to its end. With own threads, each job has a separate thread. "
+        "With a semaphore, each job has a separate thread, but only as many jobs as there are cores may "
+        "compute at a time. A scheduled pool has as many threads as cores, and an event loop gives single "
+        "steps of jobs to these threads. Jitter makes the sleeps of a job unequal by up to half. The chart "
+        "has the time of a batch divided by 54 ms. A heartbeat thread wakes up every "
+        "5 ms. The wait of a step is the time in which the step could compute but does not."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (
@@ -168,13 +170,13 @@ class PiPools:
             if n == ALONE:
                 modelled[at]["fill_core"] = pools.threads_that_fill(1, job.utilization)
         text = (
-            "The model has one formula for each pool. The formulas are fitted to four rows, with single "
-            f"jobs and with one job per core. {n_cores:.0f} busy cores together are {worth:.2f} times as "
-            f"fast as a single busy core. A job sleeps for {sleeping:.1f} times its CPU time. Own threads "
-            "share the cores, and sleep at different times. With a semaphore or a scheduled pool, a batch "
+            "The model has one formula for each kind of pool, fitted to four rows with single jobs and with "
+            f"one job per core. {n_cores:.0f} busy cores together are {worth:.2f} times as "
+            f"fast as a single busy core. In the model, a job sleeps for {sleeping:.1f} times its CPU time, "
+            f"and own threads sleep at different times. With a semaphore or a scheduled pool, a batch "
             "takes the CPU time of all jobs divided by the cores, or the time of a single job if that is "
-            "longer. A fixed pool runs as many jobs at a time as it has threads. Work under the GIL uses "
-            "one core."
+            "longer. A fixed pool runs as many jobs at a time as it has threads. Work in Python uses only "
+            "one core because of the GIL."
         )
         return Model(modelled, fitted, text)
 

@@ -41,10 +41,13 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
                 "such job runs on each core.",
                 _all_cores,
             ),
-            ("More threads than cores never help jobs that only compute.", _more_threads),
             (
-                "A fixed pool of as many threads as cores takes a time proportional to the number of jobs, "
-                "because a job keeps its thread while it sleeps.",
+                "If jobs only compute, more threads than cores never give more finished jobs per second.",
+                _more_threads,
+            ),
+            (
+                "With a fixed pool of one thread per core, the time of a batch is proportional to the "
+                "number of jobs, because a job keeps its thread while it sleeps.",
                 _fixed_is_linear,
             ),
             (
@@ -53,27 +56,29 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
                 _flat,
             ),
             (
-                "The time rises because threads starve, and not only because the cores are full.",
+                "With one thread per job, the time of a batch rises because threads starve, and not only "
+                "because the cores are full.",
                 _starves,
             ),
             (
-                "As many permits to compute as there are cores (a semaphore) avoid the cost of one thread "
-                "per job, if a job releases its permit while it sleeps.",
+                "A semaphore that lets one job per core compute avoids the cost of one thread per job, if a "
+                "job releases the semaphore while it sleeps.",
                 _semaphore,
             ),
             (
-                "Not published: on full cores, a thread per job delays an almost idle thread at least "
-                f"{LATER:g} times as much as the semaphore does.",
+                "Not published: if the cores are full, an almost idle thread (heartbeat) is delayed at "
+                f"least {LATER:g} times as long with one thread per job as with the semaphore.",
                 _heart,
             ),
             (
-                "A scheduled pool of as many threads as cores does as well as the semaphore, for any number "
-                "of jobs.",
+                "For any number of jobs, a scheduled pool of one thread per core is as fast as one thread "
+                "per job with the semaphore.",
                 _judge_schedule,
             ),
             (
-                f"Threads = cores / utilization ({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} per "
-                "core) are enough if at most as many jobs compute at a time as there are cores.",
+                f"The rule threads = cores / utilization "
+                f"({seen.published[C, SLEEPS, OWN, ALONE]['fill_core']:g} threads per core) gives enough "
+                f"threads if only one job per core computes at a time.",
                 _cores_over_utilization,
             ),
             (
@@ -83,7 +88,8 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
                 _stampede,
             ),
             (
-                "Not published: under the GIL the jobs use one core, however many cores the host has.",
+                "Not published: because of the GIL, jobs that compute in Python use one core, however many "
+                "cores the host has.",
                 _under_the_gil,
             ),
         )
@@ -100,13 +106,14 @@ def follows(rows: Sequence[Row]) -> str:
     saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
     return (
         f"With one thread per job, the time of a batch stays the same up to {_flat_to(own):g} jobs per core; "
-        f"the rule cores / utilization predicts {seen.fill:.1f} jobs per core. With {most:g} jobs per core "
-        f"the time is {own[most].of('ratio') / own[1.0].of('ratio'):.2f} times that with 1 job per core, "
-        f"and cannot be less than {seen.least(most) / own[1.0].of('ratio'):.2f} times on these cores. "
-        f"A semaphore changes the time by {min(saved):+.0f} to {max(saved):+.0f} %. "
-        f"With {most:g} jobs per core it reduces the delay of an idle thread (p99) from "
-        f"{own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} ms. A scheduled pool takes "
-        f"{over(steps[most], held[most]).value:.2f} times the semaphore's time, with "
+        f"the rule cores / utilization predicts {seen.fill:.1f} jobs per core. With {most:g} jobs per core a "
+        f"batch takes {own[most].of('ratio') / own[1.0].of('ratio'):.2f} times as long as with 1 job per "
+        f"core; the shortest possible time on these cores is {seen.least(most) / own[1.0].of('ratio'):.2f} "
+        f"times as long. A semaphore that lets one job per core compute changes the time of a batch by "
+        f"{min(saved):+.0f} to {max(saved):+.0f} %. With {most:g} jobs per core the semaphore reduces the "
+        f"delay of an idle thread (p99) from "
+        f"{own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} ms. With a scheduled pool, "
+        f"a batch takes {over(steps[most], held[most]).value:.2f} times as long as with the semaphore, with "
         f"{steps[most].of('n_threads'):.0f} threads instead of {held[most].of('n_threads'):.0f}."
     )
 
@@ -117,10 +124,10 @@ def _all_cores(seen: PoolRows) -> Verdict:
     where = f"on {seen.n_cores:.0f} cores"
     if "n_physical" in seen.alone.measured:
         n_physical = seen.alone.of("n_physical")
-        where += f" ({n_physical:.0f} physical ones)"
+        where += f" ({n_physical:.0f} physical cores)"
     return (
         here.near(claimed) if seen.n_cores > 1 else None,
-        f"Measured: such a job takes {here.value:.2f} times as long{_format_ratio(here)} {where}.",
+        f"Measured: the job takes {here.value:.2f} times as long{_format_ratio(here)} {where}.",
     )
 
 
@@ -136,7 +143,7 @@ def _more_threads(seen: PoolRows) -> Verdict:
     )
     return (
         both(*(gain.at_most(1 + GAIN) for gain in gains.values())),
-        f"Finished jobs per second, compared with one job per core: {reported}.",
+        f"Measured jobs per second compared with one job per core: {reported}.",
     )
 
 
@@ -146,7 +153,7 @@ def _fixed_is_linear(seen: PoolRows) -> Verdict:
     reported = _ratios(slopes)
     return (
         both(*(slope.near(1.0) for slope in slopes.values())),
-        f"Time per job, divided by the time per job with one job per core: {reported}.",
+        f"Measured time per job divided by that with one job per core: {reported}.",
     )
 
 
@@ -154,7 +161,7 @@ def _flat(seen: PoolRows) -> Verdict:
     own = seen.per_core(C, SLEEPS, OWN)
     claimed = seen.flat_to
     here, modelled = _flat_to(own), all(row.modelled for row in own.values())
-    by_model = f" (model: {_flat_to(own, modelled=True):g})" if modelled else ""
+    by_model = f" (model: up to {_flat_to(own, modelled=True):g})" if modelled else ""
     beyond = [n for n in own if n > claimed]
     verdict = over(own[claimed], own[1.0]).at_most(FLAT_RATIO)
     if beyond:
@@ -166,7 +173,7 @@ def _flat(seen: PoolRows) -> Verdict:
     return (
         verdict if beyond else None,
         f"Measured: the time rises by at most {100 * (FLAT_RATIO - 1):.0f} % up to {here:g} jobs per "
-        f"core{by_model}. Time, divided by the time with one job per core: {reported}. The cores are full "
+        f"core{by_model}. Time divided by the time with one job per core: {reported}. The cores are full "
         f"from {full[0]:.1f} jobs per core (by the published figures from {full[1]:.1f}).",
     )
 
@@ -178,8 +185,9 @@ def _starves(seen: PoolRows) -> Verdict:
     reported = _ratios(dict(reversed(extra.items())))  # on full cores first
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        f"Time, divided by the time if all jobs compute and then all sleep: {reported}. Time, divided by the "
-        "shortest possible time (the CPU time of all jobs divided by the cores, or the time of one job if "
+        f"Measured batch time divided by the time if all jobs compute and then all sleep: {reported}. Batch "
+        f"time divided by the shortest possible time (the CPU time of all jobs divided by the cores, or the "
+        f"time of one job if "
         f"that is longer): {least}.",
     )
 
@@ -190,7 +198,7 @@ def _semaphore(seen: PoolRows) -> Verdict:
     reported = _ratios(gains)
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Time without the semaphore, divided by the time with it: {reported}.",
+        f"Measured batch time without the semaphore divided by the time with it: {reported}.",
     )
 
 
@@ -206,7 +214,7 @@ def _heart(seen: PoolRows) -> Verdict:
     )
     return (
         both(*(ratio.at_least(LATER) for ratio in ratios.values())),
-        f"Delay of the heartbeat thread (p99), without and with the semaphore: {reported}.",
+        f"Measured delay (p99) of this thread without and with the semaphore: {reported}.",
     )
 
 
@@ -218,7 +226,8 @@ def _judge_schedule(seen: PoolRows) -> Verdict:
         raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
     return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
-        f"Time of the scheduled pool, divided by the time with the semaphore: {reported}. The pool has "
+        f"Measured batch time of the scheduled pool divided by that with the semaphore: {reported}. The pool "
+        f"has "
         f"{steps[most].of('n_threads'):.0f} threads and an event loop for {steps[most].of('n_jobs'):.0f} "
         "jobs.",
     )
@@ -238,8 +247,8 @@ def _cores_over_utilization(seen: PoolRows) -> Verdict:
     reported = _by_jobs({n: f"{100 * share.value:.0f} %" for n, share in shares.items()})
     return (
         verdict,
-        f"The rule gives {seen.fill:.1f} threads per core, and the measurement {enough:g} "
-        f"(within {100 * GAIN:.0f} % of the best). Finished jobs per second, divided by the best: "
+        f"Measured: {enough:g} threads per core give {100 - 100 * GAIN:.0f} % of the highest number of jobs "
+        f"per second; the rule gives {seen.fill:.1f}. Finished jobs per second, divided by the best: "
         f"{reported}.",
     )
 
@@ -259,7 +268,7 @@ def _stampede(seen: PoolRows) -> Verdict:
     )
     return (
         both(*(ratio.at_most(CURED_RATIO) for ratio in ratios.values())),
-        f"Wait of a step (p99) with equal and unequal sleeps: {waits}. Time "
+        f"Measured wait of a step (p99) with equal and unequal sleeps: {waits}. Time "
         f"of the batch with equal and with unequal sleeps, and of jobs that always wake together: {times}.",
     )
 
@@ -273,7 +282,7 @@ def _under_the_gil(seen: PoolRows) -> Verdict:
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
     return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
-        f"Measured: the jobs use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per core). "
+        f"Measured: these jobs use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per core). "
         f"With work in C they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per "
         f"core the heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
         f"{in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",

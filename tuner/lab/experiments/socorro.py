@@ -52,8 +52,9 @@ class Socorro:
     title = "one process of many threads, or many processes of one?"
     publication = "socorro_2014"
     what = (
-        "tuner's crash processor analyses synthetic dumps, which need as much CPU and wait as long as those "
-        "of 2014. Each layout runs once per block, for one window. Load is the mean number of active tasks. "
+        "tuner's crash processor analyses synthetic dumps, which need as much CPU and wait as long as the "
+        "crash dumps of 2014. Each layout runs once per block, for one window. Load is the mean number of "
+        "active tasks. "
         "Python CPU is the CPU use of a worker process without its child processes. The rows for 24 cores "
         "are not measured: tuner simulates them from the demands that it measured in 1x1 on this host, and "
         "the model computes the same queueing network."
@@ -230,7 +231,7 @@ def _describe_fit(
         if errors:
             worst = max(errors, key=lambda at: abs(errors[at]))
             lines.append(
-                f"The throughput of the model differs from the {beside} one by "
+                f"The throughput of the model differs from the {beside} throughput by "
                 f"{100 * fmean(map(abs, errors.values())):.1f} % on average over "
                 f"{pluralize(len(errors), 'row')}, and by {100 * errors[worst]:+.1f} % at most "
                 f"({worst[1]}, {worst[2]:g}x{worst[3]:g})."

@@ -93,15 +93,16 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
     gil = 600 / demands.gil_s if machine.has_gil and demands.gil_s else float("inf")
     cores = 600 * float(machine.total_speed(np.asarray(np.inf))) / demands.cpu_s
     seen_s = row.measured.get("python_percent")
-    held = "" if seen_s is None else f"; in {REFERENCE} its Python code used {seen_s.median:.0f} % of a core"
+    held = "" if seen_s is None else f"; in {REFERENCE} Python code used {seen_s.median:.0f} % of a core"
     busy = row.of("cpu_percent") / 100
     if gil < cores:
         return (
-            f"The GIL limits one process to {gil:.0f} items per ten minutes (an item needs it for "
-            f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items; in {REFERENCE}, "
+            f"The GIL limits one process to {gil:.0f} items per ten minutes (an item needs the GIL for "
+            f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items per ten minutes; "
+            f"in {REFERENCE}, "
             f"{busy:.1f} of {machine.cores:g} cores were busy"
         )
-    one_gil = f". The GIL would allow one process {gil:.0f} items" if machine.has_gil else ""
+    one_gil = f". The GIL would allow one process {gil:.0f} items per ten minutes" if machine.has_gil else ""
     return (
         f"The cores limit every layout to at most {cores:.0f} items per ten minutes (in {REFERENCE}, "
         f"{busy:.2f} of {machine.cores:g} cores were busy){one_gil}{held}"
@@ -170,8 +171,8 @@ def follows(rows: Sequence[Row]) -> str:
             continue
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         lines.append(
-            f"{where} {describe_best(seen, box)}. {CORES} processes of one thread give "
-            f"{over(mob, reference, ITEMS).value:.2f} times the items of one process of {CORES} threads. "
+            f"{where} {describe_best(seen, box)}. {where}, {CORES} processes of one thread finish "
+            f"{over(mob, reference, ITEMS).value:.2f} times as many items as one process of {CORES} threads. "
             f"{describe_bound(seen, box)}."
         )
     if not lines:
@@ -193,7 +194,8 @@ def _past_enough(seen: SocorroRows, box: str) -> LabClaim:
         gain = over(many, few, ITEMS)
         tried = ", ".join(f"{n}: {format_items(row)}" for n, row in rows.items())
         return gain.at_most(1 + _ENOUGH), (
-            f"{CORES} threads give {format_ratio(gain)} times the items of {ENOUGH_THREADS}. Items per ten "
+            f"{CORES} threads finish {format_ratio(gain)} times as many items as {ENOUGH_THREADS} threads. "
+            f"Items per ten "
             f"minutes by threads: {tried}; at least {enough} threads are needed to come within "
             f"{100 * _ENOUGH:.0f} % of the best."
         )
@@ -206,12 +208,13 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"they give {format_ratio(ratio)} times as many. {format_cpu(mob)}; {format_cpu(reference)}."
+            f"these processes finish {format_ratio(ratio)} times as many items. {format_cpu(mob)}; "
+            f"{format_cpu(reference)}."
         )
 
     claim = (
-        f"{CORES} processes of one thread give {MOB[0]:g} to {MOB[1]:g} times the items of one process of "
-        f"{CORES} threads."
+        f"{CORES} processes of one thread finish {MOB[0]:g} to {MOB[1]:g} times as many items as one process "
+        f"of {CORES} threads."
     )
     return judge_claim(claim, judge)
 
@@ -221,14 +224,16 @@ def _best(seen: SocorroRows, box: str) -> LabClaim:
         claimed = seen.row(box, BEST)
         others = [row for row in published(seen, box) if row is not claimed]
         ratios = {format_layout(row): over(claimed, row, ITEMS) for row in others}
-        text = ", ".join(f"{format_ratio(ratio)} times the items of {name}" for name, ratio in ratios.items())
+        text = ", ".join(
+            f"{format_ratio(ratio)} times as many items as {name}" for name, ratio in ratios.items()
+        )
         missing = len(PUBLISHED) - 1 - len(others)
         verdict = both(*map(_ahead, ratios.values()))
         return None if verdict and missing else verdict, (
-            f"{BEST} gives {text or 'items that no other can be compared with'}."
+            f"{BEST} finishes {text or 'items, but no other published layout was measured'}."
         )
 
-    return judge_claim(f"{BEST} is the best published layout.", judge)
+    return judge_claim(f"{BEST} is the fastest of the published layouts.", judge)
 
 
 def _between(seen: SocorroRows, box: str) -> LabClaim:
@@ -246,14 +251,17 @@ def _between(seen: SocorroRows, box: str) -> LabClaim:
         if 1 < apart.low < 1 / (1 - _ENOUGH):
             is_apart += f", though perhaps by less than {100 * _ENOUGH:.0f} %"
         return both(*order, *above), (
-            f"{format_layout(first)} gives {format_ratio(apart)} times the items of {format_layout(second)}. "
+            f"{format_layout(first)} finishes {format_ratio(apart)} times as many items as "
+            f"{format_layout(second)}. "
             f"These runs {is_apart}, because runs of one layout differ by {100 * spread:.1f} %. "
             f"{', '.join(f'{format_layout(row)} {format_items(row)}' for row in by_items)} items per ten "
             "minutes."
         )
 
     first, second, third = BETWEEN
-    claim = f"{first} gives more items than {second}, {second} more than {third}, and {REFERENCE} the fewest."
+    claim = (
+        f"{first} finishes more items than {second}, {second} more than {third}, and {REFERENCE} the fewest."
+    )
     return judge_claim(claim, judge)
 
 
@@ -272,8 +280,8 @@ def _loads(seen: SocorroRows, box: str) -> LabClaim:
         )
 
     claim = (
-        f"The load is steady at {CORES} with {_MOB}, and rarely above {MOST_LOAD:g} with {REFERENCE}; with "
-        f"{LIGHT} it is {100 * LIGHT_SHARE:.0f} % of the load with {_MOB}."
+        f"The load is steady at {CORES} with {_MOB}, and rarely above {MOST_LOAD:g} with {REFERENCE}; the "
+        f"load with {LIGHT} is {100 * LIGHT_SHARE:.0f} % of the load with {_MOB}."
     )
     return judge_claim(claim, judge)
 
@@ -290,10 +298,10 @@ def _queue(seen: SocorroRows) -> LabClaim | None:
     if not pairs:
         return None
     return LabClaim(
-        "Not published: with one thread per process, the queue of the threaded task manager costs at most "
-        f"{100 * _ALIKE:.0f} % of the items.",
+        "Not published: with one thread per process, the queue of the threaded task manager changes the "
+        f"number of finished items by at most {100 * _ALIKE:.0f} %.",
         both(*(ratio.near(1.0, _ALIKE) for ratio in pairs.values())),
-        f"Items with the queue, divided by items without the queue: {_list(pairs)}.",
+        f"Measured items with the queue divided by items without the queue: {_list(pairs)}.",
     )
 
 
@@ -314,10 +322,10 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
         ratios = {version: over(usual[version], usual[first], ITEMS) for version in others}
         findings.append(
             LabClaim(
-                "Not published: the interpreter alone changes the number of items by at most "
-                f"{100 * _ALIKE:.0f} %.",
+                "Not published: another version of Python alone changes the number of finished items by at "
+                f"most {100 * _ALIKE:.0f} %.",
                 both(*(one.near(1.0, _ALIKE) for one in ratios.values())),
-                f"Items of {REFERENCE}, divided by the items with Python {first}: "
+                f"Measured items of {REFERENCE} divided by the items with Python {first}: "
                 f"{_list(ratios, 'Python ')}. Both start child processes in the same way.",
             )
         )
@@ -330,10 +338,11 @@ def _interpreters(seen: SocorroRows) -> list[LabClaim]:
         findings.append(
             LabClaim(
                 "Not published: one process of "
-                f"{CORES} threads gives fewer items if the start of a child process holds the GIL until the "
+                f"{CORES} threads finishes fewer items if the start of a child process holds the GIL until "
+                f"the "
                 "child runs its program (posix_spawn).",
                 both(*(negate(one.at_least(1.0)) for one in held.values())),
-                f"Items of {REFERENCE} with posix_spawn, divided by those with vfork: "
+                f"Measured items of {REFERENCE} with posix_spawn divided by those with vfork: "
                 f"{_list(held, 'Python ')}. The model has no GIL that is held without CPU.",
             )
         )
