@@ -76,6 +76,7 @@ WARNINGS = (
     launch.over_limit(BIG, "in window 1: load 31.20 is over 24, for 10s"),
     launch.several_interpreters(BIG, 4),
     launch.stopped_by_kill(BIG, 1, 4, 60, "TERM"),
+    launch.throughput_falls(BIG, 0.048, 0.039, 0.057),
     probes.count_restarted("http://127.0.0.1:9100/metrics", "jobs_total", 1200, 3),
     probes.cross_check_gap(BIG, "cross_check log", 12, ""),
     probes.log_cut(BIG, "worker.log", 1),

@@ -323,6 +323,12 @@ def explain_file(
                 hint="Add --max-memory, or leave --confidence out.",
             )
         found = _explanation(record, sums, verdicts)
+        if not isinstance(found, str):
+            from tuner.core.ranking.launch_trends import throughput_trends
+
+            launches = [launch for _, launch in store.launches()]
+            trends = throughput_trends(record, launches, record.confidence)
+            found = replace(found, trends_per_h=trends)
     return record, found, _rules(found, cores)
 
 

@@ -187,6 +187,19 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
     )
 
 
+@warning(
+    "throughput-falls",
+    "The loss per hour is larger than `--within`.",
+    "Follow the advice, because a service that runs for longer becomes slower than measured.",
+)
+def throughput_falls(layout: Layout, loss: float, least: float, most: float) -> str:
+    """Word it; the *loss* is a share per hour, and *least* and *most* are the ends of its interval."""
+    return (
+        f"{layout} loses {percent(loss)} of its throughput per hour after its start ({100 * least:.3g} to"
+        f" {percent(most)}): restart it regularly, or measure with a longer --window"
+    )
+
+
 def _would_do(enough_s: float) -> str:
     return f"a window of {render_duration(enough_s)} would do (--window, --min-window)"
 

@@ -68,6 +68,8 @@ class RankedLayout:
     behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
     bound_by: tuple[What, ...] = ()  #: what binds it, the most first; empty: not known
     latency: LatencySeen | None = None  #: None: not known
+    #: change of throughput as a launch lasts, in means per hour; None: no launch shows it
+    trend_per_h: Estimate | None = None
 
     @property
     def is_kept_out(self) -> bool:

@@ -27,6 +27,7 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.ranking.axis_effects import axis_effects
+from tuner.core.ranking.launch_trends import throughput_trends
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking, value_of
 from tuner.core.ranking.study_difference import PairGaps, Side
@@ -102,6 +103,7 @@ def rank(
         x: over.get(x) or _why_not(own, void[x], errors.get(x), objective) for x, own in of_layout.items()
     }
     measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
+    trends = throughput_trends(study, launches, confidence)
     judged = _judge(study, limits, list(of_layout), tallies, confidence)
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
     block_of = blocks_of(tallies, joins_single=study.strategy != "all")
@@ -133,6 +135,7 @@ def rank(
             ratio=found.ratios.get(layout),
             reason=reasons[layout],
             verdict=judged.get(layout),
+            trend_per_h=trends.get(layout),
         )
         for layout, own in of_layout.items()
     ]
@@ -259,6 +262,7 @@ def _row(
     ratio: Estimate | None,
     reason: str | None,
     verdict: Verdict | None,
+    trend_per_h: Estimate | None,
 ) -> RankedLayout:
     columns = zip(*map(_sums_of, own), strict=True) if own else [()] * len(_SUMS)
     length_s, load, active, active_s, from_load1, from_load1_s, cpu_s, pss_bytes, n_pss, n_windows = map(
@@ -283,6 +287,7 @@ def _row(
         items_per_cpu_s=per_cpu_s,
         verdict=verdict,
         latency=_latency(layout, [one.requests for one in own if one.requests is not None]),
+        trend_per_h=trend_per_h,
     )
 
 

@@ -158,6 +158,7 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "limits": limits_facts(row),
         "behind_ratio": row.behind_ratio,
         "bound_by": list(row.bound_by) or None,
+        "trend_ratio_per_h": None if row.trend_per_h is None else dataclasses.asdict(row.trend_per_h),
         "note": row.reason,
     }
 
