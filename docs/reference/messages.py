@@ -70,6 +70,7 @@ WARNINGS = (
     launch.inner_threads(BIG, 96, 24, "OMP_NUM_THREADS is not set (OpenMP)"),
     launch.launch_failed("process 1 of 4 of 4x6 died at start: exit status 7", 1, 3),
     launch.log_long(1, 4, BIG, 32 << 20, 16 << 20),
+    launch.memory_grows(BIG, (60e6, 52e6, 68e6), 500e6, 1.94e9, 86_400),
     launch.mixed_items(BIG, 0.02, 0.02, 20, 0.8),
     launch.never_settled(BIG, "trend: -9 % per hour"),
     launch.nothing_counted(BIG, 60, "", ""),

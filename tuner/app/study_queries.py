@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.collection import collection_paused
+from tuner.app.memory_growth import memory_growth
 from tuner.bootstrap.stores import open_store
+from tuner.core.defaults import HORIZON_S
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.errors import ConfigError
@@ -218,16 +220,18 @@ def _rank(
             "--within needs --costs, or a fleet: it is the margin within which layouts are equivalent",
             hint="Add --costs load,memory. The margin of a race's answer is that of `tuner grid --within`.",
         )
+    level = confidence or record.confidence
     ranking = rank(
         record,
         seen.sums,
         current=layout,
-        confidence=confidence or record.confidence,
+        confidence=level,
         launches=seen.launches,
         objective=question.objective_of(record),
         limits=question.limits_of(record),
         costs=question.costs,
         within=question.within_of(record),
+        growth=memory_growth(store, seen.sums, level, HORIZON_S),
     )
     explanation = _explanation(record, seen.sums, ranking.verdicts)
     ranking = replace(_with_bound_by(ranking, explanation), notes=(*seen.notes, *ranking.notes))
@@ -328,7 +332,8 @@ def explain_file(
 
             launches = [launch for _, launch in store.launches()]
             trends = throughput_trends(record, launches, record.confidence)
-            found = replace(found, trends_per_h=trends)
+            growth = memory_growth(store, sums, record.confidence, HORIZON_S)
+            found = replace(found, trends_per_h=trends, memory_growth=growth)
     return record, found, _rules(found, cores)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_size
 
 _COUNT_ALL_THE_SAME = "its windows count all the same"
 
@@ -87,6 +87,23 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
     return (
         f"process {program} of {n_programs} of {layout} has logged more than {most_bytes >> 20} MiB; tuner"
         f" keeps the last {kept_bytes >> 20} MiB of its log"
+    )
+
+
+@warning(
+    "memory-grows",
+    "A start that takes longer than two minutes can look the same.",
+    "Follow the advice, or use a longer `--window` to measure whether the growth ends.",
+)
+def memory_grows(
+    layout: Layout, per_h: tuple[float, float, float], now_bytes: float, later_bytes: float, horizon_s: float
+) -> str:
+    """Word it; *per_h* are bytes per hour, and the ends of their interval."""
+    grows, least, most = map(render_size, per_h)
+    return (
+        f"the memory of {layout} grows by {grows} per hour ({least} to {most}), from {render_size(now_bytes)}"
+        f" to {render_size(later_bytes)} after {render_duration(horizon_s)}: find the leak, or restart it"
+        " regularly"
     )
 
 

@@ -17,6 +17,7 @@ from tuner.core.stats.groups import Group, OfBest, of_value
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise
 from tuner.core.warmup.report import NONE_JUDGED, NeverSettled
+from tuner.core.windows.memory_growth import MemoryGrowth
 from tuner.core.windows.validity import Others
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class RankedLayout:
     latency: LatencySeen | None = None  #: None: not known
     #: change of throughput as a launch lasts, in means per hour; None: no launch shows it
     trend_per_h: Estimate | None = None
+    memory_growth: MemoryGrowth | None = None  #: None: its launches are too short, or nobody looked
 
     @property
     def is_kept_out(self) -> bool:

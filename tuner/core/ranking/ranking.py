@@ -47,6 +47,7 @@ from tuner.core.windows.launch_sums import (
     tally,
     why_not_ranked,
 )
+from tuner.core.windows.memory_growth import MemoryGrowth
 from tuner.core.windows.summary import mean_or_none
 from tuner.core.windows.validity import others_of
 
@@ -71,6 +72,7 @@ def rank(
     limits: Sequence[Limit] = (),
     costs: Sequence[Cost] = (),
     within: float = WITHIN,
+    growth: Mapping[Layout, MemoryGrowth] | None = None,
 ) -> Ranking:
     """Rank the layouts of *study* by the windows that count.
 
@@ -84,6 +86,7 @@ def rank(
         limits: what may win: only layouts that are shown to keep them have a rank.
         costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
         within: the margin within which two layouts are tied, match on a front, and on two boxes.
+        growth: of the memory of layouts; without one that is not known.
 
     Raises:
         ConfigError: no window tells what a limit limits.
@@ -136,6 +139,7 @@ def rank(
             reason=reasons[layout],
             verdict=judged.get(layout),
             trend_per_h=trends.get(layout),
+            memory_growth=(growth or {}).get(layout),
         )
         for layout, own in of_layout.items()
     ]
@@ -263,6 +267,7 @@ def _row(
     reason: str | None,
     verdict: Verdict | None,
     trend_per_h: Estimate | None,
+    memory_growth: MemoryGrowth | None,
 ) -> RankedLayout:
     columns = zip(*map(_sums_of, own), strict=True) if own else [()] * len(_SUMS)
     length_s, load, active, active_s, from_load1, from_load1_s, cpu_s, pss_bytes, n_pss, n_windows = map(
@@ -288,6 +293,7 @@ def _row(
         verdict=verdict,
         latency=_latency(layout, [one.requests for one in own if one.requests is not None]),
         trend_per_h=trend_per_h,
+        memory_growth=memory_growth,
     )
 
 

@@ -18,6 +18,7 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.model.prediction.extrapolation import CalibratedRange
 from tuner.core.stats.interval import Estimate
+from tuner.core.windows.memory_growth import MemoryGrowth
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
@@ -47,6 +48,7 @@ class Explanation:
     machines: Mapping[str, Machine]  #: by variant, one at least: the same but for the GIL of its workers
     #: change of throughput as a launch lasts, in means per hour; without layouts whose launches show none
     trends_per_h: Mapping[Layout, Estimate] = field(default_factory=dict)
+    memory_growth: Mapping[Layout, MemoryGrowth] = field(default_factory=dict)  #: where it is known
 
     @property
     def cores(self) -> float:
