@@ -27,7 +27,7 @@ import time
 from dataclasses import dataclass
 
 from tuner.core.stats.slopes import pool_slopes
-from tuner.core.windows.memory_growth import HOUR_S, Look, MemoryGrowth, growth_slopes
+from tuner.core.windows.memory_growth import Look, MemoryGrowth, growth_slopes
 
 MB = 1e6
 CONFIDENCE = 0.95
@@ -56,7 +56,7 @@ DESIGNS = [
 
 @dataclass(frozen=True)
 class Service:
-    """What the launches of a layout have in common; sizes in MB."""
+    """The properties that the launches of a layout share; sizes in MB."""
 
     n_processes: int
     of_each: float
@@ -117,7 +117,9 @@ def study(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--studies", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()

@@ -1,35 +1,27 @@
-"""How fast memory grows: what a leak is, and what is a start, a step or garbage collection."""
+"""How fast memory grows: a leak is told from a start, a step and garbage collection."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tuner.adapters.sqlite.store import SqliteStore
-from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService, virtual_study
-from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.app.memory_growth import memory_growth
 from tuner.app.study_queries import rank_file
-from tuner.core.domain.layout import Layout
-from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.slopes import pool_slopes
 from tuner.core.windows.memory_growth import Look, MemoryGrowth, growth_slopes
-from tuner.ports import Store
 from tuner.reports.ranking.evidence import describe_caveats
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
-from tuner.study.run import run_study
 
+from ..leaking_studies import MB, A, kept, measured
 from ..wording import wording
 
-A, B = Layout(4, 6), Layout(1, 24)
-MB, HOUR_S, DAY_S = 1e6, 3600.0, 86_400.0
+HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
 def looks(
@@ -101,29 +93,6 @@ def test_memory_that_falls_stays_as_it_is_after_the_horizon() -> None:
 def test_a_small_growth_that_is_certain_is_of_no_concern() -> None:
     assert not MemoryGrowth(Estimate(1.0, 0.9, 1.1), 2000.0, DAY_S).is_shown
     assert MemoryGrowth(Estimate(2.0, 1.9, 2.1), 2000.0, DAY_S).is_shown
-
-
-@cache
-def measured(leak_bytes_per_s: float) -> MemoryStore:
-    service = VirtualService(
-        {A: 200.0, B: 100.0}, leak_bytes_per_s={A: leak_bytes_per_s}, start_s=0.0, settle_s=0.0
-    )
-    store = MemoryStore(virtual_study(service, warms_cache=False))
-    box = VirtualBox(service, Noise(window_sd=0.01)).box()
-    run_study(box, store, MemoryProgress(), PlannedStop(), strategy_of(store.study()))
-    return store
-
-
-def kept(path: Path, store: Store) -> Path:
-    """The file of a study."""
-    with SqliteStore.create(path, store.study()) as file:
-        for number, (launch_id, launch) in enumerate(store.launches(), start=1):
-            assert file.add_launch(launch) == number
-            for window in store.windows():
-                if window.launch_id == launch_id:
-                    file.add_window(number, store.window(launch_id, window.index, window.attempt))
-            file.finish_launch(number, launch)
-    return path
 
 
 def test_a_leak_of_the_best_layout_is_reported_beside_the_answer(tmp_path: Path) -> None:

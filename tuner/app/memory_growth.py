@@ -1,8 +1,8 @@
-"""How fast the memory of the layouts of a study grows, from what its windows saw."""
+"""How fast the memory of the layouts of a study grows, from the samples of its windows."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,8 @@ def memory_growth(
 ) -> Mapping[Layout, MemoryGrowth]:
     """Return the growth of memory of each layout; those whose launches are too short are left out.
 
-    Each end of an interval holds with the *confidence*. The windows of at most `MOST_WINDOWS` are read: those
-    of the layouts that were measured the longest.
+    Each end of an interval holds with the *confidence*. At most `MOST_WINDOWS` windows are read, those
+    of the fastest layouts first.
     """
     chosen = _choose(sums.launches)
     looks: dict[int, list[Look]] = {one.launch: [] for one in chosen}
@@ -49,13 +49,15 @@ def memory_growth(
 
 
 def _choose(launches: Sequence[LaunchTally]) -> list[LaunchTally]:
-    """Return launches that are long enough, of the layouts that were measured the longest."""
+    """Return launches that are long enough, those of the fastest layouts first."""
+    n_done: Counter[Layout] = Counter()
     lasted_s: defaultdict[Layout, float] = defaultdict(float)
     for one in launches:
+        n_done[one.layout] += one.n_done
         lasted_s[one.layout] += one.length_s
     found: list[LaunchTally] = []
     n_windows = 0
-    for one in sorted(launches, key=lambda launch: (-lasted_s[launch.layout], launch.layout, launch.launch)):
+    for one in sorted(launches, key=lambda one: (-n_done[one.layout] / lasted_s[one.layout], one.layout)):
         if one.n_pss and one.length_s >= SHORTEST_S / 2 and n_windows + one.n_windows <= MOST_WINDOWS:
             found.append(one)
             n_windows += one.n_windows

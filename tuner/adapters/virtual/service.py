@@ -69,9 +69,9 @@ class VirtualService:
     settle_s: float = 8.0  #: throughput rises for so long after RUNNING
     stop_s: float = STOP_S
     fixed_threads: int | None = None  #: of each process, whatever the layout asks for; None: the layout's
-    #: change of log throughput per hour after the start; 0 where none is told
+    #: change of log throughput per hour after the start; default: 0
     trend_per_h: Mapping[Layout, float] = field(default_factory=dict)
-    #: growth of memory after the start; 0 where none is told
+    #: growth of memory after the start; default: 0
     leak_bytes_per_s: Mapping[Layout, float] = field(default_factory=dict)
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tuner.core.defaults import WITHIN
+from tuner.core.defaults import HORIZON_S, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit, Verdict
 from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axis_bests
@@ -111,6 +111,7 @@ class Ranking:
     others: Others | None = None  #: what others took of the host; None: no window counts
     gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
     axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
+    horizon_s: float = HORIZON_S  #: after a start, until when the memory limit is to be kept
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -122,6 +123,12 @@ class Ranking:
         """The row that all others are grouped beside: the answer, or what measured best; None: none."""
         first = next(iter(self.rows), None)
         return first if first is not None and first.group is not None else None
+
+    @property
+    def is_answer_kept_out(self) -> bool:
+        """Whether the answer of a race does not keep the limits after all: its memory grows."""
+        named = None if self.claim is None else self.claim.answer.layout
+        return any(row.layout == named and row.is_kept_out for row in self.rows)
 
     def of_group(self, group: Group) -> tuple[RankedLayout, ...]:
         """The rows of *group*, the fastest first."""

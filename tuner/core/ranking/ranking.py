@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING
 from tuner.core.defaults import CONFIDENCE, TEN_MINUTES_S, WITHIN
 from tuner.core.domain.fleet import is_fleet
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import Limit, Verdict, check_seen, limits_from, verdicts
+from tuner.core.domain.limits import (
+    Later,
+    Limit,
+    Verdict,
+    check_seen,
+    limits_from,
+    verdict_later,
+    verdicts,
+)
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
@@ -107,7 +115,7 @@ def rank(
     }
     measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
     trends = throughput_trends(study, launches, confidence)
-    judged = _judge(study, limits, list(of_layout), tallies, confidence)
+    judged = _until_horizon(_judge(study, limits, list(of_layout), tallies, confidence), growth or {})
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
     block_of = blocks_of(tallies, joins_single=study.strategy != "all")
     box_of = boxes_of_blocks(tallies, block_of) if is_fleet(study) else {}
@@ -206,6 +214,20 @@ def _judge(
     looks = study.strategy != "all"
     kind = study.kind if looks and limits_from(study.limits) == tuple(limits) else "calibrated"
     return verdicts(limits, layouts, tallies, confidence, kind=kind, at_any_look=looks)
+
+
+def _until_horizon(
+    judged: Mapping[Layout, Verdict], growth: Mapping[Layout, MemoryGrowth]
+) -> Mapping[Layout, Verdict]:
+    """Return the verdicts; memory that is shown to grow is judged as it is after the horizon, too."""
+    found = dict(judged)
+    for layout, verdict in judged.items():
+        grows = growth.get(layout)
+        memory = next((one for one in verdict.findings if one.limit.name == "memory_bytes"), None)
+        if grows is not None and grows.is_shown and memory is not None:
+            later = Later(grows.after(memory.estimate), grows.horizon_s)
+            found[layout] = verdict_later(verdict, "memory_bytes", later)
+    return found
 
 
 def _plain_mean(own: Sequence[LaunchTally]) -> Estimate:

@@ -1,7 +1,7 @@
 """The slope that the launches of a layout share: each launch has one slope, known more or less well.
 
-Launches are what is repeated, so their slopes say how certain the mean is. What each launch says of its own
-certainty only weighs it: slow noise within a launch looks like a slope, and its standard error misses that.
+Launches are repeated, so the spread of their slopes gives the error of the mean. The standard error of each
+launch is only its weight: slow noise within a launch looks like a slope, and its standard error misses that.
 
 Source: inverse-variance weights with the spread of the values themselves: Hartung & Knapp (2001); a common
 factor on all standard errors: Birge (1932).
@@ -25,7 +25,7 @@ _DF_OF_ONE = 5  #: of a launch's own standard error: it has so many at least (`w
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """What one launch shows."""
+    """The slope of one launch."""
 
     per_h: float
     variance: float  #: of *per_h*, by the noise within the launch; above 0
@@ -35,9 +35,9 @@ class Slope:
 def pool_slopes(groups: Mapping[K, Sequence[Slope]], confidence: float) -> dict[K, Estimate]:
     """Return the mean slope of each group of launches, with the interval of that group by itself.
 
-    The spread between launches, beyond what their own standard errors say, is pooled over all groups; a group
-    whose own is larger has its own. A mean without an interval is of groups that have one launch each. Empty
-    groups are left out.
+    The spread between launches, in units of their standard errors, is pooled over all groups. A group with a
+    larger spread has its own. There is no interval if each group has a single launch. Empty groups are left
+    out.
     """
     weights = {name: _weights(slopes) for name, slopes in groups.items() if slopes}
     means = {
@@ -57,14 +57,16 @@ def pool_slopes(groups: Mapping[K, Sequence[Slope]], confidence: float) -> dict[
             found[name] = Estimate(mean)
             continue
         spread = max(pooled, squares[name] / (n - 1)) if n > 1 else pooled
-        quantile = student_t_quantile((1 + confidence) / 2, min(df, _DF_OF_ONE * n))
+        # several standard errors average out in the spread; a single one is uncertain, as the spread is
+        known = min(df, _DF_OF_ONE * n) if n > 1 else 1 / (1 / df + 1 / _DF_OF_ONE)
+        quantile = student_t_quantile((1 + confidence) / 2, known)
         reach = quantile * sqrt(spread / fsum(own))
         found[name] = Estimate(mean, mean - reach, mean + reach)
     return found
 
 
 def _weights(slopes: Sequence[Slope]) -> list[float]:
-    """Return inverse variances; each is drawn halfway to what a launch of its length usually has.
+    """Return inverse variances; each is drawn halfway to the usual one of a launch of its length.
 
     The variance of a slope falls with the third power of the length. That of a single launch is estimated
     from few values, and one that happens to be small would outweigh all others.

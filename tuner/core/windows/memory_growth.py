@@ -16,8 +16,8 @@ from tuner.core.stats.interval import Estimate
 from tuner.core.stats.slopes import Slope
 
 HOUR_S = 3600.0
-SHORTEST_S = 300.0  #: of what is seen of a launch; less does not separate a start from a leak
-PIECE_S = 600.0  #: what is seen of a longer launch is several pieces, each of so much at least
+SHORTEST_S = 300.0  #: of the windows of a launch; less does not separate a start from a leak
+PIECE_S = 600.0  #: longer launches are cut into pieces, each of so much at least
 SKIPPED_S = 90.0  #: of each launch
 FEWEST_LOOKS = 12  #: at the memory, in a piece
 LEAST_GROWTH = 0.02  #: of the memory, over the horizon; less is of no concern, however certain
@@ -31,14 +31,14 @@ Look = tuple[float, float]  #: when, seconds; memory, bytes
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
-    """How fast the memory of a layout grows while it runs, and what it is after the horizon."""
+    """How fast the memory of a layout grows while it runs, and its size after the horizon."""
 
     per_h: Estimate  #: bytes; each end of the interval holds with the confidence
     now_bytes: float  #: mean of its windows
     horizon_s: float
 
     def after(self, memory: Estimate) -> Estimate:
-        """Return what becomes of *memory*, bytes, after the horizon; it never falls."""
+        """Return the *memory*, bytes, after the horizon; it never falls."""
         hours = self.horizon_s / HOUR_S
         ends = ((memory.mean, self.per_h.mean), (memory.low, self.per_h.low), (memory.high, self.per_h.high))
         return Estimate(
@@ -59,8 +59,8 @@ class _Fit:
     """A line, and perhaps a bend, fitted to one piece."""
 
     slope: Slope
-    bend: float  #: what the start still adds, bytes
-    squares: float  #: of what is left
+    bend: float  #: size of the bend; positive where the growth slows down
+    squares: float  #: of the residuals
 
 
 def growth_slopes(launches: Iterable[Sequence[Look]]) -> list[Slope]:
@@ -114,7 +114,7 @@ def _centred(values: Sequence[float]) -> list[float]:
 
 
 def _without(values: Sequence[float], other: Sequence[float]) -> Sequence[float]:
-    """Return what is left of *values* once what they share with *other* is taken out."""
+    """Return the residuals of *values* after a regression on *other*."""
     if not other:
         return values
     shared = _product(values, other) / _product(other, other)

@@ -1,4 +1,4 @@
-"""What the best layout does as a launch lasts, in sentences."""
+"""Throughput that falls and memory that grows after the start of the best layout, in sentences."""
 
 from __future__ import annotations
 
