@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from tuner.app.study_queries import explain_file, rank_file
+from tuner.bootstrap.wire import Session
+from tuner.cli.grid import _shown
+from tuner.cli.shared.exit_codes import EXIT_WEAKER
+from tuner.config.settings import Settings
 from tuner.core.domain.limits import Later, Limit, LimitVerdict, State, Verdict, verdict_later
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
@@ -19,7 +23,7 @@ from tuner.reports.ranking.ranking_data import render_ranking_json
 
 from ..leaking_studies import MB, A, B, kept, measured
 from ..raising import raises
-from ..wording import wording
+from ..wording import key_of, wording
 
 LEAK = MB / 60
 LIMIT = Limit("memory_bytes", 1000 * MB)
@@ -110,7 +114,27 @@ def test_what_would_decide_is_a_longer_window() -> None:
     assert render_needed(finding) == wording("rank.longer-windows-show-growth")
 
 
-@pytest.mark.parametrize("text", ["7", "0s", "soon"])
-def test_a_horizon_is_a_duration(text: str) -> None:
-    with raises(ConfigError, wording(f"rank.horizon-{text}")):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("7", wording("rank.horizon-without-unit")),
+        ("0s", wording("rank.horizon-of-no-time")),
+        ("soon", wording("rank.horizon-no-duration")),
+    ],
+    ids=key_of,
+)
+def test_a_horizon_is_a_duration(text: str, problem: str) -> None:
+    with raises(ConfigError, problem):
         parse_question(horizon=text)
+
+
+def test_the_exit_code_of_grid_is_that_of_a_weaker_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = measured(LEAK, "race", 1000 * MB)
+    session = Session(Settings(), store.study(), kept(tmp_path / "s.tuner.db", store), is_new=True)
+
+    code = _shown(session, (0, True), None, None, as_json=True)
+
+    assert code == EXIT_WEAKER
+    assert not json.loads(capsys.readouterr().out)["answer"]["reached"]

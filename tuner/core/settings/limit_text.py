@@ -72,7 +72,7 @@ def render_limit(limit: Limit) -> str:
 def render_level(finding: LimitVerdict) -> str:
     """What was seen, with its interval: ``19.8 (19.1 to 20.6)``; ``-`` when nothing was.
 
-    Memory that grows is followed by its size after the horizon: ``..., 1.69 GB (1.6 GB to 1.8 GB) after 24h``.
+    Memory that grows is followed by its size after the horizon: ``..., 1.69 GB after 24h``.
     """
     seen = _render_estimate(finding.estimate, finding.limit.name)
     if finding.later is None:
