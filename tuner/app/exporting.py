@@ -145,6 +145,7 @@ def question_of(options: MadeWith) -> RankingOptions:
         objective=options.objective,
         max_load=options.max_load,
         max_memory=options.max_memory,
+        horizon=options.horizon,
         max_p95=options.max_p95,
         costs=options.costs,
         within=options.within,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.collection import collection_paused
+from tuner.app.memory_growth import memory_growth
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
@@ -222,17 +223,20 @@ def _rank(
             "--within needs --costs, or a fleet: it is the margin within which layouts are equivalent",
             hint="Add --costs load,memory. The margin of a race's answer is that of `tuner grid --within`.",
         )
+    level, horizon_s = confidence or record.confidence, question.horizon_of(record)
     ranking = rank(
         record,
         seen.sums,
         current=layout,
-        confidence=confidence or record.confidence,
+        confidence=level,
         launches=seen.launches,
         objective=question.objective_of(record),
         limits=question.limits_of(record),
         costs=question.costs,
         within=question.within_of(record),
+        growth=memory_growth(store, seen.sums, level, horizon_s),
     )
+    ranking = replace(ranking, horizon_s=horizon_s)
     explanation = _explanation(record, seen.sums, ranking.verdicts)
     ranking = replace(_with_bound_by(ranking, explanation), notes=(*seen.notes, *ranking.notes))
     if is_race and seen.is_part:
@@ -246,6 +250,9 @@ def _rank(
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
         beside = strategy.beside(layout) if layout is not None and isinstance(strategy, Comparing) else None
         ranking = by_claim(ranking, claim, strategy.estimates(), beside)
+        if ranking.is_answer_kept_out:  # the race looked at the memory of each window, not at its growth
+            claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
+            ranking = replace(ranking, claim=claim)
     if not isinstance(explanation, str):
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
     return _Ranked(record, ranking, explanation, seen.sums, len(seen.launches), known)
@@ -327,13 +334,22 @@ def explain_file(
         if limits:  # without limits there are no verdicts, and ranking 100 000 windows takes a while
             from tuner.core.ranking.ranking import rank
 
-            verdicts = rank(record, sums, confidence=confidence or record.confidence, limits=limits).verdicts
+            level = confidence or record.confidence
+            growth = memory_growth(store, sums, level, asked.horizon_of(record))
+            verdicts = rank(record, sums, confidence=level, limits=limits, growth=growth).verdicts
         elif confidence is not None:
             raise ConfigError(
                 f"{file} has no limits, and --confidence is of these alone",
                 hint="Add --max-memory, or leave --confidence out.",
             )
         found = _explanation(record, sums, verdicts)
+        if not isinstance(found, str):
+            from tuner.core.ranking.launch_trends import throughput_trends
+
+            launches = [launch for _, launch in store.launches()]
+            trends = throughput_trends(record, launches, record.confidence)
+            growth = memory_growth(store, sums, record.confidence, asked.horizon_of(record))
+            found = replace(found, trends_per_h=trends, memory_growth=growth)
     return record, found, _rules(found, cores)
 
 

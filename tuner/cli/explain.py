@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from tuner.cli import EXIT_NOTHING
-from tuner.cli.rank import MaxMemory, StudyFile, confidence_level
+from tuner.cli.rank import Horizon, MaxMemory, StudyFile, confidence_level
 from tuner.cli.shared.options import MOST_CORES
 
 
 def explain(
     study: StudyFile,
     max_memory: MaxMemory = None,
+    horizon: Horizon = None,
     cores: Annotated[
         float | None,
         typer.Option(
@@ -47,7 +48,7 @@ def explain(
     from tuner.core.ranking.ranking_options import parse_question
     from tuner.reports.model.explain import render_explanation, render_explanation_json
 
-    question = parse_question(max_memory=max_memory)
+    question = parse_question(max_memory=max_memory, horizon=horizon)
     record, found, rules = study_queries.explain_file(
         study, question=question, confidence=confidence, cores=cores
     )

@@ -12,6 +12,7 @@ from tuner.cli.rank import (
     Confidence,
     Costs,
     Current,
+    Horizon,
     MaxLoad,
     MaxMemory,
     MaxP95,
@@ -113,6 +114,7 @@ def export(
     objective: Objective = None,
     max_load: MaxLoad = None,
     max_memory: MaxMemory = None,
+    horizon: Horizon = None,
     max_p95: MaxP95 = None,
     pareto: Pareto = False,
     costs: Costs = None,
@@ -151,6 +153,7 @@ def export(
         costs,
         repeat_after,
         pictures or None,
+        horizon,
     )
     if snippet is not None:
         _check_alone(

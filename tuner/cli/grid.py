@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli import EXIT_NOTHING
+from tuner.cli import EXIT_NOTHING, EXIT_WEAKER
 from tuner.cli.shared.exit_codes import CUT_OFF
 from tuner.cli.shared.options import (
     BOXES,
@@ -101,6 +101,7 @@ def grid(
     objective: Annotated[str | None, setting("objective")] = None,
     max_load: Annotated[str | None, setting("max_load", panel=_FIRST)] = None,
     max_memory: Annotated[str | None, setting("max_memory", panel=_FIRST)] = None,
+    horizon: Annotated[str | None, setting("horizon")] = None,
     max_p95: Annotated[str | None, setting("max_p95")] = None,
     rate: Annotated[str | None, setting("rate", panel=_FIRST)] = None,
     clients: Annotated[str | None, setting("clients")] = None,
@@ -226,7 +227,8 @@ def _shown(
         if not as_json and (provisional := measuring.first_look_shown(file)):
             show(provisional)
         else:
-            goes_on = _print_ranking(file, as_json=as_json)
+            goes_on, is_kept_out = _print_ranking(file, as_json=as_json)
+            code = EXIT_WEAKER if is_kept_out and not code else code
             is_told = on is None and not as_json and (goes_on or code not in CUT_OFF)
         echo_err(f"Kept in {file}; see it again with: tuner rank {file}")
     if file.exists() and not is_over and not is_told:
@@ -234,12 +236,18 @@ def _shown(
     return code
 
 
-def _print_ranking(file: Path, *, as_json: bool) -> bool:
-    """Print what is known; whether the next step below it is to go on with the study."""
+def _print_ranking(file: Path, *, as_json: bool) -> tuple[bool, bool]:
+    """Print the ranking.
+
+    Returns:
+        Whether the next step below it is to go on with the study, and whether the memory of the race's answer
+        grows beyond the limit.
+    """
     from tuner.app import study_queries
     from tuner.cli.shared.output import show
     from tuner.reports.ranking.ranking import render_ranking
 
     record, ranking = study_queries.rank_file(file)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
-    return ranking.next_step is not None and ranking.next_step.slug in ("go-on", "begin")
+    goes_on = ranking.next_step is not None and ranking.next_step.slug in ("go-on", "begin")
+    return goes_on, ranking.is_answer_kept_out

@@ -82,6 +82,14 @@ MaxMemory = Annotated[
         help="Rank only layouts that are shown to use at most this much memory, for example 8G.",
     ),
 ]
+Horizon = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        rich_help_panel=_WHAT,
+        help="Time for which memory that grows must keep --max-memory (default: the study's).",
+    ),
+]
 MaxP95 = Annotated[
     str | None,
     typer.Option(
@@ -153,6 +161,7 @@ def rank(
     objective: Objective = None,
     max_load: MaxLoad = None,
     max_memory: MaxMemory = None,
+    horizon: Horizon = None,
     max_p95: MaxP95 = None,
     pareto: Pareto = False,
     costs: Costs = None,
@@ -184,6 +193,7 @@ def rank(
         objective=objective,
         max_load=max_load,
         max_memory=max_memory,
+        horizon=horizon,
         max_p95=max_p95,
         costs=costs or (DEFAULT_COSTS if pareto else None),
         within=within,

@@ -99,7 +99,7 @@ class VirtualWatch:
             box_cpu_s_total=service_s + running.tuner_cpu_s + running.foreign_cpu_s,
             steal_s_total=0.0,
             n_context_switches_total=running.n_done * 40,
-            pss_bytes=int(truth.pss_bytes) if closing else None,
+            pss_bytes=running.pss_bytes if closing or truth.leak_bytes_per_s else None,
             n_processes=len(running.worker_pids()),
             n_threads=layout.processes * (truth.threads or layout.threads),
             n_threads_most=truth.threads or layout.threads,

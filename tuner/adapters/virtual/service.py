@@ -30,6 +30,8 @@ class Truth:
     pss_bytes: float = 60e6
     threads: int | None = None  #: of each worker process; None: the layout's
     second_sd: float | None = None  #: of log throughput in one second; None: the box's own
+    trend_per_h: float = 0.0  #: change of log throughput per hour after the start
+    leak_bytes_per_s: float = 0.0  #: growth of memory after the start
 
 
 class Service(Protocol):
@@ -67,6 +69,10 @@ class VirtualService:
     settle_s: float = 8.0  #: throughput rises for so long after RUNNING
     stop_s: float = STOP_S
     fixed_threads: int | None = None  #: of each process, whatever the layout asks for; None: the layout's
+    #: change of log throughput per hour after the start; default: 0
+    trend_per_h: Mapping[Layout, float] = field(default_factory=dict)
+    #: growth of memory after the start; default: 0
+    leak_bytes_per_s: Mapping[Layout, float] = field(default_factory=dict)
 
     @property
     def n_layouts(self) -> int:  # noqa: D102  (Service says it; so for the other)
@@ -80,6 +86,8 @@ class VirtualService:
             worker_cores=items_per_s * self.cpu_s_per_item,
             pss_bytes=layout.processes * self.pss_bytes_per_process,
             threads=self.fixed_threads,
+            trend_per_h=self.trend_per_h.get(layout, 0.0),
+            leak_bytes_per_s=self.leak_bytes_per_s.get(layout, 0.0),
         )
 
 

@@ -124,6 +124,9 @@ SETTINGS = {
     "max_memory": Setting(
         "SIZE", "Accept a layout as the best only if it uses at most this much memory, for example 8G.", ORDER
     ),
+    "horizon": Setting(
+        "TIME", "Time for which memory that grows must keep --max-memory (default: 1d).", ORDER
+    ),
     "max_p95": Setting(
         "TIME",
         "Accept a layout as the best only if its p95 latency is at most this long, for example 2s. This "

@@ -17,7 +17,7 @@ What is claimed, and on what grounds: `docs/method/limits.md`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import exp, fsum, log, sqrt
 from typing import Literal, Protocol, get_args
@@ -85,6 +85,14 @@ class Watched(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """The use of a layout after the horizon, if it keeps growing."""
+
+    estimate: Estimate
+    horizon_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class LimitVerdict:
     """What is known of one layout and one limit."""
 
@@ -95,6 +103,7 @@ class LimitVerdict:
     sd: float | None = None  #: of the logarithm of one launch's value; None: not known
     df: float = 0.0  #: degrees of freedom of *sd*
     doubt: float = 0.0  #: that the interval may spend at so many launches
+    later: Later | None = None  #: of memory that grows; None: it does not grow
 
     @property
     def estimate(self) -> Estimate:
@@ -111,7 +120,7 @@ class LimitVerdict:
         """About how many more launches would decide it, were the level what it seems; None: nobody knows."""
         if self.state != "open":
             return 0
-        if self.level is None or not self.sd:
+        if self.level is None or not self.sd or self.later is not None:
             return None
         gap = abs(log(self.limit.at_most / self.level))
         reach = student_t_quantile(1 - self.doubt / 2, self.df) * self.sd
@@ -126,6 +135,24 @@ class Verdict:
 
     state: State  #: within: shown to keep every limit; beyond: shown to pass one; open: neither
     findings: tuple[LimitVerdict, ...]  #: one per limit
+
+
+def verdict_later(verdict: Verdict, name: Quantity, later: Later) -> Verdict:
+    """Return *verdict* where the limit of one quantity is to be kept until the horizon, too."""
+    findings = tuple(
+        _until(finding, later) if finding.limit.name == name else finding for finding in verdict.findings
+    )
+    return Verdict(_together(findings), findings)
+
+
+def _until(finding: LimitVerdict, later: Later) -> LimitVerdict:
+    low, high, at_most = later.estimate.low, later.estimate.high, finding.limit.at_most
+    state: State = "open"
+    if finding.state == "beyond" or (low is not None and low > at_most):
+        state = "beyond" if finding.n_launches >= LEAST_LAUNCHES else "open"
+    elif finding.state == "within" and high is not None and high <= at_most:
+        state = "within"
+    return replace(finding, state=state, later=later)
 
 
 def limits_from(largest: Mapping[str, float]) -> tuple[Limit, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal
 
-from tuner.core.defaults import CONFIDENCE, MEMORY_PRESSURE_RATIO, WITHIN
+from tuner.core.defaults import CONFIDENCE, HORIZON_S, MEMORY_PRESSURE_RATIO, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.requests import Requests
@@ -52,6 +52,12 @@ class StudyRecord:
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
     n_resident: int = 1  #: most layouts that are resident at once and take turns; 1: one runs after the other
     schema_version: int = 14
+
+    @property
+    def horizon_s(self) -> float:
+        """The time after a start until which a layout is to keep its memory limit."""
+        found = self.config.study.get("horizon")
+        return float(found) if isinstance(found, int | float) and found > 0 else HORIZON_S
 
     @property
     def shortest_window_s(self) -> float:

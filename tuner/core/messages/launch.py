@@ -5,7 +5,7 @@ from __future__ import annotations
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
 from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_size
 
 _COUNT_ALL_THE_SAME = "its windows count all the same"
 
@@ -88,6 +88,23 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
     return (
         f"process {program} of {n_programs} of {layout} has logged more than {most_bytes >> 20} MiB; tuner"
         f" keeps the last {kept_bytes >> 20} MiB of its log"
+    )
+
+
+@warning(
+    "memory-grows",
+    "A start that takes longer than two minutes can look the same.",
+    "Follow the advice, or use a longer `--window` to measure whether the growth ends.",
+)
+def memory_grows(
+    layout: Layout, per_h: tuple[float, float, float], now_bytes: float, later_bytes: float, horizon_s: float
+) -> str:
+    """Word it; *per_h* are bytes per hour, and the ends of their interval."""
+    grows, least, most = map(render_size, per_h)
+    return (
+        f"the memory of {layout} grows by {grows} per hour ({least} to {most}), from {render_size(now_bytes)}"
+        f" to {render_size(later_bytes)} after {render_duration(horizon_s)} if this growth continues: measure"
+        " with a longer --window whether it ends; else find the leak, or restart the service regularly"
     )
 
 
@@ -187,6 +204,19 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
     return (
         f"{n_killed} of {n_programs} processes of {layout} did not stop within {wait_s:g} s of {signal} and"
         " were killed; unfinished work may be lost"
+    )
+
+
+@warning(
+    "throughput-falls",
+    "The loss per hour is larger than `--within`.",
+    "Follow the advice, because a service that runs for longer becomes slower than measured.",
+)
+def throughput_falls(layout: Layout, loss: float, least: float, most: float) -> str:
+    """Word it; the *loss* is a share per hour, and *least* and *most* are the ends of its interval."""
+    return (
+        f"{layout} loses {percent(loss)} of its throughput per hour after its start ({100 * least:.3g} to"
+        f" {percent(most)}): restart it regularly, or measure with a longer --window"
     )
 
 

@@ -18,13 +18,12 @@ does not keep, and the address of a fleet have to be put in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import sqrt
 
-from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import LimitVerdict, limits_from
+from tuner.core.domain.limits import limits_from
 from tuner.core.domain.records import StudyRecord, is_simulated, resume_arguments
-from tuner.core.ranking.ranked import RankedLayout, Ranking
+from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.step_case import (
     OF_HOST,
     Case,
@@ -35,6 +34,8 @@ from tuner.core.ranking.step_case import (
     has_too_many_invalid,
     is_nothing_ranked,
     layouts_option,
+    most_used,
+    nearest_to_limits,
     options_again,
 )
 from tuner.core.settings.limit_text import OPTIONS, WORDS, render_level
@@ -166,6 +167,8 @@ def _first_look(case: Case) -> NextStep | None:
 
 def _limits(case: Case) -> NextStep | None:
     kept_out = [row for row in case.ranking.rows if row.is_kept_out]
+    if case.ranking.is_answer_kept_out and (step := _without_leaks(case)) is not None:
+        return step
     if case.best is not None or not kept_out:
         return None
     judged = [row.verdict for row in kept_out if row.verdict is not None]
@@ -190,7 +193,7 @@ def _limits(case: Case) -> NextStep | None:
             "It is not decided whether some layouts keep the limits. This measures all of them more often:",
             case.anew("--repeats", str(2 * case.study.n_blocks)),
         )
-    nearest = _nearest(kept_out)
+    nearest = nearest_to_limits(kept_out)
     if nearest is None:
         return None
     layout, findings = nearest
@@ -200,7 +203,7 @@ def _limits(case: Case) -> NextStep | None:
         for one in findings
         for word in (
             OPTIONS[one.limit.name],
-            amount_above(one.limit.name, max(_most_of(one), one.limit.at_most)),
+            amount_above(one.limit.name, max(most_used(one), one.limit.at_most)),
         )
     ]
     return NextStep(
@@ -208,6 +211,21 @@ def _limits(case: Case) -> NextStep | None:
         f"No layout is shown to keep the limits. {layout} comes nearest, with {seen}. This ranks with limits"
         " that allow it:",
         case.of("rank", *options),
+    )
+
+
+def _without_leaks(case: Case) -> NextStep | None:
+    """A race of the layouts that are not shown to exceed a limit; None: there is none."""
+    claim = case.ranking.claim
+    out = {x for x, verdict in case.ranking.verdicts.items() if verdict and verdict.state == "beyond"}
+    left = [layout for layout in case.study.layouts if layout not in out]
+    if claim is None or not out or not left:
+        return None
+    return NextStep(
+        "limits",
+        f"The memory of {claim.answer.layout} grows beyond the limit. A race without such layouts names the"
+        " best of the others:",
+        case.anew("--layouts", ",".join(map(str, left))),
     )
 
 
@@ -373,23 +391,6 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     _check_later,
     _export,
 )
-
-
-def _nearest(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[LimitVerdict, ...]] | None:
-    """The layout that passes its limits by the least factor, with what is known of it; None: nothing is."""
-    known = [
-        (row.layout, row.verdict.findings)
-        for row in kept_out
-        if row.verdict is not None and all(one.level for one in row.verdict.findings)
-    ]
-    return min(
-        known, key=lambda one: max(_most_of(found) / found.limit.at_most for found in one[1]), default=None
-    )
-
-
-def _most_of(finding: LimitVerdict) -> float:
-    """The upper end of what a layout uses."""
-    return finding.estimate.high or finding.level or 0.0
 
 
 def _beside(file: str, name: str) -> str:

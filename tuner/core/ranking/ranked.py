@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tuner.core.defaults import WITHIN
+from tuner.core.defaults import HORIZON_S, WITHIN
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit, Verdict
 from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axis_bests
@@ -17,6 +17,7 @@ from tuner.core.stats.groups import Group, OfBest, of_value
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise
 from tuner.core.warmup.report import NONE_JUDGED, NeverSettled
+from tuner.core.windows.memory_growth import MemoryGrowth
 from tuner.core.windows.validity import Others
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class RankedLayout:
     behind_ratio: float | None = None  #: so much slower than a claim's answer, at least; None: not known
     bound_by: tuple[What, ...] = ()  #: what binds it, the most first; empty: not known
     latency: LatencySeen | None = None  #: None: not known
+    #: change of throughput as a launch lasts, in means per hour; None: no launch shows it
+    trend_per_h: Estimate | None = None
+    memory_growth: MemoryGrowth | None = None  #: None: its launches are too short, or nobody looked
 
     @property
     def is_kept_out(self) -> bool:
@@ -107,6 +111,7 @@ class Ranking:
     others: Others | None = None  #: what others took of the host; None: no window counts
     gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
     axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
+    horizon_s: float = HORIZON_S  #: after a start, until when the memory limit is to be kept
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -118,6 +123,12 @@ class Ranking:
         """The row that all others are grouped beside: the answer, or what measured best; None: none."""
         first = next(iter(self.rows), None)
         return first if first is not None and first.group is not None else None
+
+    @property
+    def is_answer_kept_out(self) -> bool:
+        """Whether the answer of a race does not keep the limits after all: its memory grows."""
+        named = None if self.claim is None else self.claim.answer.layout
+        return any(row.layout == named and row.is_kept_out for row in self.rows)
 
     def of_group(self, group: Group) -> tuple[RankedLayout, ...]:
         """The rows of *group*, the fastest first."""

@@ -22,11 +22,20 @@ from typing import TYPE_CHECKING
 from tuner.core.defaults import CONFIDENCE, TEN_MINUTES_S, WITHIN
 from tuner.core.domain.fleet import is_fleet
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import Limit, Verdict, check_seen, limits_from, verdicts
+from tuner.core.domain.limits import (
+    Later,
+    Limit,
+    Verdict,
+    check_seen,
+    limits_from,
+    verdict_later,
+    verdicts,
+)
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.ranking.axis_effects import axis_effects
+from tuner.core.ranking.launch_trends import throughput_trends
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking, value_of
 from tuner.core.ranking.study_difference import PairGaps, Side
@@ -46,6 +55,7 @@ from tuner.core.windows.launch_sums import (
     tally,
     why_not_ranked,
 )
+from tuner.core.windows.memory_growth import MemoryGrowth
 from tuner.core.windows.summary import mean_or_none
 from tuner.core.windows.validity import others_of
 
@@ -70,6 +80,7 @@ def rank(
     limits: Sequence[Limit] = (),
     costs: Sequence[Cost] = (),
     within: float = WITHIN,
+    growth: Mapping[Layout, MemoryGrowth] | None = None,
 ) -> Ranking:
     """Rank the layouts of *study* by the windows that count.
 
@@ -83,6 +94,7 @@ def rank(
         limits: what may win: only layouts that are shown to keep them have a rank.
         costs: what throughput is to be set against, a Pareto front each, of the layouts that have a rank.
         within: the margin within which two layouts are tied, match on a front, and on two boxes.
+        growth: of the memory of layouts; without one that is not known.
 
     Raises:
         ConfigError: no window tells what a limit limits.
@@ -102,7 +114,8 @@ def rank(
         x: over.get(x) or _why_not(own, void[x], errors.get(x), objective) for x, own in of_layout.items()
     }
     measured = {x: own for x, own in of_layout.items() if reasons[x] is None}
-    judged = _judge(study, limits, list(of_layout), tallies, confidence)
+    trends = throughput_trends(study, launches, confidence)
+    judged = _until_horizon(_judge(study, limits, list(of_layout), tallies, confidence), growth or {})
     may_win = [x for x in measured if x not in judged or judged[x].state == "within"]
     block_of = blocks_of(tallies, joins_single=study.strategy != "all")
     box_of = boxes_of_blocks(tallies, block_of) if is_fleet(study) else {}
@@ -133,6 +146,8 @@ def rank(
             ratio=found.ratios.get(layout),
             reason=reasons[layout],
             verdict=judged.get(layout),
+            trend_per_h=trends.get(layout),
+            memory_growth=(growth or {}).get(layout),
         )
         for layout, own in of_layout.items()
     ]
@@ -201,6 +216,20 @@ def _judge(
     return verdicts(limits, layouts, tallies, confidence, kind=kind, at_any_look=looks)
 
 
+def _until_horizon(
+    judged: Mapping[Layout, Verdict], growth: Mapping[Layout, MemoryGrowth]
+) -> Mapping[Layout, Verdict]:
+    """Return the verdicts; memory that is shown to grow is judged as it is after the horizon, too."""
+    found = dict(judged)
+    for layout, verdict in judged.items():
+        grows = growth.get(layout)
+        memory = next((one for one in verdict.findings if one.limit.name == "memory_bytes"), None)
+        if grows is not None and grows.is_shown and memory is not None:
+            later = Later(grows.after(memory.estimate), grows.horizon_s)
+            found[layout] = verdict_later(verdict, "memory_bytes", later)
+    return found
+
+
 def _plain_mean(own: Sequence[LaunchTally]) -> Estimate:
     plain = [one.n_done / one.length_s for one in own]
     return Estimate(sum(plain) / len(plain) if plain else None)
@@ -259,6 +288,8 @@ def _row(
     ratio: Estimate | None,
     reason: str | None,
     verdict: Verdict | None,
+    trend_per_h: Estimate | None,
+    memory_growth: MemoryGrowth | None,
 ) -> RankedLayout:
     columns = zip(*map(_sums_of, own), strict=True) if own else [()] * len(_SUMS)
     length_s, load, active, active_s, from_load1, from_load1_s, cpu_s, pss_bytes, n_pss, n_windows = map(
@@ -283,6 +314,8 @@ def _row(
         items_per_cpu_s=per_cpu_s,
         verdict=verdict,
         latency=_latency(layout, [one.requests for one in own if one.requests is not None]),
+        trend_per_h=trend_per_h,
+        memory_growth=memory_growth,
     )
 
 

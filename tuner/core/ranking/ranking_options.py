@@ -13,6 +13,7 @@ from tuner.core.domain.records import Objective, StudyRecord, parse_objective
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.pareto import COSTS, Cost
 from tuner.core.settings.limit_text import parse_limits
+from tuner.core.text.durations import parse_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class RankingOptions:
     within: float | None = None  #: the margin within which layouts match, as a share
     boxes: tuple[str, ...] = ()  #: the only ones that are looked at; none: all
     without_boxes: tuple[str, ...] = ()  #: left out
+    horizon_s: float | None = None  #: after a start, until when the memory limit is to be kept
 
     def objective_of(self, study: StudyRecord) -> str:
         """What is to be large."""
@@ -33,6 +35,10 @@ class RankingOptions:
     def limits_of(self, study: StudyRecord) -> tuple[Limit, ...]:
         """The limits of *study*, those asked for now in place of its own."""
         return limits_from({**study.limits, **{limit.name: limit.at_most for limit in self.limits}})
+
+    def horizon_of(self, study: StudyRecord) -> float:
+        """The time after a start until which the memory limit is to be kept."""
+        return study.horizon_s if self.horizon_s is None else self.horizon_s
 
     def within_of(self, study: StudyRecord) -> float:
         """The margin within which layouts match."""
@@ -73,6 +79,7 @@ def parse_question(
     within: str | None = None,
     boxes: Sequence[str] = (),
     without_boxes: Sequence[str] = (),
+    horizon: str | None = None,
 ) -> RankingOptions:
     """Read the options as they were typed; None for those that were not.
 
@@ -90,6 +97,7 @@ def parse_question(
         None if within is None else _parse_within(within),
         tuple(dict.fromkeys(boxes)),
         tuple(dict.fromkeys(without_boxes)),
+        None if horizon is None else _parse_horizon(horizon),
     )
 
 
@@ -109,6 +117,18 @@ def parse_share(text: str) -> float | None:
     """Read ``2%`` or ``0.02``; None: it is neither."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text, re.ASCII)
     return float(match[1]) / (100 if match[2] else 1) if match else None
+
+
+def _parse_horizon(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ConfigError as error:
+        raise ConfigError(f"--horizon: {error.problem}", hint=error.hint) from error
+    if not seconds:
+        raise ConfigError(
+            f"--horizon: {text!r} leaves no time at all", hint="Write a duration, as 12h or 7d."
+        )
+    return seconds
 
 
 def _parse_within(text: str) -> float:

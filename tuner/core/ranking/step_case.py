@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Literal, get_args
 
 from tuner.core.domain.fleet import LOST, is_fleet
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.limits import Quantity, limits_from
+from tuner.core.domain.limits import LimitVerdict, Quantity, limits_from
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, resume_arguments
 from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.race_result import leader
@@ -157,6 +157,8 @@ def options_again(case: Case) -> list[str]:
     if ranking.limits != limits_from(study.limits):
         for limit in ranking.limits:
             words += [OPTIONS[limit.name], exact_amount(limit.name, limit.at_most)]
+    if ranking.horizon_s != study.horizon_s:
+        words += ["--horizon", render_exact_duration(ranking.horizon_s)]
     return words
 
 
@@ -206,3 +208,24 @@ def amount_above(name: Quantity, value: float) -> str:
     if name == "load":
         return f"{ceil(10 * value) / 10:g}"
     return f"{ceil(1000 * value)}ms"
+
+
+def nearest_to_limits(kept_out: Sequence[RankedLayout]) -> tuple[Layout, tuple[LimitVerdict, ...]] | None:
+    """The layout that passes its limits by the least factor, with what is known of it; None: nothing is."""
+    known = [
+        (row.layout, row.verdict.findings)
+        for row in kept_out
+        if row.verdict is not None and all(one.level for one in row.verdict.findings)
+    ]
+    return min(
+        known, key=lambda one: max(most_used(found) / found.limit.at_most for found in one[1]), default=None
+    )
+
+
+def most_used(finding: LimitVerdict) -> float:
+    """The upper end of what a layout uses, now and after the horizon."""
+    now = finding.estimate.high or finding.level or 0.0
+    if finding.later is None:
+        return now
+    later = finding.later.estimate
+    return max(now, later.high or later.mean or 0.0)

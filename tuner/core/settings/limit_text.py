@@ -7,7 +7,8 @@ from math import isfinite
 from tuner.core.domain.limits import Limit, LimitVerdict, Quantity, Verdict
 from tuner.core.domain.requests import LONGEST_S
 from tuner.core.errors import ConfigError
-from tuner.core.text.durations import parse_duration
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.durations import parse_duration, render_duration
 from tuner.core.text.figures import parse_size, pluralize, render_size
 
 #: what people call them
@@ -69,8 +70,18 @@ def render_limit(limit: Limit) -> str:
 
 
 def render_level(finding: LimitVerdict) -> str:
-    """What was seen, with its interval: ``19.8 (19.1 to 20.6)``; ``-`` when nothing was."""
-    estimate, name = finding.estimate, finding.limit.name
+    """What was seen, with its interval: ``19.8 (19.1 to 20.6)``; ``-`` when nothing was.
+
+    Memory that grows is followed by its size after the horizon: ``..., 1.69 GB after 24h``.
+    """
+    seen = _render_estimate(finding.estimate, finding.limit.name)
+    if finding.later is None:
+        return seen
+    later = _render_estimate(finding.later.estimate, finding.limit.name)
+    return f"{seen}, {later} after {render_duration(finding.later.horizon_s)}"
+
+
+def _render_estimate(estimate: Estimate, name: Quantity) -> str:
     if estimate.mean is None:
         return "-"
     text = render_amount(name, estimate.mean)
@@ -81,6 +92,8 @@ def render_level(finding: LimitVerdict) -> str:
 
 def render_needed(finding: LimitVerdict) -> str:
     """What would decide an open finding, as part of a sentence."""
+    if finding.later is not None:
+        return "longer windows would show better how its memory grows"
     more = finding.launches_needed
     if finding.sd is None:
         return (

@@ -17,6 +17,7 @@ from tuner.core.model.prediction.shapes import SHAPES
 from tuner.core.text.figures import pluralize
 from tuner.reports.ranking.evidence import describe_gil
 from tuner.reports.ranking.ranking_words import headline
+from tuner.reports.ranking.trends import describe_growth, describe_loss, growth_facts
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -81,7 +82,7 @@ def render_explanation_json(study: StudyRecord, found: Explanation | str, rules:
 
 def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Rule]) -> list[str]:
     """What limits all of it, a sentence each."""
-    notes = [*describe_gil(study), *([_SAME_ITEM] if rules else [])]
+    notes = [*describe_gil(study), *_fastest_trends(study, found), *([_SAME_ITEM] if rules else [])]
     variants = list(dict.fromkeys(one.layout.variant for one in found.diagnoses))
     if rules and len(variants) > 1 and len({rule.variant for rule in rules}) == 1:
         of = f"variant {variants[0]}" if variants[0] else "the service without a variant"
@@ -109,6 +110,14 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
     if missing:
         notes.append(f"No data for {', '.join(missing)}: no valid window with CPU clocks.")
     return notes
+
+
+def _fastest_trends(study: StudyRecord, found: Explanation) -> list[str]:
+    fastest = found.diagnoses[0].layout
+    return [
+        *describe_loss(fastest, found.trends_per_h.get(fastest), study.within_ratio),
+        *describe_growth(fastest, found.memory_growth.get(fastest)),
+    ]
 
 
 def _of_variant(found: Explanation, variant: str) -> list[Evidence]:
@@ -212,7 +221,7 @@ def _capital(text: str) -> str:
 
 
 def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
-    seen = found.evidence[one.layout]
+    seen, trend = found.evidence[one.layout], found.trends_per_h.get(one.layout)
     return {
         "layout": str(one.layout),
         "processes": one.layout.processes,
@@ -231,6 +240,8 @@ def _layout_facts(one: Diagnosis, found: Explanation) -> dict[str, Any]:
         "beside_cores": one.beside_cores,
         "memory": one.memory,
         "measured_s": seen.length_s,
+        "trend_ratio_per_h": None if trend is None else dataclasses.asdict(trend),
+        "memory_growth": growth_facts(found.memory_growth.get(one.layout)),
     }
 
 

@@ -14,6 +14,7 @@ from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import busy_cores, percent
 from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
 from tuner.core.windows.validity import Others, foreign_limit_cores
+from tuner.reports.ranking.trends import describe_trends
 
 # Settings that let in what tuner's usual ones keep out: said beside every answer that rests on them.
 
@@ -96,7 +97,7 @@ def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
     others = ranking.others
     has_doubt = others is not None and others.can_change_a_result
     reported = [*(describe_others(ranking) if has_doubt else []), *describe_weakened_settings(study)]
-    return [*reported, *describe_gil(study), *describe_inner_threads(study)]
+    return [*reported, *describe_gil(study), *describe_inner_threads(study), *describe_trends(ranking)]
 
 
 def describe_weakened_settings(study: StudyRecord) -> list[str]:

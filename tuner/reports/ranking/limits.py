@@ -104,6 +104,7 @@ def _finding_facts(finding: LimitVerdict) -> dict[str, Any]:
         "verdict": finding.state,
         **dataclasses.asdict(finding.estimate),
         "n_launches": finding.n_launches,
+        "after_horizon": None if finding.later is None else dataclasses.asdict(finding.later.estimate),
         "launches_needed": finding.launches_needed,
     }
 

@@ -20,6 +20,7 @@ from tuner.reports.ranking.limits import limits_columns, limits_facts
 from tuner.reports.ranking.next_step import describe_wider, next_step_facts, wider_facts
 from tuner.reports.ranking.pareto import front_columns, front_facts
 from tuner.reports.ranking.ranking_words import notes, value_ranked_by
+from tuner.reports.ranking.trends import growth_facts
 from tuner.reports.text.formats import Table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -158,6 +159,8 @@ def _row_facts(row: RankedLayout) -> dict[str, Any]:
         "limits": limits_facts(row),
         "behind_ratio": row.behind_ratio,
         "bound_by": list(row.bound_by) or None,
+        "trend_ratio_per_h": None if row.trend_per_h is None else dataclasses.asdict(row.trend_per_h),
+        "memory_growth": growth_facts(row.memory_growth),
         "note": row.reason,
     }
 

@@ -23,6 +23,7 @@ from tuner.reports.ranking.groups import condition_of, describe_groups, group_na
 from tuner.reports.ranking.latency import latency_notes
 from tuner.reports.ranking.limits import describe_limits
 from tuner.reports.ranking.next_step import grown_sentences
+from tuner.reports.ranking.trends import describe_trends
 
 #: the figures of load, a sentence each
 LOAD_TOLD = (
@@ -102,7 +103,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         *describe_weakened_settings(study),
         *describe_gil(study),
     ]
-    found += describe_inner_threads(study)
+    found += [*describe_inner_threads(study), *describe_trends(ranking)]
     found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)

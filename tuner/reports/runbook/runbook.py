@@ -85,6 +85,7 @@ class MadeWith:
     costs: str | None = None
     repeat_after: str | None = None
     pictures: bool | None = None
+    horizon: str | None = None
 
     def __str__(self) -> str:
         given = ((name, value) for name, value in asdict(self).items() if value is not None)

@@ -16,6 +16,7 @@ from tuner.core.domain.service import (
 )
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
 from tuner.core.settings.limit_text import render_amount
+from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import pluralize
 from tuner.core.windows.launch_sums import (
     LaunchTally,
@@ -275,6 +276,9 @@ def _memory(verdict: Verdict | None, n_short: int, n_good: int) -> str | None:
     for finding in () if verdict is None else verdict.findings:
         if finding.limit.name == "memory_bytes" and finding.state == "beyond" and finding.level is not None:
             used, limit = (render_amount("memory_bytes", x) for x in (finding.level, finding.limit.at_most))
+            if (later := finding.later) is not None and later.estimate.mean is not None:
+                grown = render_amount("memory_bytes", later.estimate.mean)
+                used += f" and grows to {grown} in {render_duration(later.horizon_s)}"
             return f"its memory is {used}, and the limit is {limit}"
     if n_short:
         return f"tasks waited for memory in {n_short} of its {pluralize(n_short + n_good, 'window')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
@@ -17,6 +17,8 @@ from tuner.core.model.diagnosis.expected import as_counted, measured_demands, wo
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import solve
 from tuner.core.model.prediction.extrapolation import CalibratedRange
+from tuner.core.stats.interval import Estimate
+from tuner.core.windows.memory_growth import MemoryGrowth
 
 _MORE_THAN_A_CORE = 1.05  #: clocks are read a moment apart
 _HALVINGS = 30  #: of an interval of asleep_s
@@ -44,6 +46,9 @@ class Explanation:
     evidence: Mapping[Layout, Evidence]
     references: Mapping[str, Reference]  #: by variant; a variant is absent where nothing tells how items wait
     machines: Mapping[str, Machine]  #: by variant, one at least: the same but for the GIL of its workers
+    #: change of throughput as a launch lasts, in means per hour; without layouts whose launches show none
+    trends_per_h: Mapping[Layout, Estimate] = field(default_factory=dict)
+    memory_growth: Mapping[Layout, MemoryGrowth] = field(default_factory=dict)  #: where it is known
 
     @property
     def cores(self) -> float:

@@ -1,0 +1,125 @@
+"""How fast the memory of a layout grows, with the growth after each start left out.
+
+A worker fills its caches and heaps after its start, the faster the earlier: its memory bends. The first part
+of each launch is left out, and where the rest still bends, an exponential is fitted together with the line.
+Of the time constants that fit about equally well the longest counts: it leaves the least to the line. Steps
+and garbage collection are noise, which differs from launch to launch: see `tuner.core.stats.slopes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, fsum, log
+
+from tuner.core.stats.interval import Estimate
+from tuner.core.stats.slopes import Slope
+
+HOUR_S = 3600.0
+SHORTEST_S = 300.0  #: of the windows of a launch; less does not separate a start from a leak
+PIECE_S = 600.0  #: longer launches are cut into pieces, each of so much at least
+SKIPPED_S = 90.0  #: of each launch
+FEWEST_LOOKS = 12  #: at the memory, in a piece
+LEAST_GROWTH = 0.02  #: of the memory, over the horizon; less is of no concern, however certain
+_BENDS_S = (30.0, 60.0, 90.0, 120.0)  #: time constants of a start
+_AS_WELL = 4.0  #: a bend fits as well as the best one if twice its log likelihood is less by so much at most
+_ROUNDED_S = 30.0  #: so much a window may be shorter than it was asked to be
+_LEAST_SE = 1e3  #: of a slope, bytes per hour
+
+Look = tuple[float, float]  #: when, seconds; memory, bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryGrowth:
+    """How fast the memory of a layout grows while it runs, and its size after the horizon."""
+
+    per_h: Estimate  #: bytes; each end of the interval holds with the confidence
+    now_bytes: float  #: mean of its windows
+    horizon_s: float
+
+    def after(self, memory: Estimate) -> Estimate:
+        """Return the *memory*, bytes, after the horizon; it never falls."""
+        hours = self.horizon_s / HOUR_S
+        ends = ((memory.mean, self.per_h.mean), (memory.low, self.per_h.low), (memory.high, self.per_h.high))
+        return Estimate(
+            *(None if now is None or grows is None else now + max(0.0, grows) * hours for now, grows in ends)
+        )
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it grows beyond chance, and by enough to matter."""
+        mean, low = self.per_h.mean, self.per_h.low
+        if mean is None or low is None or low <= 0:
+            return False
+        return mean * self.horizon_s / HOUR_S >= LEAST_GROWTH * self.now_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A line, and perhaps a bend, fitted to one piece."""
+
+    slope: Slope
+    bend: float  #: size of the bend; positive where the growth slows down
+    squares: float  #: of the residuals
+
+
+def growth_slopes(launches: Iterable[Sequence[Look]]) -> list[Slope]:
+    """Return the growth in each piece of the launches of one layout, bytes per hour.
+
+    Args:
+        launches: looks at the memory of each launch, in time order; one that is too short is left out.
+    """
+    pieces = [piece for looks in launches for piece in _pieces(looks)]
+    if not pieces:
+        return []
+    n_looks = sum(map(len, pieces))
+    found = [[_fit(piece, bend_s) for piece in pieces] for bend_s in (None, *_BENDS_S)]
+    fits = [own for own in found if own is found[0] or fsum(one.bend for one in own) > 0]
+    scores = [n_looks * log(max(1.0, fsum(one.squares for one in own))) for own in fits]
+    chosen = max(place for place, score in enumerate(scores) if score <= min(scores) + _AS_WELL)
+    return [one.slope for one in fits[chosen]]
+
+
+def _pieces(looks: Sequence[Look]) -> list[list[Look]]:
+    if not looks or looks[-1][0] - looks[0][0] < SHORTEST_S - _ROUNDED_S:
+        return []
+    begins_s, ends_s = looks[0][0] + SKIPPED_S, looks[-1][0]
+    n = max(1, int((ends_s - looks[0][0] + _ROUNDED_S) / PIECE_S))
+    pieces: list[list[Look]] = [[] for _ in range(n)]
+    for at_s, memory in looks:
+        if at_s >= begins_s:
+            place = int((at_s - begins_s) / (ends_s - begins_s) * n)
+            pieces[min(place, n - 1)].append((at_s, memory))
+    return [piece for piece in pieces if len(piece) >= FEWEST_LOOKS and piece[-1][0] > piece[0][0]]
+
+
+def _fit(piece: Sequence[Look], bend_s: float | None) -> _Fit:
+    """Fit a line to *piece*, together with a bend of the time constant *bend_s* (None: without one)."""
+    begins_s, lasts_s = piece[0][0], piece[-1][0] - piece[0][0]
+    line = _centred([at_s - begins_s for at_s, _ in piece])
+    memory = _centred([value for _, value in piece])
+    bend = [] if bend_s is None else _centred([-exp(-(at_s - begins_s) / bend_s) for at_s, _ in piece])
+    line_left, memory_left = _without(line, bend), _without(memory, bend)
+    squares = _product(line_left, line_left)
+    per_s = _product(line_left, memory_left) / squares
+    left = fsum((y - per_s * x) ** 2 for x, y in zip(line_left, memory_left, strict=True))
+    error = max((left / (len(piece) - 3) / squares) ** 0.5 * HOUR_S, _LEAST_SE)
+    added = _product(bend, [y - per_s * x for x, y in zip(line, memory, strict=True)]) if bend else 0.0
+    return _Fit(Slope(per_s * HOUR_S, error**2, lasts_s), added, left)
+
+
+def _centred(values: Sequence[float]) -> list[float]:
+    mean = fsum(values) / len(values)
+    return [value - mean for value in values]
+
+
+def _without(values: Sequence[float], other: Sequence[float]) -> Sequence[float]:
+    """Return the residuals of *values* after a regression on *other*."""
+    if not other:
+        return values
+    shared = _product(values, other) / _product(other, other)
+    return [y - shared * x for x, y in zip(other, values, strict=True)]
+
+
+def _product(values: Sequence[float], other: Sequence[float]) -> float:
+    return fsum(x * y for x, y in zip(values, other, strict=True))
