@@ -73,12 +73,12 @@ def turns_seen(overview: Overview) -> TurnsSeen | None:
     row = leader(overview.ranking)
     if row is None:
         return None
-    launches = dict(overview.launches)
+    launches = {key: one for key, one in overview.launches if one.heat is not None}
     groups: dict[tuple[int, int], list[WindowRecord]] = defaultdict(list)
     for window in overview.windows:
-        heat = launches[window.launch_id].heat
-        if heat is not None and not window.void and window.block != WARMING_BLOCK:
-            groups[window.block, heat].append(window)
+        launch = launches.get(window.launch_id)
+        if launch is not None and not window.void and window.block != WARMING_BLOCK:
+            groups[window.block, launch.heat or 0].append(window)
     objective, turns, spans, n_without = overview.study.objective, [], [], 0
     for (block, _), windows in sorted(groups.items(), key=lambda one: one[1][0].started_wall_s):
         began_s = min(window.started_wall_s for window in windows)
