@@ -87,7 +87,7 @@ Horizon = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="Time for which memory that grows must keep --max-memory (default: the study's).",
+        help="If memory grows, judge --max-memory by memory after this time (default: the study's).",
     ),
 ]
 MaxP95 = Annotated[

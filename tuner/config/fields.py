@@ -336,7 +336,7 @@ def _pattern(text: str) -> str:
 #: regular expression: a regular expression in the syntax of Python, which may match anywhere in a line
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Variable = Annotated[str, AfterValidator(check_variable)]
-#: variables: a mapping of names to texts, with the fields of a command
+#: variables: a mapping of names to texts, with the placeholders of a command
 Environment = Mapping[Variable, FieldWord]
 
 

@@ -68,7 +68,7 @@ class StudySettings(Section):
     #: Accept a layout as the best only if its workers and their child processes use at most this much memory
     #: (PSS)
     max_memory: MaxMemory | None = None
-    #: Time for which memory that grows must keep `max_memory`; None: 1 d
+    #: If memory grows, judge `max_memory` by memory after this time; None: 1 d
     horizon: LongerThanZero | None = None
     #: Accept a layout as the best only if its p95 latency is at most this long. This requires tuner's load
     #: generator

@@ -91,7 +91,7 @@ def _python(command: tuple[str, ...]) -> tuple[str, ...]:
 
 AxisName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
 ValueName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
-#: words: a list of words with the fields of a command, or one text, which tuner splits as a shell does
+#: words: a list of words, with the placeholders of a command, or one text, which tuner splits as a shell does
 Words = Annotated[tuple[FieldWord, ...], BeforeValidator(split_words)]
 #: interpreter: a Python, with or without options: `python3.13`, `[python3.13, -X, dev]`
 Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
@@ -101,7 +101,7 @@ class StopSettings(Section):
     """How tuner stops a worker process."""
 
     signal: SignalName = "TERM"  #: Signal that tuner sends to stop a worker
-    #: Time that a worker has to stop after the signal; tuner then kills the worker
+    #: Longest time that tuner waits until a worker stops after the signal; then tuner kills it
     wait: LongerThanZero = STOP_WAIT_S
     #: yes: tuner sends the signal to the whole process group, which is necessary if a shell starts the
     #: worker; no: only to the process that tuner started

@@ -42,7 +42,7 @@ class TermSettings(Section):
     """One number in Redis. Each key of this section is a Redis command; its value is a Redis key."""
 
     llen: RedisKey | None = None  #: Length of the Redis list with this key
-    hlen: RedisKey | None = None  #: Number of fields of the Redis hash with this key
+    hlen: RedisKey | None = None  #: Key of a Redis hash: count its fields
     zcard: RedisKey | None = None  #: Number of members of the Redis sorted set with this key
     scard: RedisKey | None = None  #: Number of members of the Redis set with this key
     get: RedisKey | None = None  #: Number that is the value of this Redis key

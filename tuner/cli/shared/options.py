@@ -125,7 +125,7 @@ SETTINGS = {
         "SIZE", "Accept a layout as the best only if it uses at most this much memory, for example 8G.", ORDER
     ),
     "horizon": Setting(
-        "TIME", "Time for which memory that grows must keep --max-memory (default: 1d).", ORDER
+        "TIME", "If memory grows, judge --max-memory by memory after this time (default: 1d).", ORDER
     ),
     "max_p95": Setting(
         "TIME",
