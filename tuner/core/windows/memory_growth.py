@@ -55,7 +55,7 @@ class MemoryGrowth:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class _FittedPiece:
     """A line, and perhaps a bend, fitted to one piece."""
 
     slope: Slope
@@ -93,7 +93,7 @@ def _pieces(looks: Sequence[Look]) -> list[list[Look]]:
     return [piece for piece in pieces if len(piece) >= FEWEST_LOOKS and piece[-1][0] > piece[0][0]]
 
 
-def _fit(piece: Sequence[Look], bend_s: float | None) -> _Fit:
+def _fit(piece: Sequence[Look], bend_s: float | None) -> _FittedPiece:
     """Fit a line to *piece*, together with a bend of the time constant *bend_s* (None: without one)."""
     begins_s, lasts_s = piece[0][0], piece[-1][0] - piece[0][0]
     line = _centred([at_s - begins_s for at_s, _ in piece])
@@ -105,7 +105,7 @@ def _fit(piece: Sequence[Look], bend_s: float | None) -> _Fit:
     left = fsum((y - per_s * x) ** 2 for x, y in zip(line_left, memory_left, strict=True))
     error = max((left / (len(piece) - 3) / squares) ** 0.5 * HOUR_S, _LEAST_SE)
     added = _product(bend, [y - per_s * x for x, y in zip(line, memory, strict=True)]) if bend else 0.0
-    return _Fit(Slope(per_s * HOUR_S, error**2, lasts_s), added, left)
+    return _FittedPiece(Slope(per_s * HOUR_S, error**2, lasts_s), added, left)
 
 
 def _centred(values: Sequence[float]) -> list[float]:
