@@ -3,7 +3,7 @@
     python bench/leaks.py [--studies 400] [--seed 1]
 
 Each line is one design with 30 minutes of windows of the best layout. In every study the best layout runs
-beside others without a leak, which have as many launches. A layout has 1 to 24 processes of 40 to 100 MB.
+with others that have no leak and as many launches. A layout has 1 to 24 processes of 40 to 100 MB.
 The memory of a launch also has
 
 - a start: 5 to 60 MB are filled with a time constant of 20 to 120 s, of which the warm-up sees a part;

@@ -1,4 +1,4 @@
-"""How fast memory grows: a leak is told from a start, a step and garbage collection."""
+"""How fast memory grows: a start, a step and garbage collection are no leak."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ALONE = VirtualService({**RATES, Layout(4, 1): 20.0}, settle_s=3.0)
 
 
 class Interfering(VirtualBox):
-    """A host where layout 4x1 is slower alone than beside started layouts."""
+    """A host where layout 4x1 is slower alone than together with started layouts."""
 
     def run(self, event: str, facts: Mapping[str, str]) -> None:
         """Know from the study whether the next launch runs alone."""
@@ -132,7 +132,7 @@ def test_a_study_that_was_stopped_after_the_disagreement_goes_on_with_windows_al
 
 
 def agreement_after(random: Random, host_sd: float, disturbed: float = 0.0) -> Agreement:
-    """Play a race of three layouts, of which one is the best by far, and return what the end says."""
+    """Play a race of three layouts, of which one is the best by far, and return the result."""
     layouts = (Layout(1, 1), Layout(2, 2), Layout(4, 1))
     study = heat_study(layouts=layouts, within_ratio=0.05)
     race, at_s, n = HeatRace(goal_of(study), 1, 3), 0.0, 0
