@@ -218,6 +218,9 @@ class Watch(Protocol):
 class Sampler(Protocol):
     """Looks at the box."""
 
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        """The CPU time of one unit of fixed work while no layout works; None: not measured. Takes 30 ms."""
+
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
         """Watch the box and *launch*'s process tree; *extra_pids* (feeder, probe) count as tuner's own."""
 

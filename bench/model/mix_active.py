@@ -42,6 +42,9 @@ class DenseSampler:
     def __init__(self, inner: Sampler, file: Path, looks_per_s: float = LOOKS_PER_S) -> None:
         self._inner, self._file, self._looks_per_s = inner, file, looks_per_s
 
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        return self._inner.idle_fixed_work_cpu_s()
+
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[Watch]:
         with (

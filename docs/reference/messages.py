@@ -59,6 +59,7 @@ WARNINGS = (
     host.memory_missed(0.08),
     host.metrics_file("tuner.prom", "No space left on device"),
     host.no_backend("redis-server"),
+    host.host_speed("", 0.12, 0.09, 0.15, "2026-11-28 02:10 UTC"),
     heats.no_memory_for_heat(2, 1.5e9, 1.2e9),
     heats.slices_disagree(Agreement(BIG, Layout(6, 4), 1.18, 1.02, Estimate(1.18, 1.12, 1.24), holds=False)),
     heats.slices_too_long("4x6", 2.0),

@@ -88,6 +88,9 @@ def test_throughput_does_not_depend_on_how_long_a_look_at_the_host_takes() -> No
         def __init__(self, box: Box, clock: VirtualClock) -> None:
             self._sampler, self._clock = box.sampler, clock
 
+        def idle_fixed_work_cpu_s(self) -> float | None:
+            return self._sampler.idle_fixed_work_cpu_s()
+
         @contextmanager
         def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[SlowWatch]:
             with self._sampler.watching(launch, extra_pids) as watch:

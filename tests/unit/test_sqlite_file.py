@@ -56,10 +56,11 @@ VERSION_10 = GOLDEN / "study_version_10.db"  #: likewise
 VERSION_11 = GOLDEN / "study_version_11.db"  #: likewise
 VERSION_12 = GOLDEN / "study_version_12.db"  #: likewise
 VERSION_13 = GOLDEN / "study_version_13.db"  #: likewise
+VERSION_14 = GOLDEN / "study_version_14.db"  #: likewise
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
     *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11, VERSION_12),
-    VERSION_13,
+    *(VERSION_13, VERSION_14),
 ]
 
 
@@ -182,7 +183,7 @@ def test_what_is_no_study_file_is_named_as_what_it_is(tmp_path: Path, read_only:
 
 def test_a_file_of_a_newer_tuner_is_refused_with_both_versions(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 15")
+        connection.execute("PRAGMA user_version = 16")
 
     assert refused(file) == wording("study-file.newer-version", file=file)
 
@@ -740,7 +741,7 @@ def test_the_file_says_what_it_is(file: Path) -> None:
 
     assert facts == {
         "application_id": 0x74756E72,
-        "user_version": 14,
+        "user_version": 15,
         "journal_mode": "wal",
         "integrity_check": "ok",
     }

@@ -15,6 +15,7 @@ from tuner.adapters.proc.cgroup import Container, container_here
 from tuner.adapters.proc.computing_threads import ComputingThreads, ItemThreads
 from tuner.adapters.proc.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.proc.gil_waits import GilWaits, GilWatch
+from tuner.adapters.proc.host_speed import HostSpeed
 from tuner.adapters.proc.process_tree import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
 from tuner.adapters.proc.pss import PssReader
 from tuner.adapters.proc.task_states import ActiveTasks, StatesSeen, StateTimes
@@ -66,6 +67,11 @@ class ProcSampler:
         self._own_pid = os.getpid() if own_pid is None else own_pid
         self._warn = warn
         self._warned: set[str] = set()
+        self._speed = HostSpeed(clock.monotonic_s)
+
+    def idle_fixed_work_cpu_s(self) -> float:
+        """The CPU time of one unit of fixed work now, while no layout works. Takes about 30 ms."""
+        return self._speed.before_launch()
 
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[ProcWatch]:
@@ -79,6 +85,7 @@ class ProcSampler:
             TunerAccount(self._proc, launch, self._own_pid, extra_pids),
             BackendAccount(self._proc, self._backends, self._clock, self._found()),
             self._warn_once,
+            self._speed,
             self._container,
         )
         try:
@@ -107,9 +114,10 @@ class ProcWatch:
         tuner: TunerAccount,
         backends: BackendAccount,
         warn: Warn,
+        speed: HostSpeed,
         container: Container | None = None,
     ) -> None:
-        self._clock = clock
+        self._clock, self._speed = clock, speed
         self._container = container
         self._own_load = LoadAverage(clock.monotonic_s())  #: of a container
         self._proc, self._machine = proc, machine
@@ -221,7 +229,7 @@ class ProcWatch:
         # then the box used what we know of, and nothing is said of others: a part of the CPUs would be wrong
         is_blind = self._container is not None and bool(self._container.strangers_hidden)
         # None: no worker was ever seen, because there is none, or it is hidden from us
-        return Usage(
+        usage = Usage(
             at_s=at_s,
             wall_s=wall_s,
             service_cpu_s_total=service.cpu_s_total,
@@ -249,9 +257,13 @@ class ProcWatch:
             item_cpu_s_total=None if items is None or not is_seen else self._item_cpu_s,
             master_cpu_s_total=service.master_cpu_s_total if is_seen else None,
             beside_delay_s_total=None if items is None or not is_seen else items.beside_delay_s_total,
+            fixed_work_cpu_s_total=self._speed.total(at_s),
             computing=computing,
             pss_bytes=self._pss_bytes() if closing or at_s >= self._next_pss_s else None,
         )
+        if not closing:  # after everything else: it takes some milliseconds
+            self._speed.look_if_due()
+        return usage
 
     def _look_at_box(self, at_s: float) -> BoxTimes:
         """What was neither idle nor stolen since the last look was used."""

@@ -81,7 +81,11 @@ def of_launches(connection: sqlite3.Connection, where: str = "", *values: object
 
 
 def _of_launch_row(row: Row) -> int:
-    """No file had the last column, `heat`, before 14, nor `has_gil` and `gil_module` before 13."""
+    """No file had the last two columns, of fixed work, before 15, nor `heat` before 14, nor those of the GIL
+    before 13."""
+    if row[-2:] != (None, None):
+        return digest(row)
+    row = row[:-2]
     if row[-1] is not None:
         return digest(row)
     return digest(row[:-1] if row[-3:-1] != (None, None) else row[:-3])

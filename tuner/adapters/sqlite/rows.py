@@ -27,9 +27,10 @@ _BEGUN = (
 _ENDED = (
     *("running_after_s", "warmup_s", "settled", "unsettled", "steady_from_s"),
     *("trend_ratio_per_h", "trend_se_ratio_per_h", "error", "ended_wall_s"),
-    *("has_gil", "gil_module"),  # since version 13; what is newer stands last: see `digests`
+    *("has_gil", "gil_module"),  # since version 13
 )  #: what is written into a launch's row once it is over
-LAUNCH = (*_BEGUN, *_ENDED, "heat")  # since version 14
+#: `heat` since version 14, the others since 15; what is newer stands last: see `digests`
+LAUNCH = (*_BEGUN, *_ENDED, "heat", "idle_fixed_work_cpu_s", "fixed_work_cpu_s")
 
 
 def study_columns(study: StudyRecord) -> Mapping[str, Any]:
@@ -92,9 +93,10 @@ def insert_launch(connection: sqlite3.Connection, launch: LaunchRecord) -> int:
 
 def end_launch(connection: sqlite3.Connection, launch_id: int, launch: LaunchRecord) -> None:
     """Write a launch's end into its row."""
-    changed = ", ".join(f"{column} = ?" for column in _ENDED)
+    columns = (*_ENDED, "fixed_work_cpu_s")
+    changed = ", ".join(f"{column} = ?" for column in columns)
     connection.execute(
-        f"UPDATE launch SET {changed} WHERE id = ?", (*_launch_values(launch, _ENDED), launch_id)
+        f"UPDATE launch SET {changed} WHERE id = ?", (*_launch_values(launch, columns), launch_id)
     )
 
 
@@ -122,12 +124,14 @@ def launch_of(row: tuple[Any, ...]) -> tuple[int, LaunchRecord]:
         launch_id, block, position, attempt, processes, threads, variant, box, started_wall_s, window_s,
         n_windows, running_after_s, warmup_s, settled, unsettled, steady_from_s, trend_ratio_per_h,
         trend_se_ratio_per_h, error, ended_wall_s, has_gil, gil_module, heat,
+        idle_fixed_work_cpu_s, fixed_work_cpu_s,
     ) = row
     return launch_id, LaunchRecord(
         block, position, attempt, layout_of(processes, threads, variant), box, started_wall_s,
         running_after_s, warmup_s, None if settled is None else bool(settled), error, ended_wall_s, window_s,
         n_windows, unsettled, steady_from_s, trend_ratio_per_h, trend_se_ratio_per_h,
-        None if has_gil is None else bool(has_gil), gil_module, heat,
+        None if has_gil is None else bool(has_gil), gil_module, heat, idle_fixed_work_cpu_s,
+        fixed_work_cpu_s,
     )
     # fmt: on
 

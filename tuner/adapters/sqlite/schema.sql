@@ -20,6 +20,7 @@
 --      apart from that of other threads of the workers, and that of masters apart from that of children
 --   13 whether the GIL of a worker was on, and whose import switched it on
 --   14 the launches that took turns on one host
+--   15 the speed of the host, as the CPU time of one fixed computation
 -- A file of an older version is read as it is, and brought to this one when its study goes on (upgrade_to_*.sql).
 --
 -- Rows are added, never changed; only a launch and a box get their end written into their row, and what a launch's
@@ -108,7 +109,9 @@ CREATE TABLE launch (
   gil_module      TEXT,                 -- whose import switched the GIL on in a free-threaded Python; NULL: not known
   error           TEXT,                 -- why it failed or was spoilt; NULL: it did not
   ended_wall_s    REAL,                 -- stopped and gone, seconds since 1970; NULL: still running, or cut off
-  heat            INTEGER               -- of its block, whose launches took turns; NULL: it ran alone
+  heat            INTEGER,              -- of its block, whose launches took turns; NULL: it ran alone
+  idle_fixed_work_cpu_s REAL,           -- CPU seconds of one unit of fixed work before it, when no layout worked; NULL: not measured
+  fixed_work_cpu_s      REAL            -- CPU seconds of one unit of fixed work, mean over its windows; NULL: not measured
 ) STRICT;
 
 -- One stretch of a launch, counted. Sums and means over its samples and usage stand here too, though they follow from
@@ -148,6 +151,7 @@ CREATE TABLE window (
   item_cpu_s         REAL,          -- the part of worker_cpu_s that threads used which work on items
   master_cpu_s       REAL,          -- the part of child_cpu_s that programs used which only start the workers
   beside_delay_s     REAL,          -- thread-seconds that these programs, and other threads of the workers, waited for a core
+  fixed_work_cpu_s   REAL,          -- CPU seconds of one unit of fixed work, x seconds of the window: the speed of the host
   -- Of the requests that tuner's load generator sent; NULL: it sends none. In an open loop latency counts from when a
   -- request was due. What failed counts as taking longest; 3600 stands for all that is longer, or has no end.
   -- What was under way at its end counts as taking longer than it had waited: tuner/core/domain/requests.py.
@@ -331,6 +335,7 @@ CREATE TABLE usage (
   item_cpu_s_total         REAL,              -- the part of worker_cpu_s_total that threads used which work on items
   master_cpu_s_total       REAL,              -- the part of child_cpu_s_total that programs used which only start the workers
   beside_delay_s_total     REAL,              -- thread-seconds that these programs, and other threads of the workers, waited for a core
+  fixed_work_cpu_s_total   REAL,              -- CPU seconds that one unit of fixed work each second would have taken
   PRIMARY KEY (window_id, n)
 ) STRICT, WITHOUT ROWID;
 

@@ -280,6 +280,10 @@ class VirtualBox:
         """Nobody asks for it."""
         raise NotImplementedError
 
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        """A simulated host has no speed to measure."""
+        return None
+
     @contextmanager
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> Iterator[VirtualWatch]:  # noqa: ARG002
         """See the simulated load and CPU."""

@@ -51,7 +51,7 @@ class StudyRecord:
     objective: str = "throughput"  #: what is to be large
     limits: Mapping[str, float] = field(default_factory=dict)  #: what may win: largest value per quantity
     n_resident: int = 1  #: most layouts that are resident at once and take turns; 1: one runs after the other
-    schema_version: int = 14
+    schema_version: int = 15
 
     @property
     def horizon_s(self) -> float:
@@ -93,6 +93,9 @@ class LaunchRecord:
         None  #: whose import switched the GIL on in a free-threaded Python; None: not known
     )
     heat: int | None = None  #: of its block, in which it took turns with other launches; None: it ran alone
+    #: CPU time of one unit of fixed work before the start, when no layout worked; None: not measured
+    idle_fixed_work_cpu_s: float | None = None
+    fixed_work_cpu_s: float | None = None  #: the same in its windows that count, on average
 
 
 @dataclass(slots=True, unsafe_hash=True)

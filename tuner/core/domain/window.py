@@ -82,6 +82,8 @@ class ClockTotals:
     master_cpu_s_total: float | None = _clock(12)
     #: thread-seconds that such programs, and workers' threads that do not work on items, waited for a core
     beside_delay_s_total: float | None = _clock(12)
+    #: CPU time that one unit of fixed work each second would have taken: the speed of the host
+    fixed_work_cpu_s_total: float | None = _clock(15)
 
 
 @dataclass(slots=True)
@@ -114,6 +116,8 @@ class WindowClocks(WindowFacts):
     master_cpu_s: float | None = _clock(12)
     #: thread-seconds that all these, beside the items, waited for a core
     beside_delay_s: float | None = _clock(12)
+    #: CPU time of one unit of fixed work, times the seconds of the window: less is a faster host
+    fixed_work_cpu_s: float | None = _clock(15, is_summed=False)
 
 
 class Clock(NamedTuple):

@@ -92,6 +92,24 @@ def metrics_file(path: object, error: str | None) -> str:
 
 
 @warning(
+    "host-speed",
+    "tuner regularly measures the CPU time of a fixed computation. It increases if the clock of the cores is "
+    "slower, or if other programs or virtual machines use the same cores, caches or memory.",
+    "tuner compares layouts within the same time, so the ranking stays valid, but the throughput is an "
+    "average of both speeds. Measure again on a host with constant speed, if possible.",
+)
+def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
+    """Word it; *slower* is the change of CPU time, *least* and *most* its interval; *host* of a fleet."""
+    change = "slower" if slower > 0 else "faster"
+    ends = sorted((abs(least), abs(most)))
+    return (
+        f"the host{f' {host}' if host else ''} was {percent(abs(slower))} {change} from {since} on: a fixed"
+        f" computation used that much {'more' if slower > 0 else 'less'} CPU time than before"
+        f" ({100 * ends[0]:.3g} to {percent(ends[1])})"
+    )
+
+
+@warning(
     "no-backend",
     "",
     "Start this backend, or correct its name under `backends`. If `/proc` is mounted with `hidepid`, run "

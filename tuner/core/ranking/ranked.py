@@ -11,6 +11,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit, Verdict
 from tuner.core.ranking.axis_effects import AxisBest, AxisEffect, axis_bests
 from tuner.core.ranking.host_effects import Boxes
+from tuner.core.ranking.host_speed import SpeedChange
 from tuner.core.ranking.pareto import Front
 from tuner.core.ranking.study_difference import PairGaps
 from tuner.core.stats.groups import Group, OfBest, of_value
@@ -112,6 +113,7 @@ class Ranking:
     gaps: PairGaps | None = None  #: between all layouts, where the service has axes; None: it has none
     axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
     horizon_s: float = HORIZON_S  #: after a start, until when the memory limit is to be kept
+    speed_changes: tuple[SpeedChange, ...] = ()  #: of hosts that became slower or faster
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:

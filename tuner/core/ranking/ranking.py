@@ -35,6 +35,7 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.ranking.axis_effects import axis_effects
+from tuner.core.ranking.host_speed import speed_changes
 from tuner.core.ranking.launch_trends import throughput_trends
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking, value_of
@@ -172,6 +173,7 @@ def rank(
         others=others_of(tallies, study.box_cores, within),
         gaps=None if side is None else PairGaps.of(side, confidence),
         axis_names=tuple(axes),
+        speed_changes=speed_changes(launches, confidence),
     )
 
 

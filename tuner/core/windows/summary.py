@@ -113,6 +113,14 @@ def _grown(before: float | None, after: float | None, scale: float) -> float | N
     return None if before is None or after is None else scale * (after - before)
 
 
+def mean_fixed_work_cpu_s(window: Window) -> float | None:
+    """CPU seconds of one unit of fixed work, on average over the window; None: not measured."""
+    first, last = window.usage[0], window.usage[-1]
+    lasted_s = last.at_s - first.at_s
+    grown = _grown(first.fixed_work_cpu_s_total, last.fixed_work_cpu_s_total, 1.0)
+    return None if grown is None or lasted_s <= 0 else grown / lasted_s
+
+
 def _active_from_load1(window: Window) -> float | None:
     """None when the kernel may have looked only once: a single step is uncertain by 0.12 and more."""
     if window.length_s < _THREE_LOOKS_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from tuner.core.defaults import MEMORY_PRESSURE_RATIO
@@ -9,6 +10,7 @@ from tuner.core.domain.axes import OMP
 from tuner.core.domain.provenance import GIL_MODULE
 from tuner.core.domain.records import StudyRecord
 from tuner.core.messages import launch as messages
+from tuner.core.messages.host import host_speed
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.text.durations import render_duration
 from tuner.core.text.figures import busy_cores, percent
@@ -97,7 +99,21 @@ def describe_caveats(study: StudyRecord, ranking: Ranking) -> list[str]:
     others = ranking.others
     has_doubt = others is not None and others.can_change_a_result
     reported = [*(describe_others(ranking) if has_doubt else []), *describe_weakened_settings(study)]
-    return [*reported, *describe_gil(study), *describe_inner_threads(study), *describe_trends(ranking)]
+    reported += [*describe_gil(study), *describe_inner_threads(study), *describe_trends(ranking)]
+    return [*reported, *describe_host_speed(ranking)]
+
+
+def describe_host_speed(ranking: Ranking) -> list[str]:
+    """Which hosts became slower or faster during the study, a sentence each."""
+    found = []
+    for one in ranking.speed_changes:
+        since = datetime.fromtimestamp(one.from_wall_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        host = one.box if ranking.boxes is not None else ""
+        ends = (one.slower.mean, one.slower.low, one.slower.high)
+        slower, least, most = (0.0 if end is None else end for end in ends)
+        text = host_speed(host, slower, least, most, since).text
+        found.append(f"{text[0].upper()}{text[1:]}.")
+    return found
 
 
 def describe_weakened_settings(study: StudyRecord) -> list[str]:

@@ -111,6 +111,8 @@ def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts["limits"] = {limit.name: limit.at_most for limit in ranking.limits}
     facts["noise"] = _noise_facts(ranking)
     facts["never_settled"] = _never_settled_facts(ranking)
+    if ranking.speed_changes:
+        facts["speed_changes"] = [dataclasses.asdict(one) for one in ranking.speed_changes]
     return facts
 
 

@@ -14,6 +14,7 @@ from tuner.reports.ranking.answer import answer_notes
 from tuner.reports.ranking.boxes import boxes_notes
 from tuner.reports.ranking.evidence import (
     describe_gil,
+    describe_host_speed,
     describe_inner_threads,
     describe_no_evidence,
     describe_others,
@@ -104,6 +105,7 @@ def notes(study: StudyRecord, ranking: Ranking) -> list[str]:
         *describe_gil(study),
     ]
     found += [*describe_inner_threads(study), *describe_trends(ranking)]
+    found += describe_host_speed(ranking)
     found += [*memory_assumed(study), *boxes_notes(ranking), *grown_sentences(study)]
     found += _cautions(study)
     found += latency_notes(study, ranking)

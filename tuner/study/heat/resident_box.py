@@ -106,6 +106,9 @@ class _Sampler:
     sampler: Sampler
     resident: Resident
 
+    def idle_fixed_work_cpu_s(self) -> float | None:
+        return self.sampler.idle_fixed_work_cpu_s()
+
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
         return self._watching(launch, extra_pids)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
@@ -27,6 +28,7 @@ from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, Braked
 from tuner.core.warmup.report import CUT
 from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
+from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.launch.outcome import around_hooks, error_text, lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline, NotWanted, spoils_launch
@@ -72,8 +74,10 @@ class Workbench:
         ending = _Ending(self.box.clock, self.stop, deadline, cell)
         window_s = self.study.window_s if cell is None else cell.window_s
         clock, left_at_s = self.box.clock, None
+        launch = replace(launch, idle_fixed_work_cpu_s=self.box.sampler.idle_fixed_work_cpu_s())
         launch_id = self.store.add_launch(launch)
         facts = _facts(self.study, launch)
+        fixed_work_cpu_s: list[float | None] = []  #: of its windows that count
         try:
             with ExitStack() as stack:
                 stack.enter_context(self.between("launch", facts))
@@ -114,9 +118,11 @@ class Workbench:
                 launch = replace(launch, warmup_s=warmup.lasted_s, settled=warmup.settled)
                 try:
                     if cell is not None:
-                        self._take_windows(layout, launch_id, launch, cell, window_taken, ending)
+                        taken = partial(_taken, window_taken, fixed_work_cpu_s)
+                        self._take_windows(layout, launch_id, launch, cell, taken, ending)
                 finally:  # also of a launch that was spoilt
                     launch = self._with_gil(launch, live, watch)
+                    launch = replace(launch, fixed_work_cpu_s=mean_or_none(fixed_work_cpu_s))
                     left_at_s = clock.monotonic_s()
                 launch = layout.judged(launch)
                 if warmup.settled is False and cap_s < self.study.warmup_cap_s:
@@ -313,6 +319,18 @@ class _Ending:
         windows_s = 0.0 if self.cell is None else self.cell.rest.n_windows * self.cell.window_s
         room_s = self.deadline.warmup_s(self.clock.monotonic_s(), windows_s)
         return room_s if pace is None else max(0.0, (room_s - usual_search_s(pace)) / 2)
+
+
+def _taken(
+    window_taken: Callable[[Window, int], None],
+    fixed_work_cpu_s: list[float | None],
+    window: Window,
+    launch_id: int,
+) -> None:
+    """Hand on a window, and note the CPU time of its fixed work if the window counts."""
+    if not window.void:
+        fixed_work_cpu_s.append(mean_fixed_work_cpu_s(window))
+    window_taken(window, launch_id)
 
 
 def _describe_cut(launch: LaunchRecord) -> str:
