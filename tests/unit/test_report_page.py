@@ -356,6 +356,16 @@ def test_the_exact_claim_is_a_click_away(race_page: str) -> None:
     assert "No answer yet: " in folded
 
 
+def test_each_window_has_the_cpu_time_of_its_fixed_work_if_that_was_measured(
+    race: Overview, race_page: str
+) -> None:
+    windows = [replace(one, fixed_work_cpu_s=0.00431 * one.length_s) for one in race.windows]
+    measured = render_page(replace(race, windows=windows))
+
+    assert ("fixed work" in race_page, "fixed work" in measured) == (False, True)
+    assert measured.count("4.31 ms") == len(windows)
+
+
 def test_headings_are_in_order(race_page: str) -> None:
     levels = [int(level) for level in re.findall(r"<h([1-6])", race_page)]
 

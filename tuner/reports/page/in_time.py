@@ -90,6 +90,7 @@ def _troubles(overview: Overview, windows: Sequence[WindowRecord]) -> list[tuple
 def _windows(course: Series, most: int) -> Shown:
     windows = course.windows
     every = max(1, ceil(len(windows) / most))
+    has_speed = any(window.fixed_work_cpu_s for window in windows)
     rows = [
         (
             _moment(window.started_wall_s),
@@ -99,21 +100,28 @@ def _windows(course: Series, most: int) -> Shown:
             items(600 * (window.n_done / window.length_s)),
             "-" if off is None else format_signed(off),
             load(window.load1_mean),
+            *([_fixed_work(window)] if has_speed else []),
             ", ".join(reason.slug for reason in window.void),
         )
         for window, off in zip(windows[::every], course.off[::every], strict=True)
     ]
     headers = (
         "time (UTC)", "layout", "block", "length", "items/10 min", "against its mean", "load",
-        "invalid because",
+        *(["fixed work"] if has_speed else []), "invalid because",
     )  # fmt: skip
-    table = Table(headers, tuple(rows), frozenset({2, 3, 4, 5, 6}))
+    table = Table(headers, tuple(rows), frozenset(range(2, len(headers) - 1)))
     rest = (
         f"One window in {every} is shown, {len(rows)} of {len(windows)}: the study file has all of them."
         if every > 1
         else ""
     )
     return Shown("windows-table", "The windows as a table", table, is_folded=True, left_out=rest)
+
+
+def _fixed_work(window: WindowRecord) -> str:
+    """The CPU time of the fixed computation: it increases when the host becomes slower."""
+    cpu_s = window.fixed_work_cpu_s
+    return "-" if cpu_s is None else f"{1000 * cpu_s / window.length_s:.2f} ms"
 
 
 def _block(block: int) -> str:
