@@ -172,3 +172,20 @@ def test_clocks_only_grow_while_children_come_and_go(start: Start) -> None:
     for earlier, later in pairwise(moments):
         for clock in clocks:
             assert getattr(later, clock) >= getattr(earlier, clock)
+
+
+def test_fixed_work_is_measured_before_a_launch_and_within_its_windows(start: Start) -> None:
+    """The same computation, so both CPU times are of the same size."""
+    sampler = ProcSampler(SystemClock())
+    idle_cpu_s = sampler.idle_fixed_work_cpu_s()
+    with sampler.watching(start("busy"), frozenset()) as watch:
+        watch.sample(reading())
+        before = watch.usage()
+        time.sleep(0.2)
+        after = watch.usage(closing=True)
+
+    assert before.fixed_work_cpu_s_total is not None
+    assert after.fixed_work_cpu_s_total is not None
+    grown = after.fixed_work_cpu_s_total - before.fixed_work_cpu_s_total
+    assert idle_cpu_s > 0
+    assert 0.02 * idle_cpu_s < grown / (after.at_s - before.at_s) < 50 * idle_cpu_s
