@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.core.domain.load import STEP_S, active_at_looks, mean_active_from_load1
+from tuner.core.domain.load import STEP_S, LoadAverage, active_at_looks, mean_active_from_load1
 from tuner.core.domain.window import Sample
 from tuner.core.stats.interval import Estimate
 
@@ -164,3 +164,23 @@ def test_a_constant_count_is_found_from_any_load_before(
     low, high = interval(estimate)
     assert low <= n_active + 0.05
     assert high >= n_active - 0.05
+
+
+def test_a_load_average_of_counted_tasks_begins_at_their_number() -> None:
+    """Over the first 20 s, as long as a short window; one that begins at 0 would be at 1.1 on average."""
+    load, seen = LoadAverage(1000.0), []
+    for second in range(21):
+        load.advance(1000.0 + second, 6 + 2 * (second % 2))
+        seen.append(load.values[0])
+
+    assert fmean(seen) == pytest.approx(7.0, abs=0.5)
+
+
+def test_a_load_average_of_a_host_that_was_idle_begins_at_0() -> None:
+    load = LoadAverage(1000.0, was_idle=True)
+    load.advance(1004.0, 7)
+    before = load.values[0]
+    load.advance(1006.0, 7)
+
+    assert before == 0.0
+    assert load.values[0] == pytest.approx(7 * (1 - 2.718281828 ** (-5 / 60)))

@@ -135,7 +135,7 @@ class RunningLayout:
             0  # the stretch; whole items, so that a window's count does not hang on what came before
         )
         self._n_done = 0.0
-        self.load = LoadAverage(self._began_s)
+        self.load = LoadAverage(self._began_s, was_idle=True)
         self.busy_s = 0.0  #: for so long the layout was as busy as it is once it has settled
         self.foreign_cpu_s = self.tuner_cpu_s = 0.0
         self.n_active = 0

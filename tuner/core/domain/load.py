@@ -29,14 +29,26 @@ _PHASES = 50  #: candidates for the moment of the update, 0.1 s apart
 
 
 class LoadAverage:
-    """The load averages that a kernel would tell of tasks that are counted otherwise; they begin at 0."""
+    """The load averages that a kernel would report of tasks that are counted otherwise.
 
-    def __init__(self, now_s: float) -> None:
+    Args:
+        now_s: when it begins.
+        was_idle: they begin at 0, as on a host that was idle before; else with the mean of the tasks that
+            are counted in the first 5 s. An average that begins at 0 needs minutes to reach the load of a
+            launch.
+    """
+
+    def __init__(self, now_s: float, *, was_idle: bool = False) -> None:
         self.values = [0.0, 0.0, 0.0]  #: of 1, 5 and 15 minutes
         self._next_s = now_s + _LOAD_EVERY_S
+        self._was_idle, self._first_s = was_idle, self._next_s
+        self._first: list[int] = []  #: tasks until the kernel would look for the first time
 
     def advance(self, now_s: float, n_active: int) -> None:
         """Let the kernel look at *n_active* tasks as often as it would have until *now_s*."""
+        if not self._was_idle and (now_s < self._first_s or not self._first):
+            self._first.append(n_active)
+            self.values = [fmean(self._first)] * len(self.values)
         while self._next_s <= now_s:
             self._next_s += _LOAD_EVERY_S
             self.values = [
