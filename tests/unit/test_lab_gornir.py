@@ -200,7 +200,7 @@ def test_what_was_not_run_is_reported_by_each_finding(without: str, cannot: list
 
     assert [n for n, holds in enumerate(verdicts(found)) if holds is None] == cannot
     assert all("not" in found.findings[n].why for n in cannot)
-    assert found.follows.startswith("The CPU time of one wait, ")
+    assert found.follows.startswith("The CPU time of the process, ")
     assert "<svg" in lab_picture(found).svg()
 
 

@@ -152,7 +152,7 @@ def test_what_go_runs_is_run_once_and_is_no_change_by_an_interpreter() -> None:
     assert wording("lab.goroutines-take-wait") in start_of(claims[0])
     assert wording("lab.python-goroutines-take-less") in start_of(claims[3])
     assert found.model.count("Go 100") == 1
-    assert "as a goroutine" in found.follows
+    assert "with goroutines" in found.follows
     assert all(row.modelled for row in found.rows if row.measured)
     assert "<svg" in lab_picture(found).svg()
 

@@ -65,14 +65,14 @@ def lab_page(outcome: Outcome, box: str, picture: str, figures: str, command: st
     """
     experiment = outcome.experiment
     figure = experiment.figures[0]
-    alt = f"Chart of the {figure.caption or figure.label} (published, measured and modelled)"
+    alt = f"Chart of the {figure.caption or figure.label}"
     return [
         Heading(f"{experiment.name}: {experiment.title}", 1),
         Paragraph(outcome.follows, is_strong=True),
         *map(Paragraph, _beginning(outcome, box)),
         Code((command,)),
         Picture(picture, alt),
-        Paragraph(f'The file {figures} has all figures, also those that this page leaves out at "...".'),
+        Paragraph(f"The file {figures} has all figures."),
         Heading("Published claims", 2),
         Bullets(tuple(describe_finding(_short(one)) for one in outcome.findings)),
         Heading("The model", 2),
@@ -87,9 +87,7 @@ def _beginning(outcome: Outcome, box: str) -> list[str]:
     if not_run:
         lines.append(f"The runs lack {pluralize(not_run, 'published row')}, which this report does not show.")
     if n_disturbed:
-        lines.append(
-            f"Other processes disturbed {pluralize(n_disturbed, 'run')}, and no claim uses a disturbed run."
-        )
+        lines.append(f"Other processes disturbed {pluralize(n_disturbed, 'run')}, which no claim uses.")
     if any(row.is_disturbed for row in outcome.rows):
         lines.append("A row that has only disturbed runs is marked with !.")
     return [f"Published: {outcome.source}. {outcome.experiment.what}", " ".join(lines)]
@@ -145,10 +143,10 @@ def describe_host(
     programs = ", ".join([box.get("worker_python", ""), *packages])
     where = f"{programs}, on {pluralize(cores, 'core')} ({box.get('cpu', '')})"
     kind = " A quick run of some of the points." if quick else ""
-    times = "once" if repeats == 1 else f"{repeats} times in random order"
+    times = "one per setting" if repeats == 1 else f"{repeats} per setting, in random order"
     return " ".join(
         [
-            f"These results are from {pluralize(n_runs, 'run')}, each row {times}, with {where}.{kind}",
+            f"These results are from {pluralize(n_runs, 'run')} ({times}) with {where}.{kind}",
             *left_out,
         ]
     )
@@ -254,9 +252,8 @@ def describe_errors(outcome: Outcome) -> str:
     worst = max(errors.values(), key=abs)
     n_fitted = sum(1 for row in outcome.rows if row.is_fitted)
     return (
-        f"The model is fitted to {pluralize(n_fitted, 'measured row')} (marked * in the CSV file). On the "
-        f"other "
-        f"{pluralize(len(errors), 'row')} the model differs from the measurements by "
+        f"The model is fitted to {pluralize(n_fitted, 'measured row')}. The "
+        f"predictions for the other {pluralize(len(errors), 'row')} differ from the measured values by "
         f"{100 * fmean(map(abs, errors.values())):.1f} % on average, and by {100 * worst:+.1f} % at most."
     )
 

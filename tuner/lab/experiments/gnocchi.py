@@ -48,11 +48,10 @@ class Gnocchi:
     title = "so when should you use threads?"
     publication = "gnocchi"
     what = (
-        "A batch processes eight series, in a plain loop or on a pool of threads that is created for the "
-        "batch, as in Gnocchi. Each series is read, processed for 6.75 us and written. The series are in "
-        "files (seven calls each; in memory if the host has /dev/shm) or in Redis (two commands each). "
-        "A remote store delays each answer, for example by 200 us. The time of a batch is the median over a "
-        "run of three seconds."
+        "A batch processes eight series, in a plain loop or, as in Gnocchi, on a pool of threads that is "
+        "created for the batch. Each series is read, processed for 6.75 us and written. A series takes "
+        "seven calls if it is in a file (in memory if the host has /dev/shm), or two commands if it is in "
+        "Redis. The time of a batch is the median over three seconds."
     )
     parameters = ("target", "away us", "threads")
     figures = (
@@ -154,10 +153,10 @@ class Gnocchi:
         waits = ", ".join(f"{wait_us:.0f} us ({n} threads)" for n, wait_us in pays.items())
         reported, wrong = _judge_rows(measured, costs)
         return (
-            "A pool of threads is faster than a plain loop if the pool hides more waiting time than it "
-            "costs. On this host a pool is faster if each of the eight operations of a batch waits longer "
-            f"than {waits}. This rule is right in {len(reported) - len(wrong)} of the {len(reported)} "
-            "measured rows in which all runs agree whether the pool or the loop is faster."
+            "A pool of threads is faster than a plain loop if the pool saves more waiting time than it "
+            "costs. On this host a pool should be faster if each of the eight operations of a batch waits "
+            f"longer than {waits}. The rule is right in {len(reported) - len(wrong)} of the "
+            f"{len(reported)} measured rows in which all runs agree on the faster way."
         )
 
 
@@ -253,8 +252,8 @@ def _judge_rows(runs: Measured, costs: PoolCosts) -> tuple[dict[At, bool], list[
 def _rule(runs: Measured) -> LabClaim:
     """The rule against every row of a pool."""
     claim = (
-        "Not published: a pool of threads is faster than a loop if it hides more waiting time than it costs. "
-        "With a pool of N threads, only ceil(8 / N) of a batch's eight waits follow one another."
+        "Not published: a pool of threads is faster than a loop if it saves more waiting time than it costs. "
+        "A loop waits eight times per batch, but a pool of N threads only ceil(8 / N) times."
     )
     operations, costs = operations_of(runs), pool_costs(runs)
     if costs is None:
@@ -263,8 +262,7 @@ def _rule(runs: Measured) -> LabClaim:
     n_fitted = len(set(pool_rows(runs)) & set(reported))
     why = (
         f"The rule is right in {len(reported) - len(wrong)} of the {len(reported)} measured rows in which "
-        f"all runs agree whether the pool is faster ({n_fitted} of these rows were used to fit the costs of "
-        f"a pool)"
+        f"all runs agree on the faster way"
     )
     if wrong:
         why += (
@@ -276,7 +274,7 @@ def _rule(runs: Measured) -> LabClaim:
         claim,
         None if not reported else not wrong,
         f"{why}. A pool costs {1e3 * costs.start_s:.2f} ms here, and {1e6 * costs.thread_s:.0f} us more for "
-        f"each thread. {' '.join(crossings)}",
+        f"each thread (fitted to {n_fitted} of these rows). {' '.join(crossings)}",
     )
 
 

@@ -108,7 +108,7 @@ def _wait_and_a_constant(table: Table) -> LabClaim:
     if not lines:
         return _undecided(f"{claim}.", "Go was not run with two waits.")
     return LabClaim(
-        f"{claim}: {join_words(published)}.",
+        f"{claim}. The constant time is {join_words(published)}.",
         both(*verdicts),
         f"Measured: the constant is {join_words(lines)} on average. Wait plus constant differs from the "
         f"total time by at most {100 * worst:.1f} % (allowed: {100 * _WITHIN:.0f} %).",
@@ -124,9 +124,9 @@ def _one_is_slower(table: Table) -> LabClaim:
         return _undecided(f"{claim}.", "The claim needs two cores, and Go uses one here.")
     n_procs = pairs[0][2].of("n_procs")
     return LabClaim(
-        f"{claim}: {_more_ms(pairs, 'published')} on average.",
+        f"{claim}, by {_more_ms(pairs, 'published')} on average.",
         more([(one.measured["total_s"], other.measured["total_s"]) for _, one, other in pairs], inf),
-        f"Measured: the difference is {_more_ms(pairs, 'measured')} per batch, on {n_procs:.0f} cores.",
+        f"Measured: with GOMAXPROCS 1 a batch takes {_more_ms(pairs, 'measured')}, on {n_procs:.0f} cores.",
     )
 
 
@@ -146,13 +146,11 @@ def _a_hundred_cost(table: Table) -> LabClaim:
     published_s = fmean(_cpu_s(one.published) - _cpu_s(other.published) for _, one, other in pairs)
     cpu_s = fmean(one.of("cpu_s") - other.of("cpu_s") for _, one, other in pairs)
     return LabClaim(
-        f"{claim}: a batch of goroutines takes {_more_ms(pairs, 'published')}, and {published_s:+.2f} s of "
-        f"CPU time, on "
-        "average.",
+        f"{claim}. On average, GOMAXPROCS 100 changes a batch by {_more_ms(pairs, 'published')} of time and "
+        f"{published_s:+.2f} s of CPU time.",
         both(False if sooner else no_sooner, dearer),
-        f"Measured: with GOMAXPROCS 100 the batch takes {_more_ms(pairs, 'measured')}, and {cpu_s:+.3f} s of "
-        f"CPU time. A saving "
-        f"of up to {100 * _WITHIN:.0f} % of the time does not count.",
+        f"Measured: GOMAXPROCS 100 changes a batch by {_more_ms(pairs, 'measured')} of time and {cpu_s:+.3f} "
+        f"s of CPU time. A saving of up to {100 * _WITHIN:.0f} % of the time does not count.",
     )
 
 
@@ -170,8 +168,8 @@ def _less_cpu_than_threads(table: Table) -> LabClaim:
         return _undecided(f"{claim}.", "Go and nornir were not both run.")
     published = [_cpu_s(threads.published) / _cpu_s(go.published) for _, threads, go in pairs]
     text = "; ".join(
-        f"with waits of {1e3 * wait:g} ms goroutines take {go.of('cpu_s'):.2f} s of CPU time and the pool "
-        f"takes {threads.of('cpu_s'):.2f} s ({threads.of('cpu_s') / go.of('cpu_s'):.0f} times)"
+        f"with waits of {1e3 * wait:g} ms goroutines take {go.of('cpu_s'):.2f} s of CPU and the pool "
+        f"{threads.of('cpu_s'):.2f} s ({threads.of('cpu_s') / go.of('cpu_s'):.0f} times as much)"
         for wait, threads, go in pairs
     )
     return LabClaim(
@@ -191,9 +189,9 @@ def _sooner_than_threads(table: Table) -> LabClaim:
         rows = [row for pool in _pools_of_nornir(table, wait) for row in [table[wait, pool]]]
         best = min(rows, key=lambda row: row.of("total_s"))
         least_s = min(row.published["total_s"] for row in rows)
-        as_long = "as long" if published else "as long as goroutines for waits of"
+        as_long = "" if published else "as long as goroutines for waits of "
         times = f"{least_s / go.published['total_s']:.1f} times {as_long}"
-        published.append(f"{times} {'for ' * bool(published)}{1e3 * wait:g} ms")
+        published.append(f"{times}{'for ' * bool(published)}{1e3 * wait:g} ms")
         lines.append(
             f"with waits of {1e3 * wait:g} ms goroutines take {go.of('total_s'):.2f} s and the best pool "
             f"takes {best.of('total_s'):.2f} s ({best.of('total_s') / go.of('total_s'):.1f} times as long)"

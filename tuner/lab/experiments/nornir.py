@@ -40,8 +40,8 @@ class Nornir:
     publication = "nornir_2020"
     what = (
         "A batch has 10 000 tasks, each of which sleeps for the time of a round trip. The batch runs on "
-        "nornir's threaded runner, a pool with a maximum number of threads (nornir's workers). All times are "
-        "times of the whole process, including the start of the interpreter."
+        "nornir's pool of threads. The number of workers is the maximum number of threads of the pool. All "
+        "times are times of the whole process, including its start."
     )
     parameters = ("wait s", "workers")
     figures = (
@@ -106,10 +106,9 @@ class Nornir:
                 waits = "" if beyond else "waits of "
                 beyond.append(f"{cpu_s[1] - cpu_s[0]:+.2f} s for {waits}{1e3 * wait:g} ms ({started})")
         within = f"within {100 * KNEE_WITHIN:.0f} % of its shortest time"
-        text = f"To come {within}, a batch needs these numbers of workers: {', '.join(knees)}."
+        text = f"To come {within}, a batch needs these numbers of workers (threads): {', '.join(knees)}."
         more = (
-            " Compared with these numbers of workers, the largest number tested changes the CPU time of a "
-            "batch by "
+            " With the largest tested number of workers, the CPU time of a batch changes by "
             f"{', '.join(beyond)}."
         )
         return text + more if beyond else text
@@ -198,7 +197,7 @@ def _knee(wait_s: float, rows: Mapping[int, Row]) -> LabClaim:
         why += f" {published} workers take {total_s[published]:.2f} s here, {100 * off:.0f} % above the best."
     return LabClaim(
         f"For waits of {1e3 * wait_s:g} ms, a pool needs at least {published} workers to come within "
-        f"{100 * KNEE_WITHIN:.0f} % of the shortest time of a batch.",
+        f"{100 * KNEE_WITHIN:.0f} % of the shortest batch time.",
         both(
             _is_enough(rows, published),
             *(negate(_is_enough(rows, fewer)) for fewer in rows if fewer < published),
@@ -241,8 +240,8 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
         cpu_s = [sum(row.of(key) for key in _CPU) for row in (before, after)]
         pairs.append((after.measured["cpu_s"], before.measured["cpu_s"]))
         lines.append(
-            f"{cpu_s[0]:.2f} s of CPU with {knee} workers and {cpu_s[1]:.2f} s with {most} (waits of "
-            f"{1e3 * wait:g} ms)"
+            f"with waits of {1e3 * wait:g} ms a batch takes {cpu_s[0]:.2f} s of CPU with {knee} workers and "
+            f"{cpu_s[1]:.2f} s with {most}"
         )
     claim = "More workers than needed do not shorten a batch, but cost more CPU time"
     if not lines:
@@ -250,7 +249,7 @@ def _past_the_knee(by_wait: Mapping[float, Mapping[int, Row]]) -> LabClaim:
     return LabClaim(
         f"{claim} (up to {max(published):.2f} s more).",
         more(pairs, _SURELY_S),
-        f"Measured: a batch takes {'; '.join(lines)}.",
+        f"Measured: {'; '.join(lines)}.",
     )
 
 

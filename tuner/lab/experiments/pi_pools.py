@@ -64,16 +64,14 @@ class PiPools:
     title = "how many threads may there be?"
     publication = "pi_pools_2023"
     what = (
-        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps. Some jobs also sleep after "
-        "each step, and take 990 ms if they run alone (in the publication, a job takes 3 s without and 55 s "
-        "with sleeps). A "
-        "step is work in C, which does not need the GIL, or in Python. A fixed pool has as many threads as "
-        "cores, and each thread runs one job to its end. With own threads, each job has a separate thread. "
-        "With a semaphore, each job has a separate thread, but only as many jobs as there are cores may "
-        "compute at a time. A scheduled pool has as many threads as cores, and an event loop gives single "
-        "steps of jobs to these threads. Jitter makes the sleeps of a job unequal by up to half. The chart "
-        "has the time of a batch divided by 54 ms. A heartbeat thread wakes up every "
-        "5 ms. The wait of a step is the time in which the step could compute but does not."
+        "All jobs of a batch begin at once. A job computes for 54 ms in 18 steps, in C without the GIL or in "
+        "Python. A job that also sleeps after each step takes 990 ms if it runs alone (in the publication, "
+        "jobs take 3 s without and 55 s with sleeps). A fixed pool has one thread per core, and each "
+        "thread runs one job to its end. With own threads, each job has a separate thread. With a semaphore, "
+        "each job has a separate thread, but only one job per core may compute at a time. A scheduled pool "
+        "has one thread per core, and each thread runs single steps of jobs. Jitter makes the sleeps of "
+        "a job unequal by up to half. The heartbeat is an almost idle thread that wakes up every 5 ms. The "
+        "wait of a step is the time in which the step could compute but does not."
     )
     parameters = ("work", "job", "pool", "jobs per core")
     figures = (

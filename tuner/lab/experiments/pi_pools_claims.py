@@ -83,8 +83,8 @@ def findings(rows: Sequence[Row]) -> list[LabClaim]:
             ),
             (
                 "Not published: jobs that begin together and sleep equally long wake together. With unequal "
-                f"sleeps (jitter) the steps of such jobs wait at least {100 * (1 - CURED_RATIO):.0f} % less "
-                "for a core, as long as the cores are not full.",
+                f"sleeps (jitter), the steps of these jobs wait at least {100 * (1 - CURED_RATIO):.0f} % "
+                "less for a core, unless the cores are full.",
                 _stampede,
             ),
             (
@@ -105,16 +105,14 @@ def follows(rows: Sequence[Row]) -> str:
         raise NotRunError("own threads and the semaphore with as many jobs were not run")
     saved = [100 * (over(held[n], own[n]).value - 1) for n in own if n in held]
     return (
-        f"With one thread per job, the time of a batch stays the same up to {_flat_to(own):g} jobs per core; "
-        f"the rule cores / utilization predicts {seen.fill:.1f} jobs per core. With {most:g} jobs per core a "
-        f"batch takes {own[most].of('ratio') / own[1.0].of('ratio'):.2f} times as long as with 1 job per "
-        f"core; the shortest possible time on these cores is {seen.least(most) / own[1.0].of('ratio'):.2f} "
-        f"times as long. A semaphore that lets one job per core compute changes the time of a batch by "
-        f"{min(saved):+.0f} to {max(saved):+.0f} %. With {most:g} jobs per core the semaphore reduces the "
-        f"delay of an idle thread (p99) from "
-        f"{own[most].of('beat_p99_ms'):.1f} to {held[most].of('beat_p99_ms'):.1f} ms. With a scheduled pool, "
-        f"a batch takes {over(steps[most], held[most]).value:.2f} times as long as with the semaphore, with "
-        f"{steps[most].of('n_threads'):.0f} threads instead of {held[most].of('n_threads'):.0f}."
+        f"With one thread per job, the time of a batch stays the same up to {_flat_to(own):g} jobs per core. "
+        f"With {most:g} jobs per core, a batch takes {own[most].of('ratio') / own[1.0].of('ratio'):.2f} "
+        f"times (and must take at least {seen.least(most) / own[1.0].of('ratio'):.2f} times) as long as with "
+        f"1 job per core. If a semaphore lets only one job per core compute, the time of a batch changes by "
+        f"{min(saved):+.0f} to {max(saved):+.0f} %. With a scheduled pool of "
+        f"{steps[most].of('n_threads'):.0f} threads, a batch takes "
+        f"{over(steps[most], held[most]).value:.2f} times as long as with the semaphore and "
+        f"{held[most].of('n_threads'):.0f} threads."
     )
 
 
@@ -153,7 +151,7 @@ def _fixed_is_linear(seen: PoolRows) -> Verdict:
     reported = _ratios(slopes)
     return (
         both(*(slope.near(1.0) for slope in slopes.values())),
-        f"Measured time per job divided by that with one job per core: {reported}.",
+        f"Measured time per job divided by the time with one job per core: {reported}.",
     )
 
 
@@ -185,10 +183,9 @@ def _starves(seen: PoolRows) -> Verdict:
     reported = _ratios(dict(reversed(extra.items())))  # on full cores first
     return (
         either(*(one.at_least(1 + ALIKE) for one in extra.values())),
-        f"Measured batch time divided by the time if all jobs compute and then all sleep: {reported}. Batch "
-        f"time divided by the shortest possible time (the CPU time of all jobs divided by the cores, or the "
-        f"time of one job if "
-        f"that is longer): {least}.",
+        f"Measured batch time divided by the time of jobs that always compute and sleep together: "
+        f"{reported}. Batch time divided by the shortest possible time (the CPU time of all jobs divided by "
+        f"the cores, or the time of one job if that is longer): {least}.",
     )
 
 
@@ -198,7 +195,7 @@ def _semaphore(seen: PoolRows) -> Verdict:
     reported = _ratios(gains)
     return (
         either(*(gain.at_least(1 + GAIN) for gain in gains.values())),
-        f"Measured batch time without the semaphore divided by the time with it: {reported}.",
+        f"Measured batch time divided by the time with the semaphore: {reported}.",
     )
 
 
@@ -214,7 +211,7 @@ def _heart(seen: PoolRows) -> Verdict:
     )
     return (
         both(*(ratio.at_least(LATER) for ratio in ratios.values())),
-        f"Measured delay (p99) of this thread without and with the semaphore: {reported}.",
+        f"Measured delay (p99) of the heartbeat without and with the semaphore: {reported}.",
     )
 
 
@@ -226,10 +223,9 @@ def _judge_schedule(seen: PoolRows) -> Verdict:
         raise NotRunError("the scheduled pool and the semaphore with as many jobs were not run")
     return (
         both(*(ratio.at_most(1 + ALIKE) for ratio in ratios.values())),
-        f"Measured batch time of the scheduled pool divided by that with the semaphore: {reported}. The pool "
-        f"has "
-        f"{steps[most].of('n_threads'):.0f} threads and an event loop for {steps[most].of('n_jobs'):.0f} "
-        "jobs.",
+        f"Measured batch time of the scheduled pool divided by the time with the semaphore: {reported}. The "
+        f"pool has {steps[most].of('n_threads'):.0f} threads and an event loop for "
+        f"{steps[most].of('n_jobs'):.0f} jobs.",
     )
 
 
@@ -247,9 +243,9 @@ def _cores_over_utilization(seen: PoolRows) -> Verdict:
     reported = _by_jobs({n: f"{100 * share.value:.0f} %" for n, share in shares.items()})
     return (
         verdict,
-        f"Measured: {enough:g} threads per core give {100 - 100 * GAIN:.0f} % of the highest number of jobs "
-        f"per second; the rule gives {seen.fill:.1f}. Finished jobs per second, divided by the best: "
-        f"{reported}.",
+        f"Measured: {enough:g} threads per core reach {100 - 100 * GAIN:.0f} % of the best throughput; the "
+        f"rule gives {seen.fill:.1f} threads per core. Finished jobs per second, divided by the "
+        f"best: {reported}.",
     )
 
 
@@ -282,10 +278,10 @@ def _under_the_gil(seen: PoolRows) -> Verdict:
     c_used = over(seen.alone, in_c[most]).times(in_c[most].of("n_jobs"))
     return (
         used[busiest].at_most(1 + ALIKE) if seen.n_cores > 1 else None,
-        f"Measured: these jobs use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per core). "
-        f"With work in C they use {c_used.value:.2f} cores ({most:g} jobs per core). With {most:g} jobs per "
-        f"core the heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) under the GIL, and by "
-        f"{in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",
+        f"Measured: jobs in Python use up to {used[busiest].value:.2f} cores (with {busiest:g} jobs per "
+        f"core). With work in C they use {c_used.value:.2f} cores ({most:g} jobs per core). With "
+        f"{most:g} jobs per core the heartbeat is delayed by {own[most].of('beat_p99_ms'):.1f} ms (p99) "
+        f"under the GIL, and by {in_c[most].of('beat_p99_ms'):.1f} ms with work in C.",
     )
 
 

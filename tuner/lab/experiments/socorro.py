@@ -52,12 +52,11 @@ class Socorro:
     title = "one process of many threads, or many processes of one?"
     publication = "socorro_2014"
     what = (
-        "tuner's crash processor analyses synthetic dumps, which need as much CPU and wait as long as the "
-        "crash dumps of 2014. Each layout runs once per block, for one window. Load is the mean number of "
-        "active tasks. "
-        "Python CPU is the CPU use of a worker process without its child processes. The rows for 24 cores "
-        "are not measured: tuner simulates them from the demands that it measured in 1x1 on this host, and "
-        "the model computes the same queueing network."
+        "tuner's crash processor analyses synthetic crash dumps, which need as much CPU and wait as long as "
+        "those of 2014. Load is the mean number of active tasks. Python CPU is the CPU use of a worker "
+        "process without its child processes. The rows for 24 cores are not measured: tuner simulates them "
+        "from the CPU and waiting times of 1x1 on this host. The model computes the same queueing network "
+        "as the simulation."
     )
     parameters = ("box", "task manager", "processes", "threads")
     figures = (

@@ -99,13 +99,12 @@ def describe_bound(seen: SocorroRows, box: str) -> str:
         return (
             f"The GIL limits one process to {gil:.0f} items per ten minutes (an item needs the GIL for "
             f"{1e3 * demands.gil_s:.1f} ms){held}. The cores would allow {cores:.0f} items per ten minutes; "
-            f"in {REFERENCE}, "
-            f"{busy:.1f} of {machine.cores:g} cores were busy"
+            f"{REFERENCE} kept {busy:.1f} of {machine.cores:g} cores busy"
         )
     one_gil = f". The GIL would allow one process {gil:.0f} items per ten minutes" if machine.has_gil else ""
     return (
-        f"The cores limit every layout to at most {cores:.0f} items per ten minutes (in {REFERENCE}, "
-        f"{busy:.2f} of {machine.cores:g} cores were busy){one_gil}{held}"
+        f"The cores limit every layout to at most {cores:.0f} items per ten minutes ({REFERENCE} kept "
+        f"{busy:.2f} of {machine.cores:g} cores busy){one_gil}{held}"
     )
 
 
@@ -171,7 +170,7 @@ def follows(rows: Sequence[Row]) -> str:
             continue
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         lines.append(
-            f"{where} {describe_best(seen, box)}. {where}, {CORES} processes of one thread finish "
+            f"{where}, {describe_best(seen, box)}. {where}, {CORES} processes of one thread finish "
             f"{over(mob, reference, ITEMS).value:.2f} times as many items as one process of {CORES} threads. "
             f"{describe_bound(seen, box)}."
         )
@@ -208,7 +207,7 @@ def _mob(seen: SocorroRows, box: str) -> LabClaim:
         mob, reference = seen.row(box, _MOB), seen.row(box, REFERENCE)
         ratio = over(mob, reference, ITEMS)
         return both(ratio.at_least(MOB[0]), ratio.at_most(MOB[1])), (
-            f"these processes finish {format_ratio(ratio)} times as many items. {format_cpu(mob)}; "
+            f"{CORES} processes finish {format_ratio(ratio)} times as many items. {format_cpu(mob)}; "
             f"{format_cpu(reference)}."
         )
 
