@@ -33,17 +33,15 @@ _PLAIN = {"str": "text", "bool": "yes/no", "int": "number", "float": "number"}
 _INTRO = """\
 # Every key of a config
 
-A config is a YAML file with five optional sections. `tuner init -- COMMAND` writes a config for your
-service. `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples, and
-[your service](../your-service.md) is a guide.
+A config is a YAML file with up to five sections. `tuner init -- COMMAND` writes a config for your
+service. [Your service](../your-service.md) explains how to write a config, and
+`configs/crash_processor.yaml` and `configs/script.yaml` are commented examples. You must set only the keys
+marked **required**.
 
-Each entry below has the name of a key, in parentheses the type and the default of its value, and its
-meaning. You can leave out every key that is not marked **required**.
-
-- The key `kind` selects the kind of a section. Without `kind`, the section `service` is a `script` if it
-  has a `command`, otherwise the `crash-processor`.
-- For a known service, such as `kind: gunicorn`, the section `service` may contain a command, the settings
-  that `tuner services show NAME` lists, and every key of `kind: script`.
+- The key `kind` selects one of several kinds of a section. In the section `service`, the default of `kind`
+  is `script` if there is a `command`, otherwise `crash-processor`.
+- For a known service, such as `kind: gunicorn`, the section `service` may contain every key of `kind:
+  script`, and the settings that `tuner services show gunicorn` lists.
 - A key marked *only with `strategy: ...`* is an error in a study with another strategy.
 """
 
@@ -111,7 +109,7 @@ def render_config() -> str:
         shared = [row for row in rows[models[0]] if all(row in of for of in rows.values())]
         kinds = [_of_kind(model, [row for row in rows[model] if row not in shared]) for model in models]
         if shared:
-            kinds.append(f"Each kind of this section also has this key:\n\n{''.join(shared)}")
+            kinds.append(f"Keys of all kinds:\n\n{''.join(shared)}")
         parts.append(f"## {heading}\n\n" + "\n".join(kinds))
     values = "".join(f"- **{words}**: {result}\n" for words, result in sorted(used.items()))
     parts.append(f"## Kinds of value\n\n{values}")
@@ -126,14 +124,13 @@ def _of_kind(model: type[Section], rows: list[str]) -> str:
 def _section(heading: str, model: type[Section], used: dict[str, str]) -> str:
     parts = [f"## {heading}\n", f"{_told(model)}\n", "".join(_rows(model, used))]
     home = HEADINGS[_home(model)]
-    link = f"see [{home}](#{_anchor(home)})"
+    link = f"[{home}](#{_anchor(home)})"
     if same := _elsewhere(model):
-        parts.append(f"This section may also contain these keys, {link}: {_listed(same)}.\n")
+        parts.append(f"More keys, with the same meaning as in {link}: {_listed(same)}.\n")
     if same := _as_the_service(model):
         home = HEADINGS[service_section.ScriptSettings]
         parts.append(
-            f"These keys have the same meaning as in [{home}](#{_anchor(home)}), and by default the value "
-            f"there: {_listed(same)}.\n"
+            f"Keys that replace the keys of the same name in [{home}](#{_anchor(home)}): {_listed(same)}.\n"
         )
     return "\n".join(parts)
 

@@ -27,11 +27,9 @@ def render_exit_codes() -> str:
     rows = [f"- **{one.code}**: {one.meaning}. {_linked(one.then)}\n" for one in EXIT_CODES]
     return (
         "# Exit codes\n\n"
-        "Every command ends with one of these codes. Scripts can rely on the exit codes: a code keeps its "
-        "meaning.\n\n" + "".join(rows) + "\n"
-        "An error with code 2, or with code 3 before the first launch, is one or two lines on stderr: the\n"
-        "problem and its place, then the remedy. tuner writes results to stdout, and progress and\n"
-        "warnings to stderr.\n"
+        "Every tuner command ends with one of these exit codes. Scripts can rely on their meaning.\n"
+        "Whatever the exit code, the study file keeps all valid measurements.\n\n" + "".join(rows) + "\n"
+        "tuner writes results to stdout, and errors, warnings and progress to stderr.\n"
     )
 
 

@@ -20,8 +20,8 @@ SCHEMAS = Path(__file__).resolve().parents[1] / "schema"
 _INTRO = """\
 # Public interfaces
 
-You can rely on the names and formats on this page, and on the pages that it links to, as
-[versions](../stability.md) promises. Everything else may change at any time, including all modules
+The names and formats on this page and on the linked pages change only as the page
+[versions](../stability.md) describes. Everything else may change at any time, also all Python modules
 except `tuner.probe.counter` and `tuner.services.record`.
 """
 _HEADER = (
@@ -60,7 +60,7 @@ def _commands() -> str:
     names = ", ".join(one.name for one in COMMANDS)
     return (
         "The programs are `tuner`, `proctuner` (the same program) and `crash-processor`.\n"
-        f"The commands of `tuner`, with all [options](commands.md): {names}.\n"
+        f"`tuner` has these commands ([options](commands.md)): {names}.\n"
     )
 
 
@@ -76,14 +76,15 @@ def _json() -> str:
         schema = json.loads(path.read_text(encoding="utf-8"))
         version = schema["properties"]["schema_version"]["const"]
         rows.append(f"[{path.name.partition('.')[0]}](../schema/{path.name}) {version}")
-    return f"The [schemas](../json.md) with their versions: {', '.join(rows)}.\n"
+    return f"Each kind of [JSON output](../json.md) has a schema with a version: {', '.join(rows)}.\n"
 
 
 def _study_file() -> str:
     return (
-        f"A study file is an SQLite database of version {SCHEMA_VERSION} (`PRAGMA user_version`); tuner also "
-        f"reads older versions.\n"
-        "`tuner/adapters/sqlite/schema.sql` describes tables, columns and units.\n"
+        "A study file is an SQLite database. The format of the file has version "
+        f"{SCHEMA_VERSION} (`PRAGMA user_version`).\n"
+        "tuner also reads files of older versions.\n"
+        "`tuner/adapters/sqlite/schema.sql` describes the tables, columns and units.\n"
     )
 
 
@@ -92,10 +93,10 @@ def _counter_file() -> str:
     header = [(8 * word, text) for word, text in enumerate(_HEADER)]
     slot = [(8 * word, text) for word, text in enumerate(_SLOT)]
     return (
-        f"The counter files `*{suffix}` in the folder `{variable}` have version {version}.\nA counter file "
-        f"has a header of"
-        f" {counter._HEADER_BYTES} bytes, then slots of {counter._SLOT_BYTES} bytes, all in unsigned 64-bit"
-        " words of the\nmachine's byte order.\n\n"
+        f"Each worker process counts its items in a file `*{suffix}` in the folder `{variable}`.\n"
+        f"The format of these files has version {version}: a header of {counter._HEADER_BYTES} bytes, then "
+        f"slots of {counter._SLOT_BYTES} bytes, one for each thread.\n"
+        "All numbers are unsigned 64-bit integers in the machine's byte order.\n\n"
         + "".join(f"- byte {byte} of the header: {text}\n" for byte, text in header)
         + "".join(f"- byte {byte} of a slot: {text}\n" for byte, text in slot)
     )
@@ -150,14 +151,14 @@ def _record() -> str:
         )
     ]
     return (
-        f"A package provides records of services by entry points in the group `{GROUP}`.\n"
-        "Pass the fields as keyword arguments.\n\n" + "".join(lines)
+        f"A package can add services to tuner, with entry points in the group `{GROUP}`.\n"
+        "Pass the fields of these classes as keyword arguments.\n\n" + "".join(lines)
     )
 
 
 def _elsewhere() -> str:
     return (
-        "Keys of a [config](config.md), slugs of [messages](../messages.md), names and labels of\n"
-        "[metrics](../metrics.md), fields of the [JSON](../json.md), marks in a [runbook](../runbook.md),\n"
-        "and [profiles](../simulate.md) are public, too.\n"
+        "Other pages describe more public interfaces: keys of a [config](config.md), short names of\n"
+        "[messages](../messages.md), names and labels of [metrics](../metrics.md), fields of the [JSON\n"
+        "output](../json.md), comments in a [runbook](../runbook.md), and [profiles](../simulate.md).\n"
     )

@@ -93,7 +93,7 @@ Duration = Annotated[
     BeforeValidator(_duration),
     PlainSerializer(render_exact_duration, return_type=str, when_used="always"),
 ]
-#: duration: a number above 0 with its unit, or several in a row: `500ms`, `30s`, `10m`, `1h30m`
+#: duration: a time above 0 with its units: `500ms`, `30s`, `10m`, `1h30m`
 LongerThanZero = Annotated[Duration, AfterValidator(_positive)]
 
 
@@ -157,9 +157,9 @@ def _number(value: Any) -> Any:
 
 
 _LARGEST_INTEGER = 2**63 - 1  #: of a study's file, and of the kernel's limits
-#: count: an integer from 1 on
+#: count: an integer of at least 1
 Count = Annotated[int, Field(ge=1, le=_LARGEST_INTEGER), BeforeValidator(_number)]
-#: integer: an integer from 0 on
+#: integer: an integer of at least 0
 WholeNumber = Annotated[int, Field(ge=0, le=_LARGEST_INTEGER), BeforeValidator(_number)]
 
 
@@ -194,7 +194,7 @@ def _no_twins(layouts: tuple[Layout, ...]) -> tuple[Layout, ...]:
     return layouts
 
 
-#: layouts: a list of [layouts](../words.md), or one text: `4x6,8x-,4x6@NAME`
+#: layouts: a list of [layouts](../words.md), or one text with commas: `4x6,8x-,4x6@NAME`
 Layouts = Annotated[
     tuple[OneLayout, ...], Field(min_length=1), BeforeValidator(_split_layouts), AfterValidator(_no_twins)
 ]
@@ -229,7 +229,8 @@ def _no_variant_twice(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-#: names: a list of names, or one text: `prefork,threads`; `*` stands for each value of an axis: `3.13+*`
+#: names: a list of names, or one text with commas: `prefork,threads`. In a name such as `3.13+*`, the `*`
+#: stands for every value of an axis
 Variants = Annotated[
     tuple[VariantPattern, ...],
     Field(min_length=1),
@@ -290,9 +291,10 @@ Word = Annotated[str, BeforeValidator(_text)]  #: text
 #: text with fields: a text in which tuner replaces `{processes}`, `{threads}`, `{process}`, `{variant}`,
 #: `{cores}` and `{cores_per_process}`
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
-#: command: a list of words, or one text, which tuner splits as a shell does; no shell runs the command
+#: command: a list of words, or one text that tuner splits into words like a shell. tuner runs the command
+#: without a shell
 Command = Annotated[tuple[Word, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)]
-#: command with fields: a command in which tuner replaces `{processes}`, `{threads}`, `{process}`,
+#: command with placeholders: a command in which tuner replaces `{processes}`, `{threads}`, `{process}`,
 #: `{variant}`, `{cores}` and `{cores_per_process}`
 LayoutCommand = Annotated[
     tuple[FieldWord, ...], BeforeValidator(split_words), AfterValidator(_has_a_first_word)
@@ -336,7 +338,7 @@ def _pattern(text: str) -> str:
 #: regular expression: a regular expression in the syntax of Python, which may match anywhere in a line
 Pattern = Annotated[str, AfterValidator(_pattern)]
 Variable = Annotated[str, AfterValidator(check_variable)]
-#: variables: a mapping of names to texts, with the placeholders of a command
+#: variables: a mapping of names to texts, which may contain the placeholders of a command
 Environment = Mapping[Variable, FieldWord]
 
 

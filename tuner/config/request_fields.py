@@ -54,7 +54,8 @@ def _rate(value: Any) -> float | Pace:
     raise ValueError("should be a rate, as 200, 70% or p95=200ms")
 
 
-#: rate: `200` per second, `70%` of each layout's capacity, or the highest one that keeps `p95=200ms`
+#: rate: requests per second (`200`), a share of each layout's capacity (`70%`), or the highest rate at which
+#: the p95 latency is within a limit (`p95=200ms`)
 Rate = Annotated[float | Share | WithinP95, PlainValidator(_rate), PlainSerializer(render_rate)]
 
 

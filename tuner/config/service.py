@@ -75,27 +75,27 @@ def _user(name: str) -> str:
 class RunSettings(Section):
     """Where, as whom and with what a service runs."""
 
-    #: User that runs the service. If this user is not the user of tuner, tuner must run as root; None: the
-    #: user of
-    #: tuner
+    #: User that runs the service. tuner must run as root to start the service as another user; None: the user
+    #: of tuner
     user: Annotated[str, AfterValidator(_user)] | None = None
     directory: ConfigPath | None = None  #: Folder in which the service runs; None: the current folder
-    #: Environment variables for the service, in addition to the environment of tuner
+    #: Environment variables for the service, in addition to those of tuner
     environment: Environment = Field(default_factory=dict)
-    #: File with environment variables for the service, one NAME=VALUE per line, without fields
+    #: File with environment variables for the service, one NAME=VALUE per line. tuner does not replace
+    #: placeholders such as `{threads}` in this file
     environment_file: ConfigPath | None = None
-    stop: StopSettings = StopSettings()  #: How tuner stops a worker
+    stop: StopSettings = StopSettings()  #: How tuner stops the processes of the service
     #: Resource limits of each process of the service, in the units of setrlimit, for example `{nofile: 4096}`
     limits: dict[LimitName, WholeNumber] = Field(default_factory=dict)
-    #: Number of threads that a process may have in addition to the threads of its layout; with more, windows
-    #: are invalid; None: the known service's limit, or no limit
+    #: Number of threads that a process may run in addition to the threads of its layout. If a process runs
+    #: more threads, tuner rejects the window; None: the known service's limit, or no limit
     max_extra_threads: WholeNumber | None = None
-    #: How tuner pauses a started layout while it measures another one (`slices: auto`). freeze: tuner
-    #: suspends the processes; feed: tuner sends no items; none: tuner starts only one layout at a time; None:
-    #: a way that is safe for the known service, else none
+    #: How tuner makes a started layout idle while it measures another layout (only with `slices: auto`).
+    #: freeze: tuner suspends the processes; feed: tuner sends no items; none: tuner starts layouts one after
+    #: the other; None: a way that is safe for the known service, else none
     gate: Gate | None = None
-    #: Number of connections that each process of the service opens, for example to a database. `threads`: one
-    #: connection per thread
+    #: Number of connections that each process of the service opens, for example to a database; `threads`: one
+    #: per thread
     connections: Count | Literal["threads"] = "threads"
 
     @field_validator("directory")
@@ -136,7 +136,7 @@ class RunSettings(Section):
 
 
 class CrashProcessorSettings(RunSettings):
-    """The built-in service, which analyses crash dumps with a C program, like Mozilla's Socorro."""
+    """The built-in service, which analyses crash dumps with a C program."""
 
     record: ClassVar[None] = None
     cautions: ClassVar[dict[str, str]] = {}
@@ -148,27 +148,26 @@ class CrashProcessorSettings(RunSettings):
     cross_check: ClassVar[None] = None
     cross_check_within: ClassVar[None] = None
     kind: Literal["crash-processor"] = "crash-processor"  #: Kind of service
-    #: Name of the service, for the study file and the section in a runbook
+    #: Name of the service in results and in the name of the study file
     name: Name = "crash-processor"
-    #: Folder for the crash dumps to analyse; tuner does not delete this folder; None: a temporary folder
+    #: Folder for the crash dumps. tuner does not delete this folder; None: a temporary folder
     spool: ConfigPath | None = None
     #: Number of crash dumps in the folder `spool`; None: four times the number of threads of the largest
     #: layout
     items: Count | None = None
-    seed: WholeNumber = 1  #: Seed for the random contents of the crash dumps that tuner generates
-    symbols_bytes: Count | None = None  #: Size of each symbol file that tuner generates, in bytes
-    #: Folder with real crash dumps, which the service then analyses instead of generated dumps
+    seed: WholeNumber = 1  #: Seed for the random contents of the generated crash dumps
+    symbols_bytes: Count | None = None  #: Size of each generated symbol file, in bytes
+    #: Folder with real crash dumps to analyse instead of generated crash dumps
     dumps: ConfigPath | None = None
     symbols: ConfigPath | None = None  #: Folder with the symbol files for the crash dumps in `dumps`
-    #: Options of the command `crash-processor run`, by name. The profile `socorro-2014` imitates Mozilla's
-    #: Socorro of 2014
+    #: Options of the command `crash-processor run`, by name. The default profile imitates the load of
+    #: Mozilla's Socorro in 2014
     options: dict[str, str] = Field(default_factory=lambda: {"profile": "socorro-2014"})
     #: Python interpreter that runs the service; None: the interpreter of tuner
     interpreter: Interpreter | None = None
-    prepend: Words = ()  #: Arguments to put before the command, for example [numactl, --interleave=all]
-    #: Axes from which tuner builds variants of the service, as in `kind: script`
-    axes: CrashAxes = Field(default_factory=dict)
-    #: Variants of the service; tuner itself sets this key, from `axes`
+    prepend: Words = ()  #: Arguments to put before the command, for example `[numactl, --interleave=all]`
+    axes: CrashAxes = Field(default_factory=dict)  #: Settings to vary, as in `kind: script`
+    #: Do not set this key; tuner sets it
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     @property
@@ -212,47 +211,42 @@ class CrashProcessorSettings(RunSettings):
 
 
 class ScriptSettings(RunSettings):
-    """A service that tuner starts by a command, once per process of a layout or only once."""
+    """A service that tuner starts with a command."""
 
     kind: Literal["script"]  #: Kind of service
-    name: Name  #: Name of the service, for the study file and the section in a runbook
+    name: Name  #: Name of the service in results and in the name of the study file
     command: LayoutCommand  #: Command that starts the service
-    #: yes: layouts differ in the numbers of processes and threads; no: layouts differ only in the number of
-    #: processes
+    #: yes: tuner varies the numbers of processes and threads; no: tuner varies only the number of processes
     threads: bool = True
-    #: each: tuner starts the command once for each process; one: tuner starts the command once, and the
-    #: command starts all processes
+    #: How often tuner starts the command. each: once for each process; one: once, because the command starts
+    #: all processes itself
     programs: Programs = "each"
-    #: Which processes or threads work on items. `programs`: the processes that tuner starts; `children`: the
-    #: child processes of these processes; `children-if-several`: as `children`, but a single process works
-    #: itself; `pools`: as many child processes as the layout has threads; `threads`: threads of the one
-    #: process that tuner starts;
-    #: None: `children` if `programs` is `one`, else `programs`
+    #: Which processes or threads work on items. programs: the started processes; children: the child
+    #: processes of the started processes; children-if-several: as `children`, but a single process works
+    #: itself; pools: the child processes of each started process, one for each thread; threads: the threads
+    #: of one process; None: `children` if `programs` is `one`, else `programs`
     workers: Workers | None = None
-    #: When a process starts its threads of the operating system. If you set this key, tuner checks that
-    #: layouts with more threads really run more threads; None: no check
+    #: Whether a process starts its threads at once, or only when items need them. With `os_threads`, tuner
+    #: ends the study if a layout with more threads does not run more threads; None: no check
     os_threads: OsThreads | None = None
-    #: yes: each process runs an event loop (asyncio) that works on any number of requests at the same time
+    #: Whether each process runs an event loop (asyncio), which works on any number of items at the same time
     event_loop: bool = False
-    #: How tuner detects that the service is ready for items; None: the service is ready at once
+    #: How tuner detects that the started service is ready for items; None: the service is ready at once
     ready: AnyReady | None = None
     probe: AnyProbe = Field(default_factory=counter_probe)  #: How tuner counts finished items
-    #: Second probe that counts finished items; a window is invalid if the counts of both probes differ too
-    #: much
+    #: Second method to count finished items. tuner rejects a measurement if the two counts differ too much
     cross_check: AnyProbe | None = None
-    #: Largest difference between the counts of `probe` and `cross_check` in a valid window; None: 2 %
+    #: Largest accepted difference between the counts of `probe` and `cross_check`; None: 2 %
     cross_check_within: Annotated[Ratio, Field(ge=0, lt=0.5)] | None = None
     feeder: AnyFeeder = Field(default_factory=no_feeder)  #: How tuner sends items to the service
-    #: Variants of the service to compare, for example with different pools. `4x6@NAME` is a layout of a
-    #: variant
+    #: Variants of the service to compare, for example with different worker classes. `4x6@NAME` is the layout
+    #: `4x6` of the variant `NAME`
     variants: dict[VariantName, VariantSettings] = Field(default_factory=dict)
-    #: Axes, the values of each axis, and the settings that each value changes. tuner measures each
-    #: combination of one value per axis as a variant, `4x6@VALUE+VALUE`
+    #: Settings to vary, such as the interpreter or an option of the command. tuner measures every combination
+    #: of values as a variant, for example `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    #: Name of the known service that this section describes; tuner itself sets this key
-    record: Name | None = None
-    #: Warnings that tuner prints, by slug; tuner itself sets this key
-    cautions: dict[str, str] = Field(default_factory=dict)
+    record: Name | None = None  #: Do not set this key; tuner sets it
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Do not set this key; tuner sets it
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""

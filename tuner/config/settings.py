@@ -60,24 +60,23 @@ def _memory(text: str) -> str:
 
 
 class BrakeSettings(Section):
-    """Safety limits. tuner stops a launch if a limit is exceeded for the time `holds` (memory: at once)."""
+    """Safety limits."""
 
-    load: MaxLoad | None = None  #: Highest 1-minute load average of the host that tuner accepts
-    #: Highest memory use of the host that tuner accepts: a share, for example `90%`, or a size
+    load: MaxLoad | None = None  #: Largest 1-minute load average of the host
+    #: Largest memory use of the host, as a share such as `90%` or as a size
     memory: Annotated[str, AfterValidator(_memory)] | None = None
-    #: Highest share of failed items among the items of the last 30 s
+    #: Largest share of failed items among all items of the last 30 s
     errors: Annotated[Ratio, Field(gt=0, lt=1)] | None = None
-    #: Command that tuner runs repeatedly during each launch. An exit code other than 0 means that a limit is
-    #: exceeded
+    #: Command that tuner runs again and again during each launch. An exit code other than 0 means that the
+    #: limit is exceeded
     command: Command | None = None
     every: LongerThanZero | None = None  #: Time between two runs of `command`; None: 10 s
-    #: Time limit of each run of `command`. tuner kills a run that takes longer, and treats it as failed;
-    #: None: 10 s
+    #: Time limit of each run of `command`. tuner kills a run that takes longer; None: 10 s
     timeout: LongerThanZero | None = None
-    #: Time for which a limit other than `memory` must be exceeded before tuner stops the launch
+    #: Time for which a limit must be exceeded before tuner stops the service. If the limit `memory` is
+    #: exceeded, tuner stops the service at once
     holds: Duration = 10.0
-    #: What tuner does after it has stopped a launch. stop: end the study; leave-out: continue without the
-    #: layout of this launch
+    #: Whether the study ends after a limit was exceeded (stop), or continues without the layout (leave-out)
     then: Literal["stop", "leave-out"] = "stop"
 
     @field_validator("then", mode="before")
@@ -101,41 +100,39 @@ class BrakeSettings(Section):
 
 
 class HookSettings(Section):
-    """Commands that tuner runs at certain moments, with environment variables such as TUNER_LAYOUT.
+    """Commands that get environment variables such as TUNER_LAYOUT.
 
     See the port ``Hooks``.
     """
 
-    #: Time limit of each hook. tuner kills a hook that takes longer, and treats it as failed
-    timeout: LongerThanZero = 60.0
-    #: Commands that tuner runs once, before the study. If a command fails, the study stops
+    timeout: LongerThanZero = 60.0  #: Time limit of each command. tuner kills a command that takes longer
+    #: Commands that tuner runs before the study. If a `before_study` command fails, the study stops
     before_study: Commands = ()
-    after_study: Commands = ()  #: Commands that tuner runs once, after the study, before it prints the result
-    #: Commands that tuner runs before each launch. If a command fails, the launch fails
+    after_study: Commands = ()  #: Commands that tuner runs after the study, before it prints the result
+    #: Commands that tuner runs before each launch. If a `before_launch` command fails, the launch fails
     before_launch: Commands = ()
     after_launch: Commands = ()  #: Commands that tuner runs after each launch, even if the launch failed
-    #: Commands that tuner runs before each window. If a command fails, the window is invalid
+    #: Commands that tuner runs before each window. If a `before_window` command fails, the window is invalid
     before_window: Commands = ()
     after_window: Commands = ()  #: Commands that tuner runs after each window, even if the window is invalid
-    #: Commands that tuner runs at the end of the study, even if it failed, with the environment variable
-    #: `TUNER_EXIT_CODE`
+    #: Commands that tuner runs at the end of the study, even if the study failed. The environment variable
+    #: `TUNER_EXIT_CODE` has the exit code
     finished: Commands = ()
 
 
 class Settings(Section):
-    """A config may contain these sections."""
+    """Sections of a config."""
 
-    #: The service, and how tuner starts it and counts its items
+    #: The program to measure, and how tuner starts this program and counts its finished items
     service: ServiceSettings = CrashProcessorSettings()
-    #: Which layouts tuner measures, how long it measures each of them, and when the study ends
+    #: Settings of the study, for example the layouts to measure and the time limit
     study: StudySettings = StudySettings()
-    #: Limits on load, memory and failures at which tuner stops a launch; None: no limits
+    #: Limits on load, memory and failures at which tuner stops the service; None: no limits
     brake: BrakeSettings | None = None
     #: Commands that tuner runs before and after the study, each launch and each window
     hooks: HookSettings = HookSettings()
     #: Names of server programs that the service uses, for example redis-server. tuner counts the CPU time of
-    #: these programs separately;
-    #: None: the brokers and databases on this host that the config names
+    #: these programs separately; None: brokers and databases in the config that run on this host
     backends: tuple[Name, ...] | None = None
 
     @field_validator("study")

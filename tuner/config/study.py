@@ -40,67 +40,64 @@ MOST_CORES = 4096  #: a full grid of these has 35 000 layouts already
 
 
 class StudySettings(Section):
-    """Which layouts tuner measures, for how long, and when the study ends.
+    """Settings of the study.
 
     None is "as usual" for the strategy.
     """
 
-    #: How tuner chooses the layouts that it measures next (see `--strategy` of `tuner grid`)
+    #: How tuner chooses the next layout. race: only layouts that may still be the best; all: all layouts
+    #: equally often
     strategy: Literal["race", "all"] = "race"
     #: Number of CPU cores for which tuner chooses layouts; None: the cores available to tuner
     cores: Annotated[Count, Field(le=MOST_CORES)] | None = None
     grid: GridName | None = None  #: Set of layouts to measure (see `--grid` of `tuner grid`); None: divisors
-    layouts: Layouts | None = None  #: List of the layouts to measure, instead of those of `grid`
+    layouts: Layouts | None = None  #: Layouts to measure, instead of those of `grid`
     variants: Variants | None = None  #: Variants of the service to measure; None: all of them
-    #: Stop when one layout is known to be at most this much slower than the best (only with `strategy:
-    #: race`); None: 2 %
+    #: The study ends when one layout is known to be at most this much slower than the best (only with
+    #: `strategy: race`); None: 2 %
     within: Annotated[Ratio, Field(gt=0, lt=0.5)] | None = None
-    #: Required confidence that the answer is right, and confidence level of every interval
+    #: Required confidence of the answer, and confidence level of all intervals
     confidence: Annotated[Ratio, Field(ge=0.5, le=0.999)] = CONFIDENCE
-    #: Meaning of the answer's confidence (see `--kind` of `tuner grid`; only with `strategy: race`); None:
-    #: strict
+    #: Meaning of `confidence`. strict: the confidence is valid for every service; calibrated: the confidence
+    #: is right on average over typical services (only with `strategy: race`); None: strict
     kind: Literal["strict", "calibrated"] | None = None
     objective: ObjectiveName = "throughput"  #: Quantity to maximise
-    #: Do not measure layouts that would open more connections than this (see `connections` in the section
-    #: `service`)
+    #: Largest number of connections that a layout may open. tuner does not measure layouts with more
+    #: connections (see `connections` in the section `service`)
     max_connections: Count | None = None
-    max_load: MaxLoad | None = None  #: Accept a layout as the best only if its load average is at most this
-    #: Accept a layout as the best only if its workers and their child processes use at most this much memory
-    #: (PSS)
+    max_load: MaxLoad | None = None  #: Largest load average that the best layout may have
+    #: Largest memory (PSS) that the workers and child processes of the best layout may use
     max_memory: MaxMemory | None = None
-    #: If memory grows, judge `max_memory` by memory after this time; None: 1 d
+    #: Time for which a layout must keep `max_memory` if its memory grows; None: 1 d
     horizon: LongerThanZero | None = None
-    #: Accept a layout as the best only if its p95 latency is at most this long. This requires tuner's load
-    #: generator
+    #: Largest p95 latency that the best layout may have (only with the feeder `http`)
     max_p95: MaxP95 | None = None
-    #: Length of a window, in which tuner counts items; a race also uses shorter windows
+    #: Length of a measuring period (window). A race also uses shorter windows
     window: LongerThanZero = WINDOW_S
-    #: Length of the shortest window that a race may use (only with `strategy: race`); None: 1 m (20 s if
-    #: layouts take turns), or `window` if it is shorter
+    #: Length of the shortest window of a race (only with `strategy: race`); None: 1 m (20 s with `slices:
+    #: auto`), at most `window`
     min_window: LongerThanZero | None = None
-    #: auto: tuner measures up to four layouts in turns of a few seconds (see `--slices` of `tuner grid`; only
-    #: with `strategy: race`); None: off
+    #: auto: tuner keeps up to four layouts started, and measures them in turns of a few seconds (only with
+    #: `strategy: race`); None: off
     slices: Literal["auto", "off"] | None = None
-    #: Number of launches of each layout (only with `strategy: all`); None: 3
+    #: Number of times that tuner starts each layout (only with `strategy: all`); None: 3
     repeats: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Number of windows of each launch (only with `strategy: all`); None: 1
+    #: Number of windows after each start (only with `strategy: all`); None: 1
     windows_per_launch: Annotated[Count, Field(le=MOST_TIMES)] | None = None
-    #: Length of the warm-up before the first window. auto: the warm-up ends when throughput and the number of
-    #: active tasks are steady
+    #: Time after a start in which tuner does not count items. auto: until throughput and the number of active
+    #: tasks are steady
     warmup: Literal["auto"] | Duration = "auto"
-    #: Longest warm-up with `warmup: auto` (see `--warmup-cap` of `tuner grid`)
-    warmup_cap: LongerThanZero = 300.0
-    #: yes: the study begins with a launch that does not count, to fill the page cache
+    warmup_cap: LongerThanZero = 300.0  #: Longest warm-up with `warmup: auto`
+    #: Whether tuner first starts the service once without counting items, to fill the page cache
     warm_cache: bool = True
     seed: WholeNumber = 1  #: Seed for the random order of launches
     budget: LongerThanZero | None = None  #: Time limit of the study; None: no limit
     #: Largest number of attempts to measure one valid window
     max_attempts: Annotated[Count, Field(le=MOST_TIMES)] = 3
-    #: Reject a window if other processes on the host use more CPU than this, in cores; None: 1 % of the
-    #: cores, at
-    #: least 0.15
+    #: Largest CPU use of other processes on the host, in cores. tuner rejects windows in which other
+    #: processes use more; None: 1 % of the cores, at least 0.15
     foreign_limit: Annotated[float, Field(gt=0, le=LARGEST_FIGURE, allow_inf_nan=False)] | None = None
-    #: Reject a window if tasks wait for memory for more than this share of the window's time
+    #: Largest share of a window's time in which tasks may wait for memory. tuner rejects windows with more
     memory_pressure_limit: Annotated[float, Field(gt=0, le=1)] = 0.05
 
     @field_validator("warmup", mode="wrap")

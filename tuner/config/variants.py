@@ -91,9 +91,10 @@ def _python(command: tuple[str, ...]) -> tuple[str, ...]:
 
 AxisName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
 ValueName = Annotated[str, AfterValidator(_name)]  #: name: at most 64 letters, digits and `. _ -`
-#: words: a list of words, with the placeholders of a command, or one text, which tuner splits as a shell does
+#: words: a list of words, or one text that tuner splits into words like a shell. The words may contain the
+#: placeholders of a command
 Words = Annotated[tuple[FieldWord, ...], BeforeValidator(split_words)]
-#: interpreter: a Python, with or without options: `python3.13`, `[python3.13, -X, dev]`
+#: interpreter: a Python interpreter, with or without options: `python3.13`, `[python3.13, -X, dev]`
 Interpreter = Annotated[LayoutCommand, AfterValidator(_python)]
 
 
@@ -101,19 +102,18 @@ class StopSettings(Section):
     """How tuner stops a worker process."""
 
     signal: SignalName = "TERM"  #: Signal that tuner sends to stop a worker
-    #: Longest time that tuner waits until a worker stops after the signal; then tuner kills it
+    #: Time after the signal in which a worker must stop. tuner kills a worker that takes longer
     wait: LongerThanZero = STOP_WAIT_S
-    #: yes: tuner sends the signal to the whole process group, which is necessary if a shell starts the
-    #: worker; no: only to the process that tuner started
+    #: Whether tuner sends the signal to the whole process group instead of only the process that tuner
+    #: started. Set yes if a shell starts the worker
     as_group: bool = False
 
 
 class VariantSettings(Section):
-    """Settings in which a variant differs from the service. A key that is missing here has the value of the "
-    "service."""
+    """Changes of the service in one variant."""
 
     command: LayoutCommand | None = None  #: None: the service's
-    #: Environment variables to add to those of the service
+    #: Environment variables, in addition to those of the service
     environment: Environment = Field(default_factory=dict)
     threads: bool | None = None  #: None: the service's
     programs: Programs | None = None  #: None: the service's
@@ -129,30 +129,30 @@ Replacements = dict[FieldWord, FieldWord]  #: mapping of words to new words
 
 
 class ValueSettings(VariantSettings):
-    """Settings that one value of an axis changes. A key that is missing here has the value of the service.
+    """Changes of the service for one value of an axis.
 
     The changes of a command are made in this order, those of the first axis first; what is put behind and
     before it comes after the other changes of all axes.
     """
 
-    #: Words of the service's command, and the new words that replace them
+    #: Words of the command to replace, and the new words for each of them
     replace: Replacements = Field(default_factory=dict)
-    #: Python interpreter that runs the service's command; None: the interpreter of the command
+    #: Python interpreter that runs the command; None: the interpreter of the command
     interpreter: Interpreter | None = None
     append: Words = ()  #: Arguments that tuner adds at the end of the command
     prepend: Words = ()  #: Arguments that tuner puts before the command
 
 
 class CrashVariantSettings(Section):
-    """Settings that one variant of the built-in service, or one value of an axis, changes."""
+    """Changes of the built-in service for one value of an axis."""
 
     #: Python interpreter that runs the service; None: the interpreter of the service
     interpreter: Interpreter | None = None
     #: Arguments that tuner puts before the `prepend` arguments of the service; None: none
     prepend: Words | None = None
-    #: Options of `crash-processor run` to add to the `options` of the service
+    #: Options of `crash-processor run`, in addition to those of the service
     options: dict[str, str] = Field(default_factory=dict)
-    #: Environment variables to add to those of the service
+    #: Environment variables, in addition to those of the service
     environment: Environment = Field(default_factory=dict)
     stop: StopSettings | None = None  #: None: the service's
     max_extra_threads: WholeNumber | None = None  #: None: the service's
@@ -180,7 +180,7 @@ _KEPT = (
     BeforeValidator(_from_pairs),  # done first: the last one that is named
     PlainSerializer(_in_order, return_type=list, when_used="json"),
 )
-#: mapping; for `omp` a list of values is enough
+#: mapping, or for the axis `omp` a list
 Axes = Annotated[dict[AxisName, dict[ValueName, ValueSettings]], *_KEPT]
-#: mapping; for `omp` a list of values is enough
+#: mapping, or for the axis `omp` a list
 CrashAxes = Annotated[dict[AxisName, dict[ValueName, CrashVariantSettings]], *_KEPT]

@@ -35,11 +35,10 @@ _N_LINES = 3  #: of its output, told when it fails
 
 
 class CommandFeederSettings(FeederSettings):
-    """tuner runs a command that sends items to the service during each launch."""
+    """tuner runs a command that sends items."""
 
     kind: Literal["command"]  #: Kind of feeder
-    #: Command that sends items; tuner starts it at the beginning of each launch, and stops it at the end
-    command: Command
+    command: Command  #: Command that tuner starts at the beginning of each launch, and stops at the end
 
     def describe(self) -> str:
         """See `FeederSettings`."""

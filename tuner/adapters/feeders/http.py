@@ -68,40 +68,37 @@ _BOOT = (
 
 
 class HttpFeederSettings(FeederSettings):
-    """tuner sends HTTP requests at a rate, or from clients that wait for each answer (closed loop)."""
+    """tuner sends HTTP requests to the service."""
 
     can_pause: ClassVar[bool] = True
     reports_latency: ClassVar[bool] = True
     kind: Literal["http"]  #: Kind of feeder
-    #: URL to which tuner sends requests. If each process has its own address, write `{process}` for the
-    #: number of the process (0, 1, ...)
+    #: URL to which tuner sends requests. If each process of the service listens at a different address, write
+    #: `{process}` in the URL for the number of the process (0, 1, ...)
     url: Annotated[str, AfterValidator(check_url)]
     method: Annotated[str, AfterValidator(checked_method)] = "GET"  #: HTTP method of each request
     #: HTTP headers of each request, by name
     headers: Annotated[dict[str, Word], AfterValidator(checked_headers)] = Field(default_factory=dict)
     body: str | None = None  #: Text of the body of each request
     body_file: ConfigPath | None = None  #: File with the body of each request
-    #: File with one request per line, as JSON; tuner sends these requests in turn. The URL of a request may
-    #: be only a path
+    #: File with one request per line, as a JSON object. tuner sends the requests of the file in turn
     requests: ConfigPath | None = None
-    #: Number of clients, each of which sends its next request after the previous answer; None: tuner finds a
-    #: sufficient number before the study
+    #: Number of clients. Each client sends a request after the answer to its previous request; None: a
+    #: sufficient number, which tuner finds before the study
     clients: Count | None = None
-    #: How clients use connections: `even`, `fresh`, `kept` or `reuse: N` (see `--connections` of `tuner
-    #: grid`)
+    #: Whether clients keep their connections: `even`, `fresh`, `kept` or `reuse: N` (see `--connections` of
+    #: `tuner grid`)
     connections: ConnectionsText = render_connections(EVEN)
-    #: Rate at which tuner sends requests; None: each client sends its next request after the previous answer
-    #: (closed loop)
+    #: Rate at which tuner sends requests; None: no rate, because clients wait for their answers
     rate: Rate | None = None
-    #: Times between requests if `rate` is set. poisson: random times; even: equal times; None: poisson
+    #: Whether the times between requests are random (poisson) or equal, if `rate` is set; None: poisson
     arrivals: Literal["poisson", "even"] | None = None
-    #: Largest number of requests that wait for their answer at the same time, if `rate` is set; None: 1000
+    #: Largest number of requests without an answer at the same time, if `rate` is set; None: 1000
     max_outstanding: Count | None = None
-    timeout: LongerThanZero = 30.0  #: Time limit for each answer; later, the request counts as failed
-    wait: LongerThanZero = 60.0  #: Time limit for the first answer after the start of a launch
+    timeout: LongerThanZero = 30.0  #: Time limit for each answer. A request that takes longer has failed
+    wait: LongerThanZero = 60.0  #: Time limit for the first answer after the start of the service
     seed: WholeNumber = 1  #: Seed for the random times between requests
-    #: yes: tuner sends requests to the address at which the service really listens, even if `url` has another
-    #: address
+    #: Whether tuner uses the address at which the service really listens, if `url` has another address
     find_address: bool = False
 
     @field_validator("body_file", "requests")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoFeederSettings(FeederSettings):
-    """tuner feeds nothing: the service has its own source of items."""
+    """tuner sends no items, because the service has another source of items."""
 
     kind: Literal["none"] = "none"  #: Kind of feeder
 

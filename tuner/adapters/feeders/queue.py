@@ -48,18 +48,17 @@ _UNSEEN_PER_PROCESS = 10  #: arq's max_jobs, unless told: these may all be in ha
 
 
 class QueueFeederSettings(FeederSettings):
-    """tuner puts copies of recorded messages into the queue, so that it does not become empty."""
+    """tuner keeps a queue filled with copies of recorded messages."""
 
     can_pause: ClassVar[bool] = True
     kind: Literal["queue"]  #: Kind of feeder
-    #: Queue library of the workers. `list`, `stream`: the workers read a Redis list or stream without a
+    #: Queue library of the workers. list, stream: for workers that read a Redis list or stream without a
     #: library
     form: Literal["celery", "dramatiq", "rq", "huey", "taskiq", "arq", "saq", "streaq", "list", "stream"]
     url: BrokerUrl  #: URL of the broker
     queue: Annotated[str, Field(min_length=1)]  #: Name of the queue that tuner fills
-    sample: ConfigPath  #: File with recorded messages, which `tuner sample` wrote
-    #: Number of messages that tuner keeps in the queue; auto: enough for 20 s at the highest throughput so
-    #: far
+    sample: ConfigPath  #: File with recorded messages, written by `tuner sample`
+    #: Number of messages that tuner keeps in the queue. auto: enough messages for 20 s of work
     depth: Count | Literal["auto"] = "auto"
     timeout: LongerThanZero = 5.0  #: Time limit for each answer of the broker
 

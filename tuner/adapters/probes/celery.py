@@ -54,10 +54,11 @@ def _broker(url: str) -> str:
 
 
 class CeleryProbeSettings(ProbeSettings):
-    """A helper process in the service's Python queries Celery's nodes or listens to their events."""
+    """tuner queries Celery's nodes or listens to their events."""
 
     kind: Literal["celery"]  #: Kind of probe
-    #: inspect: tuner counts tasks that began; events: tuner counts tasks that ended, which costs CPU time
+    #: Tasks that tuner counts. inspect: tasks that began; events: tasks that ended. Counting events costs CPU
+    #: time
     via: Literal["inspect", "events"] = "inspect"
     #: URL of Celery's broker; None: the broker of the Celery app
     broker: Annotated[str, AfterValidator(_broker)] | None = None
@@ -66,7 +67,7 @@ class CeleryProbeSettings(ProbeSettings):
     )
     #: Number of Celery nodes that must answer; None: the number of processes that tuner starts
     nodes: Count | None = None
-    #: Time limit for the answers of all Celery nodes; later answers do not count
+    #: Time limit for the answers of all Celery nodes. tuner ignores later answers
     timeout: LongerThanZero = 2.0
 
     @property

@@ -125,12 +125,11 @@ _SHOWN = 80
 
 
 class CommandProbeSettings(ProbeSettings):
-    """tuner runs a command that prints the number of items finished so far."""
+    """tuner runs a command that counts the items."""
 
     kind: Literal["command"]  #: Kind of probe
-    command: Command  #: Command that prints one number: the number of items finished so far
-    #: Time limit of each run of `command`. tuner kills a run that takes longer, and gets no count from it
-    timeout: LongerThanZero = 2.0
+    command: Command  #: Command that prints the number of items finished so far
+    timeout: LongerThanZero = 2.0  #: Time limit of each run of `command`. tuner kills a run that takes longer
 
     def build(self, settings: Settings, around: Surroundings) -> CommandProbe:
         """See `ProbeSettings`."""

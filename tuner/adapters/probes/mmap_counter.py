@@ -28,12 +28,12 @@ _LARGEST_NS = 2**62  #: 146 years; what is stored has 63 bits
 
 
 class MmapCounterSettings(ProbeSettings):
-    """Workers count their items themselves, with tuner.probe."""
+    """The workers count their items with the Python module `tuner.probe`."""
 
     is_alone: ClassVar[bool] = True
     fills_in: ClassVar[tuple[str, ...]] = (DIRECTORY_VARIABLE,)
     kind: Literal["mmap-counter"] = "mmap-counter"  #: Kind of probe
-    #: Module that tuner writes for the workers to import, so that they count items without changes
+    #: Set `celery` to count the tasks of Celery workers without changes to their code
     module: Literal["celery"] | None = None
 
     def build(self, settings: Settings, around: Surroundings) -> CounterProbe:

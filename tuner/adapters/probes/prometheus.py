@@ -62,19 +62,19 @@ PrometheusMetric = Annotated[str, AfterValidator(_prometheus_metric)]
 
 
 class MetricSettings(Section):
-    """A metric of Prometheus. tuner adds up all its samples."""
+    """A metric of Prometheus."""
 
-    metric: PrometheusMetric  #: Name of the metric, exactly as on the metrics page, including _total
-    #: Labels, with their values, that a sample of the metric must have to be counted
+    metric: PrometheusMetric  #: Name of the metric as on the metrics page, including `_total`
+    #: tuner adds up only samples of the metric that have all these labels and values
     labels: dict[str, str] = Field(default_factory=dict)
 
 
 class PrometheusProbeSettings(MetricSettings, ProbeSettings):
-    """tuner reads the service's page of metrics for Prometheus."""
+    """tuner reads a metric on the page that the service offers to Prometheus."""
 
     fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
     kind: Literal["prometheus"]  #: Kind of probe
-    #: URL of the metrics page. tuner replaces `{TUNER_PROBE_PORT}` by a free port
+    #: URL of the metrics page. tuner replaces `{TUNER_PROBE_PORT}` in the URL by a free port
     url: Annotated[str, AfterValidator(_http)]
     failed: MetricSettings | None = None  #: Metric that counts failed items
     failed_included: FailedIncluded = False  #: Whether `metric` also counts failed items

@@ -39,20 +39,19 @@ _TERMS = ("llen", "hlen", "zcard", "scard", "get", "hget", "smembers_hget")
 
 
 class TermSettings(Section):
-    """One number in Redis. Each key of this section is a Redis command; its value is a Redis key."""
+    """One number in Redis, for example `llen: jobs` for the length of the Redis list `jobs`."""
 
     llen: RedisKey | None = None  #: Length of the Redis list with this key
-    hlen: RedisKey | None = None  #: Key of a Redis hash: count its fields
+    hlen: RedisKey | None = None  #: Number of fields of the Redis hash with this key
     zcard: RedisKey | None = None  #: Number of members of the Redis sorted set with this key
     scard: RedisKey | None = None  #: Number of members of the Redis set with this key
     get: RedisKey | None = None  #: Number that is the value of this Redis key
-    #: Number in one field of a Redis hash: the key of the hash, then the name of the field
+    #: Key of a Redis hash, and the name of the field that contains the number
     hget: tuple[RedisKey, RedisKey] | None = None
-    #: Sum of one field over all Redis hashes whose keys are in a set: the key of the set, then the name of
-    #: the field
+    #: Key of a Redis set of keys of hashes, and the name of a field. The number is the sum of this field over
+    #: all hashes of the set
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
-    #: plus: tuner adds this number to the sum; minus: tuner subtracts this number
-    sign: Literal["plus", "minus"] = "plus"
+    sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds or subtracts the number
 
     @model_validator(mode="after")
     def _asks_for_one_thing(self) -> Self:
@@ -80,19 +79,17 @@ def _at_least_one(terms: tuple[TermSettings, ...]) -> tuple[TermSettings, ...]:
 
 
 class RedisProbeSettings(ProbeSettings):
-    """tuner reads one or more numbers in Redis, and adds them up."""
+    """tuner adds up one or more numbers in Redis."""
 
     kind: Literal["redis"]  #: Kind of probe
     url: RedisUrl  #: URL of the Redis server
     #: Numbers in Redis whose sum is the number of finished items
     count: Annotated[tuple[TermSettings, ...], AfterValidator(_at_least_one)]
     failed: tuple[TermSettings, ...] = ()  #: Numbers in Redis whose sum is the number of failed items
-    #: yes: `count` is the number of items that remain in a queue, and decreases; no: `count` is the number of
-    #: finished items
+    #: yes: `count` is the number of items that remain in a queue; no: `count` is the number of finished items
     falls: bool = False
-    #: Number in Redis of all items added to the queue so far, from which tuner subtracts the remaining items
-    #: (only with `falls:
-    #: yes`); None: the service gets no new items while a layout runs
+    #: Number of all items that were added to the queue so far. tuner subtracts `count` from this number (only
+    #: with `falls: yes`); None: nothing is added to the queue during a launch
     fed: TermSettings | None = None
     timeout: LongerThanZero = 2.0  #: Time limit for each answer of Redis
 

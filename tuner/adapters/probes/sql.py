@@ -52,7 +52,7 @@ def _sql_url(url: str) -> str:
 
 
 class SqlProbeSettings(ProbeSettings):
-    """tuner runs a query that returns the number of finished items."""
+    """tuner queries a database for the number of finished items."""
 
     plain_keys: ClassVar[frozenset[str]] = frozenset({"query", "failed"})
     kind: Literal["sql"]  #: Kind of probe
@@ -62,8 +62,7 @@ class SqlProbeSettings(ProbeSettings):
     query: Annotated[str, Field(min_length=1)]
     #: Query that returns the number of items failed so far
     failed: Annotated[str, Field(min_length=1)] | None = None
-    #: Time limit of each query. tuner gets no count from a query that takes longer
-    timeout: LongerThanZero = 2.0
+    timeout: LongerThanZero = 2.0  #: Time limit of each query
 
     @field_validator("url")
     @classmethod

@@ -54,7 +54,7 @@ MetricName = Annotated[str, AfterValidator(_metric)]
 
 
 class StatsdProbeSettings(ProbeSettings):
-    """The service sends statsd metrics to tuner, to the address ``{TUNER_STATSD}``."""
+    """The service sends statsd metrics to tuner, at the address that replaces ``{TUNER_STATSD}``."""
 
     is_alone: ClassVar[bool] = True
     fills_in: ClassVar[tuple[str, ...]] = (ADDRESS_VARIABLE,)

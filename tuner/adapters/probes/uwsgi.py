@@ -44,9 +44,9 @@ class UwsgiProbeSettings(ProbeSettings):
 
     fills_in: ClassVar[tuple[str, ...]] = (PORT_VARIABLE,)
     kind: Literal["uwsgi"]  #: Kind of probe
-    #: Address of uWSGI's stats server, as in uWSGI's option --stats: HOST:PORT or a path
+    #: Address of uWSGI's stats server, as in uWSGI's option `--stats`: HOST:PORT or a path
     stats: Annotated[str, AfterValidator(_stats_address)]
-    timeout: LongerThanZero = 2.0  #: Time limit for the whole answer of the stats server
+    timeout: LongerThanZero = 2.0  #: Time limit for each answer of the stats server
 
     @property
     def has_own_port(self) -> bool:

@@ -19,10 +19,10 @@ _ANSWER_S = 5.0  #: for one run
 
 
 class CommandReady(ReadySettings):
-    """The service is ready when a command ends with exit code 0."""
+    """The service is ready when a command succeeds."""
 
     kind: Literal["command"]  #: Kind of check
-    command: Command  #: Command that tuner runs again and again until its exit code is 0
+    command: Command  #: Command that tuner repeats until its exit code is 0
 
     def build(self, layout: Layout, directory: Path | None) -> CommandSucceeds:
         """See `ReadySettings`."""

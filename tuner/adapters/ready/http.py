@@ -43,7 +43,7 @@ class HttpReady(ReadySettings):
     """The service is ready when a URL answers."""
 
     kind: Literal["http"]  #: Kind of check
-    url: Url  #: URL that tuner requests until the answer has a status below 500
+    url: Url  #: URL that tuner requests until the status of the answer is below 500
 
     @property
     def places(self) -> Mapping[str, tuple[str, int]]:

@@ -17,13 +17,12 @@ _LONGEST_LINE = 1 << 16  #: of a log; what is longer is looked at in parts
 
 
 class LogReady(ReadySettings):
-    """The service is ready when ``count`` lines in the logs of its programs match a pattern."""
+    """The service is ready when enough lines of its log match a pattern."""
 
     kind: Literal["log"]  #: Kind of check
     pattern: Pattern  #: Pattern that matches the log lines for which tuner waits
-    #: Number of matching log lines for which tuner waits. processes, threads: the number in the layout, but 1
-    #: if
-    #: `programs` is `one`
+    #: Number of matching log lines for which tuner waits. processes, threads: the number of processes or
+    #: threads of the layout. With `programs: one`, the default of `count` is 1
     count: Count | Literal["processes", "threads"] = "processes"
 
     def build(self, layout: Layout, _directory: Path | None) -> LogLines:

@@ -30,7 +30,7 @@ class TcpReady(ReadySettings):
     """The service is ready when an address accepts connections."""
 
     kind: Literal["tcp"]  #: Kind of check
-    address: Address  #: Address that must accept connections, HOST:PORT
+    address: Address  #: Address of the service, HOST:PORT
 
     @property
     def places(self) -> Mapping[str, tuple[str, int]]:

@@ -29,40 +29,38 @@ EXIT_CODES = (
     ExitCode(
         EXIT_BUG,
         "a bug in tuner",
-        "Report the bug with the traceback. tuner keeps the windows measured so far.",
+        "Report the bug with the traceback.",
     ),
     ExitCode(
         EXIT_INPUT,
-        "invalid input or environment: an option, a config, a file, or a disk that is full or read-only."
-        " tuner keeps the windows measured so far",
-        "Read the error: the first line names the problem and the place, the second line the remedy.",
+        "invalid input or environment, for example an invalid option or config, or a full disk",
+        "The first line of the error names the problem and the place, the second line the remedy.",
     ),
     ExitCode(
         EXIT_NOTHING,
-        "no result, because no layout has a valid window or no layout can be ranked",
-        "Read the warnings, which messages.md explains.",
+        "no result, because no layout was measured successfully or no layout can be ranked",
+        "Read the warnings (messages.md explains each warning).",
     ),
     ExitCode(
         EXIT_STALE,
-        "a stale result: a runbook differs from its study, or another layout is now better",
-        "Write the runbook again (`tuner export`), or measure again (`tuner grid`).",
+        "a stale (outdated) result: a runbook differs from its study, or another layout is now better",
+        "Write the runbook again (`tuner export`), or measure the service again (`tuner grid`).",
     ),
     ExitCode(
         EXIT_WEAKER,
-        "a weaker result than required: the budget ended before the answer was known, a layout has no valid"
-        " window, every layout exceeds a limit, a check is undecided, or runs of `tuner lab` failed",
-        "tuner prints and keeps the result so far. Continue the study with `--resume` (`tuner lab`: with "
-        "`--results`)."
-        " first-study.md lists remedies.",
+        "a weaker result than required. The budget ended before the answer was known, a layout was never"
+        " measured successfully, or every layout exceeds a limit. `tuner check` also ends with 5 if it cannot"
+        " decide, and `tuner lab` if a run failed",
+        "Continue the study with `--resume`, and `tuner lab` with `--results` (remedies: first-study.md).",
     ),
     ExitCode(
         EXIT_BRAKED,
-        "a safety limit of the config stopped a study that has valid windows",
+        "a safety limit of the config stopped the study, which has some results",
         "Find the programs that use the host, then continue the study with `--resume` (brake.md).",
     ),
     ExitCode(
         EXIT_INTERRUPTED,
         "interrupted by Ctrl-C or SIGTERM",
-        "tuner keeps valid windows. Continue the study with `--resume` (`tuner lab`: with `--results`).",
+        "Continue the study with `--resume`, and `tuner lab` with `--results`.",
     ),
 )
