@@ -34,7 +34,7 @@ _INTRO = """\
 # Every key of a config
 
 A config is a YAML file with up to five sections. `tuner init -- COMMAND` writes a config for your
-service. [Your service](../your-service.md) explains how to write a config, and
+service. The page [your service](../your-service.md) explains how to write a config.
 `configs/crash_processor.yaml` and `configs/script.yaml` are commented examples. You must set only the keys
 marked **required**.
 

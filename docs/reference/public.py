@@ -21,8 +21,8 @@ _INTRO = """\
 # Public interfaces
 
 The names and formats on this page and on the linked pages change only as the page
-[versions](../stability.md) describes. Everything else may change at any time, also all Python modules
-except `tuner.probe.counter` and `tuner.services.record`.
+[versions](../stability.md) describes. Other interfaces may change at any time. Of the Python modules,
+only `tuner.probe.counter` and `tuner.services.record` are public.
 """
 _HEADER = (
     "magic, the bytes `tunercnt`",

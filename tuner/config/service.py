@@ -166,8 +166,8 @@ class CrashProcessorSettings(RunSettings):
     #: Python interpreter that runs the service; None: the interpreter of tuner
     interpreter: Interpreter | None = None
     prepend: Words = ()  #: Arguments to put before the command, for example `[numactl, --interleave=all]`
-    axes: CrashAxes = Field(default_factory=dict)  #: Settings to vary, as in `kind: script`
-    #: Do not set this key; tuner sets it
+    axes: CrashAxes = Field(default_factory=dict)  #: Settings that tuner varies, for example the interpreter
+    #: Key that only tuner sets
     variants: dict[VariantName, CrashVariantSettings] = Field(default_factory=dict)
 
     @property
@@ -245,8 +245,8 @@ class ScriptSettings(RunSettings):
     #: Settings to vary, such as the interpreter or an option of the command. tuner measures every combination
     #: of values as a variant, for example `4x6@VALUE+VALUE`
     axes: Axes = Field(default_factory=dict)
-    record: Name | None = None  #: Do not set this key; tuner sets it
-    cautions: dict[str, str] = Field(default_factory=dict)  #: Do not set this key; tuner sets it
+    record: Name | None = None  #: Key that only tuner sets
+    cautions: dict[str, str] = Field(default_factory=dict)  #: Key that only tuner sets
 
     def of(self, variant: str) -> Self:
         """The service in one of its variants."""
