@@ -48,8 +48,8 @@ class TermSettings(Section):
     get: RedisKey | None = None  #: Number that is the value of this Redis key
     #: Key of a Redis hash, and the name of the field that contains the number
     hget: tuple[RedisKey, RedisKey] | None = None
-    #: Key of a Redis set of keys of hashes, and the name of a field. The number is the sum of this field over
-    #: all hashes of the set
+    #: Key of a Redis set whose members are keys of hashes, and the name of a field. The number is the sum of
+    #: the field over these hashes
     smembers_hget: tuple[RedisKey, RedisKey] | None = None
     sign: Literal["plus", "minus"] = "plus"  #: Whether tuner adds or subtracts the number
 
