@@ -288,8 +288,8 @@ def _has_a_first_word(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Word = Annotated[str, BeforeValidator(_text)]  #: text
-#: text with placeholders: a text in which tuner replaces `{processes}`, `{threads}`, `{process}`, `{variant}`,
-#: `{cores}` and `{cores_per_process}`
+#: text with placeholders: a text in which tuner replaces `{processes}`, `{threads}`, `{process}`,
+#: `{variant}`, `{cores}` and `{cores_per_process}`
 FieldWord = Annotated[Word, AfterValidator(check_fields)]
 #: command: a list of words, or one text that tuner splits into words like a shell. tuner runs the command
 #: without a shell
