@@ -91,7 +91,7 @@ WARNINGS = (
     probes.statsd_names(BIG, "'jobs.done'", ["app.jobs.done (c)"]),
     service.failures_counted("rq", "queue", "failed items, too"),
     service.loses_at_stop("waitress", [("waitress", "requests that wait for a thread")]),
-    service.nothing_feeds("defer enough jobs for the whole study beforehand, or name a feeder"),
+    service.nothing_feeds("Celery works on the messages in its queue. Record a sample (tuner sample)"),
     service.probe_costs("events cost Celery 0.3 to 0.7 ms of CPU per task"),
     service.describe_queue("celery", "CELERY_WORKER_QUEUES=jobs"),
     service.service_behind("./start.sh", "gunicorn"),

@@ -12,7 +12,7 @@ from tuner.core.text.figures import pluralize
 @warning(
     "address-found",
     "",
-    "If the service does not answer at this address, set the right address with `--set url=...`.",
+    "If the printed address is wrong, set the right address with `--set url=...`.",
 )
 def address_found(found: str, configured: str) -> str:
     unchecked = "; its certificate is not checked" if found.startswith("https:") else ""
@@ -35,14 +35,14 @@ def certificate_unchecked(address: str) -> str:
 )
 def clients_not_found(problem: str, n_clients: int) -> str:
     return (
-        f"cannot find the number of clients that loads every layout: {problem}; using {n_clients} clients,"
+        f"cannot find out how many clients keep every layout busy: {problem}; using {n_clients} clients,"
         " which may be too few (--clients N)"
     )
 
 
 @warning(
     "connections-uneven",
-    "The throughput would be higher if all workers had equally many connections.",
+    "",
     "Use `--connections even` (the default), or more `--clients` ([HTTP](http.md)).",
 )
 def connections_uneven(layout: Layout, window: int, fewest: float, most: float, starved_ratio: float) -> str:
@@ -62,19 +62,21 @@ def uneven(fewest: float, most: float, starved_ratio: float) -> str:
 @warning(
     "latency-at-saturation",
     "",
-    "Set `--rate`, so that tuner sends requests at a rate, as users do ([HTTP](http.md)).",
+    "Use `--rate`, so that requests do not wait for earlier answers ([HTTP](http.md)).",
 )
 def latency_at_saturation() -> str:
     return (
-        "max_p95 limits the latency in a closed loop, which is clients / throughput and depends on the number"
-        " of clients; set feeder.rate (--rate) to limit the latency of users"
+        "the latency for max_p95 depends on the number of clients, because each client waits for an answer"
+        " before its next request (latency is clients / throughput); set feeder.rate (--rate) to limit the"
+        " latency of users"
     )
 
 
 @warning(
     "queue-left",
     "",
-    "When the broker answers again, `tuner grid --resume FILE` removes these messages ([queues](queues.md)).",
+    "When the broker answers again, type `tuner grid --resume FILE` to remove the messages "
+    "([queues](queues.md)).",
 )
 def queue_left(layout: Layout, problem: str) -> str:
     return f"{layout}: cannot remove the messages that tuner fed: {problem}"
@@ -82,19 +84,19 @@ def queue_left(layout: Layout, problem: str) -> str:
 
 @warning(
     "queue-shared",
-    "tuner does not start the next launch while these messages are in the queue.",
-    "Find the program that sends these messages (perhaps the service itself), or use a separate queue.",
+    "The next launch starts only when the queue is empty.",
+    "Find the program that sends the messages (perhaps the service itself), or use a separate queue.",
 )
 def queue_shared(layout: Layout, n_messages: int, queue: str) -> str:
     messages = pluralize(n_messages, "message")
-    return f"{layout}: {queue} holds {messages} that tuner did not feed; tuner leaves them there"
+    return f"{layout}: the queue {queue} holds {messages} that tuner did not feed; tuner leaves them there"
 
 
 @warning(
     "requests-failed",
-    "More than 1 % of requests failed. `closed` means that the connection broke, and `garbage` that the"
-    " answer was not HTTP. `overdue` requests were not sent, because `max_outstanding` other requests had no"
-    " answer yet.",
+    "More than 1 % of requests failed. `closed` is a broken connection, and `garbage` is an answer "
+    "that is not HTTP. `overdue` requests were not sent, because `max_outstanding` other requests "
+    "had no answer yet.",
     "Correct the URL or the service, or lower `rate` ([HTTP](http.md)).",
 )
 def requests_failed(layout: Layout, n_failed: int, n_requests: int, n_by_kind: Mapping[str, int]) -> str:

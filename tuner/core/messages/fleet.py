@@ -9,8 +9,8 @@ from tuner.core.text.figures import pluralize
 
 @warning(
     "box-gone",
-    "Another host repeats the launch that the missing host had begun.",
-    "Fix the printed problem, and start `tuner box` on the host again ([fleet](fleet.md)).",
+    "Another host repeats the unfinished launch of the missing host.",
+    "Fix the printed problem, and start `tuner box` on the missing host again ([fleet](fleet.md)).",
 )
 def box_gone(host: str, why: str) -> str:
     return f"{host} is gone: {why}"
@@ -28,8 +28,8 @@ def box_left_out(host: str, why: str) -> str:
 @warning(
     "box-twice",
     "",
-    "If both names belong to one machine, stop one `tuner box` on it. If they belong to two machines, give "
-    "these two different host names.",
+    "If one machine joined the fleet twice, stop one of its `tuner box` commands. If two machines "
+    "have the same host name, rename one machine.",
 )
 def box_twice(other: str) -> str:
     return f"this host is the same machine as {other}, or has the same host name, so it gets no work"
@@ -37,18 +37,18 @@ def box_twice(other: str) -> str:
 
 @warning(
     "launch-lost",
-    "tuner repeats the launch that was lost.",
+    "The results of a launch did not reach the study, so tuner repeats the launch.",
     "If the same host loses more launches, read the log of this host.",
 )
 def launch_lost(host: str, layout: Layout, why: str) -> str:
-    return f"{host}: {layout}: {why}"
+    return f"{host}: the launch of {layout} was lost: {why}"
 
 
 @warning(
     "needs-boxes",
     "The study ends with exit code 5.",
-    "Continue with `tuner grid --resume FILE` on more hosts, on a single host, or with a larger `--within`. "
-    "[Several hosts](method/boxes.md) explains differences among hosts.",
+    "With `tuner grid --resume FILE`, continue on more hosts, on a single host, or with a larger "
+    "margin (`--within`) ([several hosts](method/boxes.md)).",
 )
 def needs_boxes(n_hosts: int) -> str:
     return (

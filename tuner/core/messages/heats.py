@@ -9,8 +9,8 @@ from tuner.core.text.figures import pluralize, render_size
 
 @warning(
     "heat-smaller",
-    "tuner measures the remaining layouts of the group afterwards.",
-    "Free memory, or use `--slices off`.",
+    "Layouts that do not fit into memory run later.",
+    "Make more memory available, or use `--slices off`.",
 )
 def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     return (
@@ -34,8 +34,10 @@ def slices_disagree(seen: Agreement) -> str:
 
 @warning(
     "slices-too-long",
-    "Because of the long items, tuner runs the layouts of this group one after the other.",
+    "Because of the long items, tuner runs the layouts one after the other.",
     "Use `--slices off`.",
 )
 def slices_too_long(layout: str, residence_s: float) -> str:
-    return f"an item of {layout} takes {residence_s:.2g} s: layouts cannot take turns in slices of seconds"
+    return (
+        f"an item of {layout} takes {residence_s:.2g} s, too long to switch between layouts every few seconds"
+    )

@@ -16,16 +16,16 @@ _MOST_LEFTOVERS = 8
 @warning(
     "backend-found",
     "",
-    "If this program only forwards connections (`docker-proxy`, `ssh`), list both the program and the real "
-    "backend: `backends: [docker-proxy, redis-server]`.",
+    "If the printed program only forwards connections, as `docker-proxy` and `ssh` do, also list the "
+    "real backend: `backends: [docker-proxy, redis-server]`.",
 )
 def backend_found(program: str, pid: int, address: str, *, forwards: bool) -> str:
-    more = "`backends` in the config overrides this"
+    more = "to change this, set `backends` in the config"
     if forwards:
-        more = "it only forwards, so list the program that answers under `backends`, too"
+        more = "it only forwards connections, so also list the real backend under `backends`"
     return (
-        f"{program} (process {pid}) listens at {address}, which the config names: its CPU counts as a"
-        f" backend's; {more}"
+        f"{program} (process {pid}) counts as a backend, because it listens at {address}, which the config"
+        f" names; {more}"
     )
 
 
@@ -51,7 +51,7 @@ def container_load(n_cpus: int, *, has_cgroup: bool, hidden: str) -> str:
 
 @warning(
     "hook-failed",
-    "A failed hook of this kind does not affect the study.",
+    "The result of the study stays valid.",
     "Read the output of the hook.",
 )
 def hook_failed(problem: str) -> str:
@@ -78,7 +78,7 @@ def leftover_processes(when: Literal["before", "after"], processes: Sequence[str
 def memory_missed(missed_ratio: float) -> str:
     return (
         f"{percent(missed_ratio)} of the service's processes ended before tuner could read their memory;"
-        " tuner estimates it from similar processes"
+        " tuner estimates their memory from similar processes"
     )
 
 
@@ -112,8 +112,8 @@ def host_speed(host: str, slower: float, least: float, most: float, since: str) 
 @warning(
     "no-backend",
     "",
-    "Start this backend, or correct its name under `backends`. If `/proc` is mounted with `hidepid`, run "
-    "tuner as root.",
+    "Start the backend, or correct its name under `backends` in the config. If `/proc` is mounted "
+    "with `hidepid`, run tuner as root.",
 )
 def no_backend(name: str) -> str:
     return f"no process is called {name}, so the CPU of this backend counts as that of other processes"
@@ -122,7 +122,7 @@ def no_backend(name: str) -> str:
 @warning(
     "no-launch-cgroup",
     "",
-    "No action is needed. tuner finds leftover processes by their environment and their parent.",
+    "No action is needed: tuner also finds leftover processes without a cgroup.",
 )
 def no_launch_cgroup(layout: Layout, why: str) -> str:
     return f"{layout} runs without a separate cgroup: {why}"
@@ -149,7 +149,7 @@ def no_memory_figures() -> str:
 @warning(
     "still-over",
     "",
-    "Find the other programs that use the host ([safety limits](brake.md)).",
+    "Find the programs that use the host ([safety limits](brake.md)).",
 )
 def still_over(over: str, longest_s: float) -> str:
     return f"although no layout runs, {over}; waiting for at most {render_duration(longest_s)}"
@@ -170,4 +170,4 @@ def unfit(check: str, found: str, effect: str, cure: str) -> str:
     "Report the printed line.",
 )
 def view_failed(error: Exception) -> str:
-    return f"the live view failed, so tuner prints windows as lines: {error!r}"
+    return f"the live view failed, so tuner prints plain lines instead: {error!r}"

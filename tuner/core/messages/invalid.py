@@ -12,9 +12,8 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 
 @invalid_window(
     "braked",
-    "tuner stopped the launch, because this [safety limit](brake.md) was exceeded. A launch that a safety "
-    "limit stopped does not count as an attempt.",
-    "Check that the safety limit is not too low.",
+    "To protect the host, tuner stopped the launch at a [safety limit](brake.md).",
+    "If the safety limit is too low, raise it under `brake` in the config.",
 )
 def braked(passed: str) -> str:
     return passed
@@ -23,7 +22,7 @@ def braked(passed: str) -> str:
 _clock_jumped = invalid_window(
     "clock-jumped",
     "",
-    "If the clock often makes windows invalid, check the time service of the host.",
+    "If the clock often makes windows invalid, check the time service (NTP) of the host.",
 )
 
 
@@ -43,7 +42,8 @@ def wall_clock_jumped(step_s: float) -> str:
 @invalid_window(
     "counts-fell",
     "",
-    "Check whether a worker was restarted, or whether the probe reads a number that is not a running total.",
+    "Check whether a worker restarted, or whether the probe reads a number that can fall, such as a "
+    "queue length.",
 )
 def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -> str:
     return f"the count of {which} items fell from {before} to {after}"
@@ -51,9 +51,9 @@ def counts_fell(which: Literal["finished", "failed"], before: int, after: int) -
 
 @invalid_window(
     "counts-unreadable",
-    "The warning `statsd-lines` prints one of the unreadable lines.",
-    "The service must send lines of the form `NAME:1|c`, or `NAME:1|c|@0.1` at a sample rate of 0.1 "
-    "([statsd](probes-of-servers.md#statsd)).",
+    "",
+    "The warning `statsd-lines` prints an unreadable line. The service must send lines of the form "
+    "`NAME:1|c`, or `NAME:1|c|@0.1` for a tenth of its items ([statsd](probes-of-servers.md#statsd)).",
 )
 def counts_unreadable(n_lines: int) -> str:
     lines = pluralize(n_lines, "line")
@@ -63,8 +63,9 @@ def counts_unreadable(n_lines: int) -> str:
 @invalid_window(
     "disturbed",
     "",
-    "Stop the other processes, which `top` lists, or raise `--foreign-limit`. If these processes are "
-    "backends of the service, list them under `backends` in a config.",
+    "Stop programs that do not belong to the service (`top` lists them), or raise `--foreign-limit`. "
+    "If the service uses a program such as a database, name the program under `backends` in the "
+    "config.",
 )
 def disturbed(used_cores: float, limit_cores: float) -> str:
     used = busy_cores(used_cores)
@@ -73,8 +74,8 @@ def disturbed(used_cores: float, limit_cores: float) -> str:
 
 @invalid_window(
     "launcher-died",
-    "",
-    "Another process killed supervisord, or the host ran out of memory. Read the kernel's log (`dmesg`).",
+    "Another process killed supervisord, which starts the workers, or the host ran out of memory.",
+    "Read the kernel's log (`dmesg`).",
 )
 def launcher_died(which: str) -> str:
     return f"{which} ended while the layout ran"
@@ -82,29 +83,28 @@ def launcher_died(which: str) -> str:
 
 _layouts_alike = invalid_window(
     "layouts-alike",
-    "The command, a start script, a configuration file or the application sets a fixed number of processes or"
-    " threads. The study ends with exit code 2.",
-    "Remove the fixed number of processes or threads ([how tuner compares "
-    "layouts](services/README.md#what-runs-is-compared)).",
+    "Two layouts ran the same number of processes or threads, because the number is fixed. The study "
+    "ends with exit code 2.",
+    "Remove the fixed number from the command, a start script, a configuration file or the "
+    "application ([details](services/README.md#what-runs-is-compared)).",
 )
 
 
 @_layouts_alike
 def processes_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str:
-    return f"{more} ran with {pluralize(n_more, 'worker process')}, no more than {fewer} ({n_fewer})"
+    return f"{more} ran {pluralize(n_more, 'worker process')}, no more than {fewer} ({n_fewer})"
 
 
 @_layouts_alike
 def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str:
     ran = f"{pluralize(n_more, 'thread')} in a worker process"
-    return f"{more} ran with {ran}, no more than {fewer} ({n_fewer})"
+    return f"{more} ran {ran}, no more than {fewer} ({n_fewer})"
 
 
 @invalid_window(
     "memory-pressure",
-    "The config key `memory_pressure_limit` sets the limit for this share.",
-    "Use fewer processes, or a host with more memory. If memory pressure makes all windows of a layout "
-    "invalid, the host has too little memory for this layout.",
+    "The config key `memory_pressure_limit` sets the highest allowed share.",
+    "Use fewer processes, or a host with more memory.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
     waited = f"tasks waited for memory in {percent(waited_ratio)} of the window"
@@ -114,8 +114,8 @@ def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:
 _no_items = invalid_window(
     "no-items",
     "",
-    "Check that the worker counts its items (`tuner.probe.counter`), gets items and does not hang. If an "
-    "item takes longer than the window, raise `--window`.",
+    "Check that the worker gets items, does not hang, and counts its finished items (for example "
+    "with `tuner.probe.counter`). If an item takes longer than the window, raise `--window`.",
 )
 
 
@@ -132,8 +132,7 @@ def only_failed_items(n_failed: int) -> str:
 @invalid_window(
     "packets-lost",
     "",
-    "Raise the kernel setting `net.core.rmem_max` to 4194304, or let the service send fewer metrics or only a"
-    " sample of them (`@rate`).",
+    "Raise the kernel setting `net.core.rmem_max` to 4194304 (bytes), or let the service send fewer metrics.",
 )
 def packets_lost(n_packets: int) -> str:
     return f"the kernel dropped {pluralize(n_packets, 'packet')} to the probe, so their counts are missing"
@@ -142,8 +141,8 @@ def packets_lost(n_packets: int) -> str:
 @invalid_window(
     "probe-gap",
     "",
-    "The web page, server or command that the probe reads was slow or did not answer. Query this page, "
-    "server or command by hand ([probes](probes.md)).",
+    "The web page, server or command that the probe reads was slow or did not answer. Query the "
+    "page, server or command by hand ([probes](probes.md)).",
 )
 def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
     gap = f"the probe had no new count for {gap_s:.1f} s; expected one every {interval_s:g} s"
@@ -152,9 +151,9 @@ def probe_gap(gap_s: float, interval_s: float, problem: str) -> str:
 
 @invalid_window(
     "probes-disagree",
-    "",
-    "Count the items of one minute by hand to find out which probe is wrong. Often a probe also counts "
-    "retries, failed items or other queues, or misses lines or packets ([probes](probes.md)).",
+    "Two probes, here `queue` and `log`, should count the same items.",
+    "To find out which probe is wrong, count the items of one minute by hand. Often a probe also "
+    "counts retries or failed items, or misses log lines or packets ([probes](probes.md)).",
 )
 def probes_disagree(
     names: tuple[str, str], counts: tuple[int, float], apart_ratio: float, within_ratio: float, n_threads: int
@@ -168,9 +167,9 @@ def probes_disagree(
 
 @invalid_window(
     "source-dry",
-    "",
-    "Feed items faster, or put more items into the source before the study. For the built-in service raise"
-    " `service.items`.",
+    "The source is the place from which workers take items, such as a queue or a folder.",
+    "Feed items faster, or put more items into the source before the study. If you measure the "
+    "built-in service, raise `service.items`.",
 )
 def source_dry(problem: str) -> str:
     return with_reasons("the source ran out of items during the window", problem)
@@ -179,16 +178,16 @@ def source_dry(problem: str) -> str:
 @invalid_window(
     "stalled",
     "",
-    "The host was suspended or overloaded. For an overloaded host, follow the advice for `disturbed`.",
+    "The host was suspended or overloaded. If the host was overloaded, follow the advice for `disturbed`.",
 )
 def stalled(gap_s: float, interval_s: float) -> str:
-    return f"tuner took no sample for {gap_s:.1f} s; expected one every {interval_s:g} s"
+    return f"tuner measured nothing for {gap_s:.1f} s; expected a sample every {interval_s:g} s"
 
 
 @invalid_window(
     "stolen",
-    "Other virtual machines on the same hardware used this CPU time.",
-    "Measure on another host, or when the other virtual machines are less busy.",
+    "Other virtual machines on the same hardware used CPU time of this host.",
+    "Measure on another host, or at a quieter time.",
 )
 def stolen(stolen_cores: float, limit_cores: float) -> str:
     return f"the hypervisor took {busy_cores(stolen_cores)} on average; the limit is {limit_cores:.2f}"
@@ -197,8 +196,7 @@ def stolen(stolen_cores: float, limit_cores: float) -> str:
 @invalid_window(
     "worker-died",
     "",
-    "Read the log of the worker. If the worker ran out of memory or file descriptors, later launches of the "
-    "layout will also fail.",
+    "Read the log of the worker.",
 )
 def worker_died(worker: str, how: str) -> str:
     return f"{worker} ended: {how}"
@@ -206,17 +204,17 @@ def worker_died(worker: str, how: str) -> str:
 
 _wrong_layout = invalid_window(
     "wrong-layout",
-    "",
-    "Check that the command uses `{threads}`. If the service also starts threads that do not work on items, "
-    "set `max_extra_threads` to their number. In this check, tuner ignores the threads of numeric libraries"
-    " ([inner threads](inner-threads.md)).",
+    "The layout requires another number of processes or threads.",
+    "Check that the command passes `{threads}` to the service. If the service also starts threads "
+    "that do not work on items, set `max_extra_threads` to their number. Do not count the threads of "
+    "numeric libraries ([inner threads](inner-threads.md)).",
 )
 
 
 @_wrong_layout
 def too_few_threads(layout: Layout, n_running: int, n_counting: int) -> str:
     wanted = pluralize(layout.total_threads, "thread")
-    return f"{layout} has {wanted}: {n_running} run, {n_counting} count items"
+    return f"{layout} should have {wanted}, but {n_running} run and {n_counting} count items"
 
 
 @_wrong_layout

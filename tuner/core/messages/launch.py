@@ -12,8 +12,8 @@ _COUNT_ALL_THE_SAME = "its windows count all the same"
 
 _few_items = warning(
     "few-items",
-    "Fewer than 20 items ended, or the window is shorter than three times the duration of the longest item.",
-    "Set `--window` to the printed length, or feed shorter items to the service.",
+    "A window should contain at least 20 items, and last at least three times as long as the longest item.",
+    "Set `--window` to the printed length, or feed shorter items.",
 )
 
 
@@ -21,7 +21,7 @@ _few_items = warning(
 def few_items(layout: Layout, n_items: int, window_s: float, enough_s: float) -> str:
     return (
         f"{layout}: {pluralize(n_items, 'item')} ended in a window of {render_duration(round(window_s, 1))},"
-        f" and one more or less changes its throughput by {percent(1 / n_items)}: {_would_do(enough_s)}"
+        f" and one item more or less changes its throughput by {percent(1 / n_items)}: {_would_do(enough_s)}"
     )
 
 
@@ -39,9 +39,9 @@ def short_window(
 
 @warning(
     "gil-came-back",
-    "tuner treats these workers as workers with a GIL.",
-    "Use a version of the named module that supports Python without the GIL. You can also keep the GIL off "
-    "with `PYTHON_GIL=0`, but the module may then crash.",
+    "The results are those of Python with the GIL.",
+    "Use a version of the printed module that supports Python without the GIL. You can also keep the "
+    "GIL off with `PYTHON_GIL=0`, but the module may then crash.",
 )
 def gil_came_back(module: str | None, variant: str) -> str:
     why = "a module was" if module is None else f"module {module} was"
@@ -52,7 +52,7 @@ def gil_came_back(module: str | None, variant: str) -> str:
 @warning(
     "inner-threads",
     "A numeric library in the workers starts its own threads.",
-    "Let tuner also vary the number of these threads: `--axis omp=1,auto` ([inner "
+    "To find the best number of library threads, use `--axis omp=1,auto` ([inner "
     "threads](inner-threads.md)).",
 )
 def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> str:
@@ -62,7 +62,8 @@ def inner_threads(layout: Layout, n_threads: int, cores: float, cause: str) -> s
 _launch_failed = warning(
     "launch-failed",
     "",
-    "Read the printed reason, which the [list of reasons](#a-launch-that-fails) may explain.",
+    "Read the printed reason. The section [A launch that fails](#a-launch-that-fails) explains "
+    "frequent reasons.",
 )
 
 
@@ -79,9 +80,8 @@ def launch_lost_its_source(problem: str) -> str:
 @warning(
     "log-long",
     "",
-    "Let the service write less to its log, because much output slows the service down. The probe `log` may "
-    "miss lines "
-    "(`log-cut`).",
+    "Let the service write less to its log, because much output slows the service down. If the probe "
+    "reads the log, it may miss lines (`log-cut`).",
 )
 def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kept_bytes: int) -> str:
     """Word it; *program* counts from 1."""
@@ -111,10 +111,9 @@ def memory_grows(
 _mixed_items = warning(
     "mixed-items",
     "",
-    "Measure with the same mix and order of items as in production, and with long windows. Another solution "
-    "is to measure short and long items in two studies. If tuner does not fill the queue, first check that "
-    "the queue is never "
-    "empty.",
+    "Measure with the same mix and order of items as in production, and with long windows. You can "
+    "also measure short and long items in two separate studies. If tuner does not fill the queue, "
+    "first check that the queue is never empty.",
 )
 
 
@@ -142,10 +141,9 @@ def uneven_counts(layout: Layout, within_s: float, fewest: int, most: int, dispe
 
 _never_settled = warning(
     "never-settled",
-    "The throughput of more launches than expected by chance did not become steady.",
-    "The page [warm-up](warmup.md) explains the reason that the warning has in parentheses. If the service "
-    "starts slowly, raise"
-    " `--warmup-cap`.",
+    "Throughput was not steady at the end of the warm-up, in more launches than chance can explain.",
+    "The page [warm-up](warmup.md) explains the printed reason. If the service starts slowly, raise "
+    "`--warmup-cap`.",
 )
 
 
@@ -175,12 +173,12 @@ def nothing_counted(layout: Layout, warmup_s: float, problem: str, clue: str) ->
 
 @warning(
     "over-limit",
-    "tuner does not rank the stopped layout. The study ends with exit code 5.",
+    "The stopped layout is not ranked. The study ends with exit code 5.",
     "If the safety limit is too low, measure the layout in another study with a higher limit ([safety "
     "limits](brake.md)).",
 )
 def over_limit(layout: Layout, passed: str) -> str:
-    return f"a safety limit stopped {layout} {passed}; it is left out from now on"
+    return f"a safety limit stopped {layout} {passed}; the study continues without this layout"
 
 
 @warning(
@@ -221,7 +219,7 @@ def throughput_falls(layout: Layout, loss: float, least: float, most: float) -> 
 
 
 def _would_do(enough_s: float) -> str:
-    return f"a window of {render_duration(enough_s)} would do (--window, --min-window)"
+    return f"a window of {render_duration(enough_s)} is long enough (--window, --min-window)"
 
 
 def _time(seconds: float) -> str:

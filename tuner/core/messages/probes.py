@@ -17,9 +17,10 @@ _MOST_NAMES = 5
 
 @warning(
     "count-restarted",
-    "tuner does not count items that finished between its last reading and the restart of the count.",
-    "Find the cause of the restart, unless workers replace themselves (`max-requests`) or Celery's broker "
-    "was down. If the count restarts more than three times in a launch, the launch fails.",
+    "Items that finished between tuner's last reading and the restart of the count are not counted.",
+    "Find the cause of the restart. A restart is normal if workers replace themselves "
+    "(`max-requests`) or if Celery's broker was down. If the count restarts more than three times in "
+    "a launch, the launch fails.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"
@@ -28,17 +29,17 @@ def count_restarted(source: str, series: str, before: float, after: float) -> st
 
 @warning(
     "cross-check-gap",
-    "The window is valid, but the second probe did not check it.",
+    "The window is valid, although the second probe (`cross_check`) could not confirm its count.",
     "Follow the advice for `probe-gap`.",
 )
 def cross_check_gap(layout: Layout, probe: str, gap_s: float, problem: str) -> str:
     gap = with_reasons(f"{probe} had no new count for {gap_s:.1f} s", problem)
-    return f"{layout}: {gap}; its window is not compared"
+    return f"{layout}: {gap}; its window is not checked"
 
 
 @warning(
     "log-cut",
-    "tuner itself frees the beginning of long logs (`log-long`).",
+    "If a log becomes very long, tuner itself deletes its beginning (`log-long`).",
     "Let logrotate rename the log (`create`) instead of truncating it (`copytruncate`), or log less.",
 )
 def log_cut(layout: Layout, log: object, n_times: int) -> str:
@@ -51,7 +52,7 @@ def log_cut(layout: Layout, log: object, n_times: int) -> str:
 @warning(
     "log-lines-long",
     "",
-    "Use a pattern that matches at the beginning of the line, or log shorter lines.",
+    "Choose a `pattern` that matches at the beginning of the line, or log shorter lines.",
 )
 def log_lines_long(layout: Layout, log: object, n_lines: int) -> str:
     lines = f"{pluralize(n_lines, 'longer line')} of {log}"
@@ -71,9 +72,9 @@ def packets_lost(layout: Layout, n_packets: int) -> str:
 @warning(
     "statsd-lines",
     "",
-    "If tuner cannot read the lines, correct the code of the service that sends them. If the lines have "
-    "another type, set `probe.name` to the name of a counter (`|c`). If the lines are not metrics, find the "
-    "program that sends these lines.",
+    "If lines are unreadable, correct the code of the service that sends them. If lines have another "
+    "type, set `probe.name` to the name of a counter (`|c`). If lines are not metrics, find the "
+    "program that sends them.",
 )
 def statsd_lines(layout: Layout, why: Passed, n_lines: int, names: str, example: str) -> str:
     lines = pluralize(n_lines, "line")

@@ -10,17 +10,17 @@ from tuner.core.messages.catalogue import warning
 @warning(
     "failures-counted",
     "",
-    "Feed items that do not fail, or use a probe that counts failed items separately: `--set probe=NAME` (for"
-    " Celery `finished`).",
+    "Feed items that do not fail, or choose another probe with `--set probe=NAME`. For Celery, the "
+    "probe `finished` counts failed items separately.",
 )
 def failures_counted(service: str, probe: str, counts_too: str) -> str:
-    return f"{service}: the probe {probe} counts {counts_too}"
+    return f"{service}: the probe `{probe}` counts {counts_too}"
 
 
 @warning(
     "loses-at-stop",
     "",
-    "tuner cannot avoid this loss, so feed only items that may be lost.",
+    "Feed only items that may be lost, because tuner stops the service after each launch.",
 )
 def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
     """Word it by the name of each form, and what it loses."""
@@ -30,8 +30,9 @@ def loses_at_stop(service: str, losses: Sequence[tuple[str, str]]) -> str:
 
 @warning(
     "nothing-feeds",
-    "tuner does not feed this service.",
-    "Follow the printed advice. The key `feeder: {kind: command, ...}` starts a program that feeds items.",
+    "",
+    "Follow the printed advice, because tuner feeds no items to this service. The config key "
+    "`feeder: {kind: command, ...}` starts a program that feeds items.",
 )
 def nothing_feeds(advice: str) -> str:
     return advice
@@ -40,7 +41,7 @@ def nothing_feeds(advice: str) -> str:
 @warning(
     "probe-costs",
     "",
-    "The comparison of layouts is valid, but in production, without this probe, throughput is higher. "
+    "The comparison of layouts is valid, but throughput is higher in production, without this probe. "
     "`tuner services show NAME` lists other probes.",
 )
 def probe_costs(cost: str) -> str:
@@ -61,14 +62,14 @@ def describe_queue(service: str, added: str) -> str:
 
 @warning(
     "service-behind",
-    "tuner feeds no items to a script, and cannot set the layout of a service that the script starts.",
-    "If the script starts the named service, add the printed option.",
+    "With a script, tuner feeds no items, and cannot set the layout of a service that the script starts.",
+    "If the script starts the service that the message names, add the printed option.",
 )
 def service_behind(program: str, service: str) -> str:
-    return f"{program} is measured as a script of your own. If it starts {service}, add --service {service}"
+    return f"{program} is measured as a script. If it starts {service}, add --service {service}"
 
 
-@warning("workers-are-threads", "", "No action is needed ([granian](services/granian.md)).")
+@warning("workers-are-threads", "", "No action is needed ([details](services/granian.md)).")
 def workers_are_threads(service: str) -> str:
     return (
         f"{service} starts threads instead of worker processes, because its Python runs without a GIL: a"

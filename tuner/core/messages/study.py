@@ -27,8 +27,8 @@ def box_not_quiet(n_launches: int) -> str:
 _braked = warning(
     "braked",
     "The study stops with exit code 6, or with 3 if it has no valid window.",
-    "Find the programs that use the host, then continue with `tuner grid --resume FILE`. To change the "
-    "limits, add the config: `tuner grid CONFIG --resume FILE` ([safety limits](brake.md)).",
+    "Find the programs that use the host, then continue with `tuner grid --resume FILE` ([safety "
+    "limits](brake.md)).",
 )
 
 
@@ -46,7 +46,7 @@ def braked_before_start(over: str) -> str:
 
 _budget_over = warning(
     "budget-over",
-    "The study ends with exit code 5.",
+    "",
     "Continue the study later with `tuner grid --resume FILE`.",
 )
 
@@ -65,7 +65,7 @@ def budget_over_in_fleet(n_windows: int) -> str:
 
 _budget_short = warning(
     "budget-short",
-    "",
+    "The rest of the budget is shorter.",
     "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time](time.md)).",
 )
 
@@ -73,8 +73,8 @@ _budget_short = warning(
 @_budget_short
 def warmups_cut(block: int, needs: str, left: str) -> str:
     return (
-        f"{format_block(block)} may take {needs}, but {left} of the budget are left: its warm-ups are cut "
-        "short where necessary"
+        f"{format_block(block)} may take {needs}, but the budget leaves {left}: its warm-ups are cut short "
+        "where necessary"
     )
 
 
@@ -85,9 +85,9 @@ def no_time_for_window(layout: Layout) -> str:
 
 _cell_void = warning(
     "cell-void",
-    "A race launches this layout again if it needs more data. A study with `--strategy all` ends with exit "
-    "code 5.",
-    "No action is needed.",
+    "",
+    "With `--strategy race`, tuner launches the layout again if necessary. With `--strategy all`, "
+    "the study ends with exit code 5.",
 )
 
 
@@ -103,14 +103,14 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "An older version of tuner chose the layouts of these blocks. tuner prints the guarantee of the version "
-    "that you use now.",
+    "The study continues with the rules and the guarantee of the present version.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
     return (
-        f"this version of tuner would have chosen other layouts in {n_blocks} blocks of the file (first:"
-        f" {format_block(first)}); all windows count, and the study continues after them"
+        f"another version of tuner chose the layouts of {n_blocks} blocks of the file (first:"
+        f" {format_block(first)}), and this version would choose others; all windows count, and the study"
+        " continues"
     )
 
 
@@ -121,7 +121,7 @@ def chosen_otherwise(n_blocks: int, first: int) -> str:
 )
 def fails_alike(n_launches: int, smallest: Layout) -> str:
     return (
-        f"{pluralize(n_launches, 'launch')} failed in the same way, {smallest} among them, and no window is"
+        f"{pluralize(n_launches, 'launch')} failed in the same way, even {smallest}, and no window is"
         " valid yet; no other layout is tried"
     )
 
@@ -140,11 +140,11 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
 
 @warning(
     "left-out",
-    "The study ends with exit code 5.",
-    "Earlier warnings give the reason why this layout has no valid window.",
+    "",
+    "Read the earlier warnings, which contain the reason.",
 )
 def left_out(layout: Layout) -> str:
-    return f"{layout} gave no valid window at any attempt; it is left out"
+    return f"{layout} gave no valid window at any attempt; the study continues without it"
 
 
 @warning(
@@ -159,8 +159,7 @@ def never_started(service: str, smallest: Layout, *, failed_in: Literal["start",
 
 _source_away = warning(
     "source-away",
-    "tuner repeats the launch when the broker answers again. If the broker does not answer in time, the study"
-    " stops.",
+    "When the broker answers again, tuner repeats the launch.",
     "Start the broker. If the study has stopped, continue it with `tuner grid --resume FILE`.",
 )
 
@@ -175,7 +174,7 @@ def source_is_back(layout: Layout) -> str:
     return f"the source that {layout} lost is back: the study continues"
 
 
-_SOURCE_GIVEN_UP = "the study stops. Once the source is back, --resume measures what was lost"
+_SOURCE_GIVEN_UP = "the study stops. When the source is back, continue with --resume"
 
 
 @_source_away
