@@ -13,17 +13,16 @@ from tuner.cli import COMMANDS, Command
 _INTRO = """\
 # Commands
 
-`tuner --help` lists the commands, and `tuner COMMAND --help` the options of a command. An option
+`tuner --help` lists the commands. `tuner COMMAND --help` prints the options of a command. An option
 overrides the same key of the [config](config.md). Each command ends with an [exit code](exit-codes.md).
-You can leave out an argument that stands in brackets, such as `[CONFIG]`. Most commands have `--json`, which
+You can leave out an argument in brackets, such as `[CONFIG]`. Most commands have `--json`, which
 prints [JSON](../json.md).
 
-- A TIME is, for example, `30s`, `10m` or `1h30m`. A SHARE is `2%` or `0.02`. A SIZE is `512M` or `8G`.
-- A layout PxT is, for example, `4x6`: 4 processes with 6 threads each. `8x-` is 8 processes of a service
-  without a number of threads. `4x6@NAME` is a layout of the variant NAME.
+- Write a TIME as `30s`, `10m` or `1h30m`, a SHARE as `2%` or `0.02`, and a SIZE as `512M` or `8G`.
+- Write a layout as PxT, for example `4x6` for 4 processes with 6 threads each. `8x-` means 8 processes
+  of a service that has no setting for threads. `4x6@NAME` is the layout 4x6 of the variant NAME.
 
-After `tuner --install-completion`, the TAB key completes commands, options and layouts in bash, zsh and
-fish.
+After `tuner --install-completion`, the TAB key completes commands, options and layouts.
 """
 
 
@@ -96,9 +95,9 @@ def _command(command: Command, runner: Any, homes: Mapping[_Meaning, str]) -> st
     for one in options:
         if one not in own and one.opts[0] != "--json":
             elsewhere.setdefault(homes[_meaning(one)], []).append(f"`{one.opts[0]}`")
-    shared = [f"{', '.join(names)}, see [{home}](#tuner-{home})" for home, names in elsewhere.items()]
+    shared = [f"[tuner {home}](#tuner-{home}) for {', '.join(names)}" for home, names in elsewhere.items()]
     if shared:
-        parts.append(f"`tuner {command.name}` {'also ' * bool(own)}has the options {'; '.join(shared)}.\n")
+        parts.append(f"See {'also ' * bool(own)}{'; '.join(shared)}.\n")
     return "\n".join(parts)
 
 

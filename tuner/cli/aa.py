@@ -37,7 +37,7 @@ def aa(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service), or a file that `tuner aa` wrote, to print "
+                "Config in YAML (default: the built-in service), or a file from `tuner aa`, to print "
                 "its result again."
             ),
         ),
@@ -47,7 +47,7 @@ def aa(
         typer.Option(
             metavar="PxT",
             rich_help_panel=_WHAT,
-            help="Layout to compare with itself, for example 4x6 (required for a new measurement).",
+            help="Layout to compare with itself (required for a new measurement).",
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores", panel=_WHAT)] = None,
@@ -65,8 +65,7 @@ def aa(
         str | None,
         setting(
             "budget",
-            "Measure as many pairs of launches as fit into this time, for example 2h (default: the number "
-            "of --repeats).",
+            "Measure as many pairs of launches as fit into this time (default: --repeats pairs).",
         ),
     ] = None,
     window: ShortWindow = None,
@@ -90,8 +89,7 @@ def aa(
         str | None,
         setting(
             "seed",
-            "Seed for the random choice of the launch that tuner calls A in each pair; the other "
-            "launch is B (default: 1).",
+            "Seed for the random choice of launch A and launch B in each pair (default: 1).",
         ),
     ] = None,
     foreign_limit: Annotated[str | None, setting("foreign_limit")] = None,
@@ -100,8 +98,8 @@ def aa(
         str | None,
         setting(
             "slices",
-            "auto: tuner measures both launches of a pair in turns of a few seconds, if the service allows "
-            "it; off: one launch runs after the other (default: off).",
+            "auto: switch between both launches of a pair every few seconds, if the service can be "
+            "paused; off: run one launch after the other (default: off).",
         ),
     ] = None,
     study: Annotated[
@@ -118,11 +116,11 @@ def aa(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Compare a layout with itself: measure the rate of false alarms and the smallest detectable difference.
+    """Compare a layout with itself: measure how often tuner reports a difference that does not exist.
 
-    tuner launches the same layout many times and compares the launches in pairs, so every difference is
-    noise. tuner counts how often its own tests, and a plain t test on windows, wrongly call such a difference
-    significant.
+    tuner launches the same layout many times, and compares the launches in pairs. Every difference in a pair
+    is noise. tuner counts how often its own tests, and a plain t test on windows, wrongly call a difference
+    significant. tuner also prints the smallest difference that its tests can detect.
 
     Example: tuner aa study.yaml --layout 4x6 --budget 2h
     """

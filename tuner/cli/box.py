@@ -14,7 +14,8 @@ def box(
         str,
         typer.Argument(
             metavar="ADDRESS",
-            help="Address of the fleet's scheduler: tls://HOST:8786, or for example tcp://127.0.0.1:8786.",
+            help="Address of the fleet's scheduler: tls://HOST:8786, or tcp://127.0.0.1:8786 through "
+            "an SSH tunnel.",
         ),
     ],
     name: Annotated[
@@ -24,11 +25,11 @@ def box(
     certs: Certs = None,
     force: Force = False,
 ) -> int:
-    """Let studies on a fleet of hosts measure on this host, one launch at a time.
+    """Add this host to a fleet: studies then measure on this host, one launch at a time.
 
-    The host connects to the scheduler, and connects again if the scheduler was down. Ctrl-C or SIGTERM lets
-    the host leave after the current window; a second Ctrl-C stops it at once. A host can be in one fleet
-    only, and measures for one study at a time.
+    The host connects to the scheduler, and connects again if the scheduler was down. After Ctrl-C or SIGTERM,
+    the host leaves the fleet at the end of the current window; a second Ctrl-C stops the window. A host can
+    be in one fleet only, and measures for one study at a time.
 
     Example: tuner box tls://staging-1:8786 --certs fleet-certs
     """

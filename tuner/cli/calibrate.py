@@ -38,8 +38,8 @@ def calibrate(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML (default: the built-in service), or a study file, from which tuner estimates "
-                "the demands without measuring."
+                "Config in YAML (default: the built-in service), or a study file, to estimate the "
+                "times without measuring."
             ),
         ),
     ] = None,
@@ -90,9 +90,9 @@ def calibrate(
 ) -> int:
     """Measure the time that an item needs: CPU with and without the GIL, CPU of child processes, and waiting.
 
-    tuner launches 1x1 a few times, reads the kernel's clocks, and does not change the service. If you name a
-    study, tuner estimates the demands from all its windows. To measure the prediction error, tuner leaves out
-    each layout in turn.
+    tuner launches the layout 1x1 a few times, and reads the kernel's CPU clocks. The service is not changed.
+    If you name a study file, tuner estimates the times from all windows of the study. tuner also predicts
+    each layout of the study from the other layouts, and prints the prediction error.
 
     Example: tuner calibrate study.yaml --into service.yaml
     """

@@ -34,19 +34,14 @@ _WHAT = "Layouts"
 def check(
     study: Annotated[
         Path,
-        typer.Argument(
-            metavar="STUDY", help="Study file that `tuner grid` wrote. tuner only reads this file."
-        ),
+        typer.Argument(metavar="STUDY", help="Study file from `tuner grid`, which tuner does not change."),
     ],
     config: Annotated[
         Path | None,
         typer.Argument(
             metavar="CONFIG",
             readable=False,
-            help=(
-                "Config of the study in YAML. tuner needs the config only if it contains secrets, because "
-                "study files do not store secrets."
-            ),
+            help=("Config of the study, needed only if it contains secrets, which study files do not store."),
         ),
     ] = None,
     current: Annotated[
@@ -55,7 +50,7 @@ def check(
             metavar="PxT",
             autocompletion=layouts_of_study,
             rich_help_panel=_WHAT,
-            help=("Layout that production uses now; tuner then measures this layout, too."),
+            help=("Layout that production uses now; tuner also measures this layout."),
         ),
     ] = None,
     kind: Annotated[
@@ -65,8 +60,8 @@ def check(
             autocompletion=one_of("calibrated", "strict"),
             rich_help_panel=_WHAT,
             help=(
-                "Measurements on which the result is based. calibrated: those of the study and the new ones; "
-                "strict: only the new ones (default: calibrated)."
+                "calibrated: use old and new measurements; strict: use only new measurements "
+                "(default: calibrated)."
             ),
         ),
     ] = None,
@@ -74,8 +69,8 @@ def check(
         str | None,
         setting(
             "slices",
-            "auto: tuner measures layouts in turns of a few seconds, if the service allows it, in windows "
-            "of 500 items; off: one layout runs after the other (default: as in the study).",
+            "auto: switch between layouts every few seconds, if the service can be paused, with 500 "
+            "items per window; off: measure one layout after the other (default: as in the study).",
             panel=_WHAT,
         ),
     ] = None,
@@ -85,14 +80,14 @@ def check(
             metavar="CORES",
             rich_help_panel=_WHAT,
             help=(
-                "Reject a window if other processes on the host use more CPU than this, in cores (default: "
-                "the limit of the study)."
+                "Reject a window if other processes on the host use more than this number of cores "
+                "(default: the limit of the study)."
             ),
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        setting("budget", "Stop measuring after this time, even if the result is undecided (default: 2h)."),
+        setting("budget", "Stop measuring after this time, even if the result is not clear (default: 2h)."),
     ] = None,
     window: Annotated[
         str | None, setting("window", "Length of each window (default: as in the study).")
@@ -105,7 +100,10 @@ def check(
             "--to",
             metavar="FILE",
             rich_help_panel=FILE,
-            help=("New file for the measurements (default: STUDY.check-1.tuner.db, then -2, ...)."),
+            help=(
+                "New file for the measurements (default: STUDY.check-1.tuner.db, then "
+                "STUDY.check-2.tuner.db)."
+            ),
         ),
     ] = None,
     resume: Resume = None,
@@ -116,9 +114,9 @@ def check(
 ) -> int:
     """Check whether a study's best layout is still the best, by measuring it and its competitors again.
 
-    tuner measures the best layout, the second best and the layout in use, until the answer is clear. The exit
-    code is 0 if no other layout is better by more than the study's margin, 4 if another layout is, and 5 if
-    this is not yet clear.
+    tuner measures the best layout, the second best and the layout of --current, until the result is clear.
+    The exit code is 0 if no other layout is faster than the best by more than the study's margin, 4 if
+    another layout is, and 5 if the result is not yet clear.
 
     Example: tuner check crash-processor.tuner.db --current 24x1 --budget 1h
     """

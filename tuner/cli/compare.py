@@ -24,8 +24,8 @@ def compare(
             metavar="LEVEL",
             parser=confidence_level,
             help=(
-                "Confidence that all intervals in a column of the output are right at the same time, for "
-                "example 80% (default: the lower level of the two studies)."
+                "Confidence that all intervals of a printed column are right together (default: the "
+                "lower level of the studies)."
             ),
         ),
     ] = None,
@@ -35,8 +35,8 @@ def compare(
         typer.Option(
             metavar="SHARE",
             help=(
-                "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this, for "
-                "example 5%. tuner checks all layouts together, and the best layout of BEFORE."
+                "Exit with code 4 if AFTER is significantly slower than BEFORE by more than this "
+                "share. tuner tests all layouts together, and the best layout of BEFORE."
             ),
         ),
     ] = None,
@@ -46,7 +46,7 @@ def compare(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write a self-contained HTML page to this file, or to stdout if FILE is -.",
+            help="File for an HTML page with the result, or - for stdout.",
         ),
     ] = None,
     force: Annotated[
@@ -56,9 +56,9 @@ def compare(
 ) -> int:
     """Compare two studies, for example before and after a release, or on two hosts.
 
-    tuner prints the differences between the conditions of the studies. tuner then prints the changes of the
-    best layout, of all layouts together, and of each layout against the others. The intervals hold for all
-    layouts at once. The exit code is 2 if no layout was measured in both studies.
+    tuner prints how the conditions of the studies differ. tuner then prints the changes of the best layout,
+    of all layouts together, and of each layout against the others. At the stated confidence, all intervals
+    are right at the same time. The exit code is 2 if no layout was measured in both studies.
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """

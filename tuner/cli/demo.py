@@ -22,16 +22,13 @@ DISTRIBUTION = "proctuner"  #: what pip installs
 
 
 def demo(
-    study: Annotated[
-        Path | None, study_file("Save the study in this file (default: the study is not saved).")
-    ] = None,
+    study: Annotated[Path | None, study_file("File for the study (default: the study is not saved).")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Show an example of a study: measure the built-in service in five layouts, in about a minute.
 
-    The built-in service is a crash processor: a worker that analyses synthetic crash dumps of programs. The
-    command downloads nothing, and keeps no file unless you set --study. The windows are too short for a
-    reliable answer; use `tuner grid`.
+    The built-in service is a crash processor, which analyses synthetic crash dumps of programs. The command
+    downloads nothing. For a reliable answer, use `tuner grid`, which measures longer.
 
     Example: tuner demo
     """

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from tuner.config.settings import Settings
 
 _BUDGET = (
-    "Planned time limit of the study, for example 8h. tuner checks that one block fits, and estimates the "
-    "disk use."
+    "Planned budget of the study, for which tuner estimates the disk use, and checks that one block fits."
 )
 LEAST_SECONDS, MOST_SECONDS = 1.0, 3600.0
 
@@ -41,9 +40,7 @@ def doctor(
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores")] = None,
-    layouts: Annotated[
-        str | None, setting("layouts", "Layouts of the planned study, for example 24x1,4x6.")
-    ] = None,
+    layouts: Annotated[str | None, setting("layouts", "Layouts of the planned study.")] = None,
     budget: Annotated[str | None, setting("budget", _BUDGET, panel=LAYOUTS)] = None,
     seconds: Annotated[
         float,
@@ -63,7 +60,7 @@ def doctor(
     study: Annotated[
         Path | None,
         study_file(
-            "Planned file of the study; tuner checks the folder of this file (default: the current folder)."
+            "Planned file of the study, whose folder tuner checks (default: a file in the current folder)."
         ),
     ] = None,
     service: Service = None,
@@ -71,10 +68,11 @@ def doctor(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check whether this host is fit for a study: print problems that would stop or distort it, and remedies.
+    """Check whether this host is fit for a study, and print problems with their remedies.
 
-    tuner checks cores, clocks, other processes, limits, disks, the kernel, and the command, ports and servers
-    that the config names. tuner changes nothing. The exit code is 2 if something blocks the study.
+    tuner checks the host, for example its cores, clocks, disks and other processes. tuner also checks the
+    command, ports and servers that the config names. tuner changes nothing. The exit code is 2 if a problem
+    prevents the study.
 
     Example: tuner doctor study.yaml --seconds 2
     """

@@ -21,7 +21,7 @@ def explain(
             metavar="N",
             min=1,
             max=MOST_CORES,
-            help="Number of CPU cores in the printed sizing rules (default: the study's).",
+            help="Recommend processes and threads for this number of CPU cores (default: the study's).",
         ),
     ] = None,
     confidence: Annotated[
@@ -29,17 +29,17 @@ def explain(
         typer.Option(
             metavar="LEVEL",
             parser=confidence_level,
-            help=("Confidence level of the printed memory limits, for example 80% (default: the study's)."),
+            help=("Confidence with which a layout must keep --max-memory (default: the study's)."),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
     """Show the bottleneck of each layout: the GIL, the cores, waiting, a backend or memory.
 
-    tuner measures the use of cores and GIL with the CPU clocks of workers and child processes. It measures
-    the waiting for cores and GIL if the kernel and the workers report this waiting. Otherwise the queueing
-    model estimates the waiting, and ~ marks the figure. tuner also prints sizing rules. The exit code is 3 if
-    no window has figures of the CPU clocks.
+    tuner measures the use of cores and GIL with the CPU clocks of workers and child processes. If the kernel
+    and the workers report the waiting for cores and GIL, tuner measures this waiting, too. Otherwise a
+    queueing model estimates the waiting, and ~ marks the figure. tuner also recommends numbers of processes
+    and threads. The exit code is 3 if no window has figures of the CPU clocks.
 
     Example: tuner explain crash-processor.tuner.db
     """

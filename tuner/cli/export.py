@@ -63,10 +63,7 @@ def export(
         typer.Option(
             metavar="RUNBOOK",
             rich_help_panel=_RUNBOOK,
-            help=(
-                "Write the ranking as a page for operators into this file. tuner replaces the section that "
-                "it wrote before, or appends a new section."
-            ),
+            help=("Write a page for operators into this file. Only an earlier page from tuner is replaced."),
         ),
     ] = None,
     check: Annotated[
@@ -76,8 +73,7 @@ def export(
             metavar="",
             rich_help_panel=_RUNBOOK,
             help=(
-                "With --into: change nothing, and exit with code 4 if tuner's section in the file is out of "
-                "date."
+                "With --into, change nothing, but exit with code 4 if the page in the file is out of date."
             ),
         ),
     ] = False,
@@ -87,7 +83,7 @@ def export(
             "--page",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="Print the page for operators, which --into would write to a file.",
+            help="Print the page for operators that --into writes to a file.",
         ),
     ] = False,
     repeat_after: Annotated[
@@ -95,7 +91,7 @@ def export(
         typer.Option(
             metavar="TIME",
             rich_help_panel=_RUNBOOK,
-            help="Time after the end of the study at which the page advises to measure again (default: 90d).",
+            help="Age of a study at which the page recommends to measure again (default: 90d).",
         ),
     ] = None,
     pictures: Annotated[
@@ -104,7 +100,7 @@ def export(
             "--pictures",
             metavar="",
             rich_help_panel=_RUNBOOK,
-            help="With --into: also write charts, as SVG files next to the runbook.",
+            help="With --into, also write charts as SVG files next to the runbook.",
         ),
     ] = False,
     snippet: SnippetKind = None,
@@ -120,18 +116,17 @@ def export(
     costs: Costs = None,
     within: Within = None,
     as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print JSON, as `--format json` does.")
+        bool, typer.Option("--json", metavar="", help="Print JSON (as `--format json`).")
     ] = False,
 ) -> int:
-    """Print the ranking in another format, or write it as a page into a runbook.
+    """Print the ranking in another format, or write a page for operators into a runbook.
 
-    The page names the layout to run and the reason, and the steps to apply it and to roll back. It also names
-    the conditions of the measurement, and the date to repeat it. tuner writes the page between two comments:
-    in Markdown <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. tuner replaces
-    the file as a whole or not at all, and the same study always gives the same bytes. The section stores its
-    options, and --check without options uses them again.
+    The page names the layout to run and the reason, and the steps to apply the layout and to roll back. The
+    page also names the conditions of the measurement, and the date to repeat it. In Markdown, the page stands
+    between <!-- tuner:ranking:SERVICE begin --> and <!-- tuner:ranking:SERVICE end -->. The page stores the
+    options of the command, and --check without options uses them again.
 
-    --snippet prints settings for supervisor, systemd, Kubernetes and others. tuner applies nothing. If the
+    --snippet prints settings for supervisor, systemd, Kubernetes and others, but does not apply them. If the
     study has no answer yet, the settings are those of the leading layout, and the exit code is 5.
 
     Example: tuner export crash-processor.tuner.db --into RUNBOOK.md

@@ -27,14 +27,14 @@ def fleet(
         typer.Argument(
             metavar="scheduler|certs|boxes",
             autocompletion=one_of(*_EXAMPLES),
-            help="Action: run the scheduler, create the keys of a fleet, or list the hosts of a fleet.",
+            help="Action: run the scheduler of a fleet, create its keys, or list its hosts.",
         ),
     ],
     where: Annotated[
         str | None,
         typer.Argument(
             metavar="[DIR|ADDRESS]",
-            help=("Folder for the keys (action certs), or address of the scheduler (to list its hosts)."),
+            help=("For the action certs, the folder for the keys; for boxes, the address of the scheduler."),
         ),
     ] = None,
     host: Annotated[
@@ -42,8 +42,8 @@ def fleet(
         typer.Option(
             metavar="HOST",
             help=(
-                "For `tuner fleet scheduler`: address on which the scheduler listens (default: 127.0.0.1); "
-                "for `tuner fleet certs`: host name in the keys."
+                "For the action scheduler, the address on which it listens (default: 127.0.0.1); for "
+                "certs, a host name in the keys."
             ),
         ),
     ] = None,
@@ -64,7 +64,7 @@ def fleet(
     """Connect hosts to a fleet: run one scheduler, and `tuner box` on each host.
 
     `tuner fleet certs DIR` creates the keys of the fleet. Copy the folder to every host and keep it secret.
-    `tuner fleet scheduler` connects the hosts and the study; run this command on a host that does not
+    `tuner fleet scheduler` connects the hosts and the study; run the scheduler on a host that does not
     measure. `tuner fleet boxes ADDRESS` lists the connected hosts.
 
     Example: tuner fleet scheduler --host 0.0.0.0 --certs fleet-certs

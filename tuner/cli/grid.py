@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 _FIRST = "Options that most people need"
 _LAYOUTS = "More options: layouts"
 _GRID = (
-    "Layouts to measure, by their total number of threads on N cores. small: N; divisors: N/2, N or 2N; "
-    "full: any number up to 2N (default: divisors)."
+    "Set of layouts to measure on N cores. small: layouts with N threads in total; divisors: N/2, N "
+    "or 2N threads; full: any number of threads up to 2N (default: divisors)."
 )
 
 
@@ -59,8 +59,8 @@ def grid(
             metavar="PYTHON",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Python interpreter that runs the service: a name, for example python3.14t, or a path. "
-                "Repeat the option to compare interpreters."
+                "Name or path of the Python interpreter, for example python3.14t. Repeat the option "
+                "to compare interpreters."
             ),
         ),
     ] = None,
@@ -71,9 +71,8 @@ def grid(
             metavar="omp=N,N",
             rich_help_panel=_LAYOUTS,
             help=(
-                "Measure each layout with each of these numbers of threads in numeric libraries (OpenMP), "
-                "for example omp=1,2,auto. auto is the number of cores per process (default: tuner does not "
-                "set this number)."
+                "Also vary the number of threads in numeric libraries (OpenMP), for example "
+                "omp=1,2,auto, where auto is the number of cores per process."
             ),
         ),
     ] = None,
@@ -84,7 +83,7 @@ def grid(
             "--quick",
             metavar="",
             rich_help_panel=_FIRST,
-            help="Take only a first look at the service: measure at most 5 layouts, in about 3 minutes.",
+            help="Measure at most 5 layouts, in about 3 minutes, for a first look.",
         ),
     ] = False,
     window: Annotated[str | None, setting("window")] = None,
@@ -121,8 +120,8 @@ def grid(
             metavar="STUDY",
             rich_help_panel=FILE,
             help=(
-                "Begin a new study with the settings of the study file STUDY, and save it in a new file next "
-                "to STUDY. Other options override these settings."
+                "Begin a new study with the settings of the study file STUDY, in a file next to "
+                "STUDY. Other options override the settings."
             ),
         ),
     ] = None,
@@ -131,10 +130,7 @@ def grid(
         typer.Option(
             metavar="ADDRESS",
             rich_help_panel=BOXES,
-            help=(
-                "Measure on the hosts of a fleet. ADDRESS is the address of the fleet's scheduler (see "
-                "`tuner fleet`)."
-            ),
+            help=("Measure on the hosts of the fleet whose scheduler has this address (see `tuner fleet`)."),
         ),
     ] = None,
     certs: Certs = None,
@@ -150,12 +146,12 @@ def grid(
 ) -> int:
     """Measure layouts of a service until the best is known, and rank them.
 
-    tuner starts each layout under supervisord, waits until throughput is steady, and measures the layout for
-    one window. tuner then starts the layouts that may still be the best again, in random order. The study
-    ends when one layout is known to be at most 2 % slower than the best.
+    tuner starts the service in each layout, waits until throughput is steady, and counts items for one
+    window. tuner then measures again the layouts that may still be the best, in random order. The study ends
+    when one layout is known to be at most 2 % slower than the best (--within).
 
     At the beginning, tuner also tries layouts with twice the threads or processes, as long as throughput
-    rises. --layouts turns this off.
+    rises. To measure only certain layouts, use --layouts.
 
     Press Ctrl-C once to finish the current window and print the ranking, or twice to stop at once. Continue
     the study later with --resume.

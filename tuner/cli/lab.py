@@ -55,10 +55,7 @@ def lab(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help=(
-                "File in which tuner saves the runs of the experiment. tuner skips runs that the file "
-                "already contains."
-            ),
+            help=("File for the runs of the experiment. Runs in the file are not repeated."),
         ),
     ] = None,
     python: Annotated[
@@ -76,8 +73,8 @@ def lab(
         typer.Option(
             metavar="FILE.md",
             help=(
-                "Write the result as a Markdown page to this file, with a picture and the data (CSV) next "
-                "to it."
+                "File for a Markdown page with the result. A picture and the data (CSV) are written "
+                "next to it."
             ),
         ),
     ] = None,
@@ -86,10 +83,10 @@ def lab(
 ) -> int:
     """Repeat a published experiment on this host.
 
-    tuner prints each published figure with the measured and the modelled figure, then each published claim
-    and whether the claim holds here. tuner keeps the runs in a file (default: NAME-DATE-TIME.lab.json).
-    `--results FILE` continues an interrupted experiment, and repeats failed runs. --all skips experiments
-    that cannot run on this host, and prints the reason.
+    tuner prints each published figure with the measured and the modelled figure. tuner then prints each
+    published claim, and whether the claim holds on this host. tuner keeps the runs in a file (default:
+    NAME-DATE-TIME.lab.json). `--results FILE` continues an interrupted experiment, and repeats failed runs.
+    --all skips experiments that cannot run on this host, and prints the reason.
 
     Example: tuner lab nornir --quick
     """

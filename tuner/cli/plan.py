@@ -37,15 +37,15 @@ def plan(
             metavar="CONFIG|STUDY",
             readable=False,
             help=(
-                "Config in YAML, with which tuner measures a short study (the pilot), or a study file, from "
-                "which tuner estimates the time without measuring."
+                "Config in YAML, to measure a short study first (the pilot), or a study file, to "
+                "estimate the time from its windows."
             ),
         ),
     ] = None,
     cores: Annotated[str | None, setting("cores")] = None,
     layouts: Annotated[
         str | None,
-        setting("layouts", "Layouts of the planned study; the pilot measures four of these layouts."),
+        setting("layouts", "Layouts of the planned study, of which the pilot measures four."),
     ] = None,
     grid_name: Annotated[str | None, setting("grid_name")] = None,
     pilot: Annotated[
@@ -60,15 +60,13 @@ def plan(
     warmup_cap: Annotated[str | None, setting("warmup_cap")] = None,
     within: Annotated[
         str | None,
-        setting(
-            "within", "Another margin for which tuner estimates the time, in addition to 1 %, 2 % and 5 %."
-        ),
+        setting("within", "Also estimate the time for this value of `tuner grid --within`."),
     ] = None,
     confidence: Annotated[str | None, setting("confidence")] = None,
     kind: Annotated[str | None, setting("kind")] = None,
     slices: Annotated[
         str | None,
-        setting("slices", "auto: also estimate the time if layouts take turns (default: off)."),
+        setting("slices", "auto: also estimate the time for `tuner grid --slices auto` (default: off)."),
     ] = None,
     seed: Annotated[
         str | None,
@@ -89,10 +87,11 @@ def plan(
     command: ServiceCommand = None,
     as_json: AsJson = False,
 ) -> int:
-    """Estimate how long a study takes for margins of 1 %, 2 % and 5 %, and print the main reason for it.
+    """Estimate how long a study takes with --within 1%, 2% and 5%, and print the main reason for the time.
 
-    tuner first measures a pilot: it launches four layouts twice, in about ten minutes. tuner then simulates
-    the race with the pilot's noise and throughputs, and again with each source of noise halved.
+    tuner first measures a short study (the pilot): it launches four layouts twice, in about ten minutes.
+    tuner then simulates longer studies with the throughputs and the noise of the pilot. To find the main
+    reason for the time, tuner simulates the studies again with each source of noise halved.
 
     Example: tuner plan study.yaml --cores 24 --within 2%
     """

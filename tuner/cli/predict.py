@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 _WAYS = ("network", "simulation")
 _GRID = (
-    "Set of layouts to predict: small, divisors or full, see `tuner grid` (default: the layouts of the "
-    "study, or divisors if --cores differs from the study)."
+    "Set of layouts to predict: small, divisors or full, see `tuner grid` (default: those of the "
+    "study, but divisors with other --cores)."
 )
-_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the demand of an item", "Output"
+_WHAT, _WHAT_IF, _SHOWN = "Layouts", "Changes of the time that an item needs", "Output"
 
 
 def _change(what: str) -> typer.models.OptionInfo:
@@ -43,14 +43,14 @@ def predict(
         typer.Argument(
             metavar="STUDY|PROFILE",
             readable=False,
-            help="Study file, or a profile (YAML) that `tuner calibrate` wrote.",
+            help="Study file, or a profile (YAML) from `tuner calibrate`.",
         ),
     ],
     cores: Annotated[
         int | None,
         setting(
             "cores",
-            "Predict for a host with this number of CPU cores (default: the number of the measured host).",
+            "Number of CPU cores of the predicted host (default: as on the measured host).",
             panel=_WHAT,
             min=1,
             max=MOST_CORES,
@@ -63,14 +63,14 @@ def predict(
             min=1,
             rich_help_panel=_WHAT,
             help=(
-                "Number of physical cores, if the number in --cores includes SMT threads (default: as on the "
+                "Number of physical cores, if --cores also counts SMT threads (default: as on the "
                 "measured host)."
             ),
         ),
     ] = None,
     layouts: Annotated[
         str | None,
-        setting("layouts", "Predict only these layouts (default: those of --grid).", panel=_WHAT),
+        setting("layouts", "Predict only these layouts (default: the layouts of --grid).", panel=_WHAT),
     ] = None,
     grid_name: Annotated[
         str | None,
@@ -85,8 +85,8 @@ def predict(
             rich_help_panel=_WHAT,
             show_default=False,
             help=(
-                "How tuner predicts. network: with a queueing network; simulation: more exactly, and with "
-                "the p95 latency (default: network)."
+                "network: predict with a queueing network; simulation: predict more exactly, and "
+                "also predict the p95 latency (default: network)."
             ),
         ),
     ] = "network",
@@ -104,7 +104,7 @@ def predict(
         list[str] | None, _change("Change the time for which an item waits for sockets, locks and timers.")
     ] = None,
     blocked: Annotated[
-        list[str] | None, _change("Change the time for which an item waits for disks and NFS (state D).")
+        list[str] | None, _change("Change the time for which an item waits for disks and NFS.")
     ] = None,
     spawn: Annotated[
         list[str] | None, _change("Change the time that an item needs to start child processes.")
@@ -130,14 +130,14 @@ def predict(
 ) -> int:
     """Predict throughput, load, CPU and memory of layouts that were not measured, on any number of cores.
 
-    The first table compares processes with threads: it has the best layout of each shape, for each variant.
-    The second table has the layouts of one variant (--variant).
+    For each variant, the first table has the best layout with only processes, with only threads, and with
+    both. The second table has the layouts of one variant (--variant).
 
     Throughput and load have a 90 % interval. With --json, CPU also has an interval, and memory if it is
     known. tuner marks predictions beyond the measured range, and prints the error on measured layouts.
 
-    A CHANGE alters one kind of time that an item needs: x0.5 halves this time, +200ms adds 200 ms, and -50ms
-    subtracts 50 ms. You can repeat and combine changes.
+    A CHANGE alters a time that an item needs: x0.5 halves the time, +200ms adds 200 ms, and -50ms subtracts
+    50 ms. You can combine changes.
 
     Example: tuner predict study.tuner.db --cores 24 --grid full --child-cpu x0.5
     """

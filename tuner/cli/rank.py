@@ -13,16 +13,13 @@ from tuner.cli.shared.completions import boxes_of_study, layouts_of_study, one_o
 DEFAULT_COSTS = "load,memory"  #: of --pareto
 
 # What every command that reads a ranking asks alike.
-StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="Study file that `tuner grid` wrote.")]
+StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="Study file from `tuner grid`.")]
 Current = Annotated[
     str | None,
     typer.Option(
         metavar="LAYOUT",
         autocompletion=layouts_of_study,
-        help=(
-            "Layout that production uses now. The ranking then compares each throughput with that of this "
-            "layout."
-        ),
+        help=("Layout that production uses now, with which tuner compares the other layouts."),
     ),
 ]
 
@@ -71,7 +68,7 @@ MaxLoad = Annotated[
     typer.Option(
         metavar="N",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose load average is shown to be at most N, for example 20.",
+        help="Rank only layouts whose load average is shown to be at most N.",
     ),
 ]
 MaxMemory = Annotated[
@@ -79,7 +76,7 @@ MaxMemory = Annotated[
     typer.Option(
         metavar="SIZE",
         rich_help_panel=_WHAT,
-        help="Rank only layouts that are shown to use at most this much memory, for example 8G.",
+        help="Rank only layouts that are shown to use at most this much memory.",
     ),
 ]
 Horizon = Annotated[
@@ -87,7 +84,8 @@ Horizon = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="If memory grows, judge --max-memory by memory after this time (default: the study's).",
+        help="If memory grows, compare --max-memory with the memory expected after this time "
+        "(default: the study's).",
     ),
 ]
 MaxP95 = Annotated[
@@ -95,7 +93,7 @@ MaxP95 = Annotated[
     typer.Option(
         metavar="TIME",
         rich_help_panel=_WHAT,
-        help="Rank only layouts whose p95 latency is shown to be at most this long, for example 2s.",
+        help="Rank only layouts whose p95 latency is shown to be at most this long.",
     ),
 ]
 Pareto = Annotated[
@@ -115,7 +113,7 @@ Costs = Annotated[
     typer.Option(
         metavar="NAMES",
         rich_help_panel=_TRADE,
-        help=("As --pareto, but with these costs instead of load and memory, for example load,memory,cpu."),
+        help=("Like --pareto, with these costs instead of load and memory, for example load,memory,cpu."),
     ),
 ]
 Within = Annotated[
@@ -139,7 +137,7 @@ Boxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Use only the measurements of this host of a fleet; repeat the option for several hosts.",
+        help="Use only measurements of this host (repeatable).",
     ),
 ]
 WithoutBoxes = Annotated[
@@ -149,7 +147,7 @@ WithoutBoxes = Annotated[
         metavar="NAME",
         autocompletion=boxes_of_study,
         rich_help_panel=_BOXES,
-        help="Use no measurements of this host of a fleet; repeat the option for several hosts.",
+        help="Use no measurements of this host (repeatable).",
     ),
 ]
 
@@ -172,15 +170,16 @@ def rank(
 ) -> int:
     """Rank the measured layouts in three groups: best or tied, not ruled out yet, slower.
 
-    Each slower layout differs significantly from a better layout; the confidence level holds for all pairs at
-    once. tuner compares layouts within blocks, so that slow changes of the host cancel out. A single launch
-    rules out no layout. You can also rank a study that still runs.
+    Each slower layout differs significantly from a better layout, and the confidence level holds for all
+    pairs of layouts together. tuner compares launches that ran close together in time, so slow changes of the
+    host cancel out. A layout with a single launch is never ruled out. You can also rank a study that still
+    runs.
 
-    With limits, tuner ranks only layouts that are shown to keep the limits. If no layout is shown to keep
-    them, the exit code is 5.
+    With limits such as --max-load, tuner ranks only layouts that are shown to keep the limits. If no layout
+    is shown to keep the limits, the exit code is 5.
 
-    A ranking from several hosts holds for similar hosts, because the host-by-layout interaction counts as
-    noise.
+    If several hosts measured the study, the ranking also holds for similar hosts: differences between the
+    hosts count as noise.
 
     Example: tuner rank crash-processor.tuner.db --max-load 20 --max-memory 8G --pareto
     """

@@ -21,7 +21,7 @@ def replay(
         str,
         typer.Argument(
             metavar="SUITE",
-            help="Services to simulate: the name or JSON file of a suite, or a study file.",
+            help="Set of services to simulate: the name of a suite, a JSON file, or a study file.",
         ),
     ],
     strategy: Annotated[
@@ -37,7 +37,8 @@ def replay(
         typer.Option(
             metavar="KIND",
             show_default=False,
-            help="Guarantee of the answers (see `tuner grid`): strict or calibrated (default: strict).",
+            help="Value of `tuner grid --kind` in the simulated studies: strict or calibrated "
+            "(default: strict).",
         ),
     ] = "strict",
     surfaces: Annotated[
@@ -45,7 +46,7 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Simulate only the first N services (surfaces) of the suite (default: all).",
+            help="Simulate only the first N services of the suite (default: all).",
         ),
     ] = None,
     repeats: Annotated[
@@ -71,21 +72,24 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help="Number of windows per study, for a strategy that has no stopping rule.",
+            help="Number of windows per study, for a strategy without a stopping rule.",
         ),
     ] = None,
     within: Annotated[
         str | None,
         typer.Option(
             metavar="SHARE",
-            help=("Margin within which an answer counts as right, for example 2% (default: the suite's)."),
+            help=(
+                "Count an answer as right if it is at most this much slower than the best layout "
+                "(default: the suite's)."
+            ),
         ),
     ] = None,
     confidence: Annotated[
         str | None,
         typer.Option(
             metavar="LEVEL",
-            help="Confidence that the strategy must reach, for example 95% (default: the suite's).",
+            help="Confidence that the strategy must reach (default: the suite's).",
         ),
     ] = None,
     processes: Annotated[
@@ -93,19 +97,16 @@ def replay(
         typer.Option(
             metavar="N",
             min=1,
-            help=(
-                "Number of processes in which tuner simulates studies (default: the cores available to "
-                "tuner)."
-            ),
+            help=("Number of processes in which tuner simulates studies (default: one per available core)."),
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print the result as JSON.")] = False,
 ) -> int:
     """Test a strategy in simulated studies: print how many answers are right, and how long the studies take.
 
-    tuner starts no service. tuner generates random windows from the true throughputs of the layouts (a
-    surface), with the noise of a suite or of a measured study. The strategy gets only the windows. A study
-    without an answer after 2000 windows counts as wrong, and its windows count as cost.
+    tuner starts no service. From the true throughputs of the layouts, tuner generates random windows, with
+    the noise of a suite or of a measured study. The strategy reads only the windows. A study without an
+    answer after 2000 windows counts as wrong, and its windows count for the length of the studies.
 
     Example: tuner replay slippage --strategy race --kind strict --surfaces 200
     """

@@ -58,10 +58,10 @@ def report(
     costs: Costs = None,
     within: Within = None,
 ) -> None:
-    """Write a report on a study: one HTML page with answer, ranking, pictures, all windows and method.
+    """Write a study as one HTML page: the answer, the ranking, pictures, all windows and the method.
 
-    The page is self-contained: it opens offline, loads nothing, and can be mailed and printed. The same study
-    gives the same bytes. You can also report a study that still runs.
+    The page opens offline, loads nothing, and can be mailed and printed. You can also report a study that
+    still runs.
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """

@@ -30,8 +30,9 @@ def sample(
         typer.Option(
             metavar="NAME",
             help=(
-                "Library of the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or streaq. For other "
-                "workers: `list` or `stream`, the type of the queue in Redis (default: tuner detects it)."
+                "Library that writes the messages: celery, dramatiq, rq, huey, taskiq, arq, saq or "
+                "streaq (default: tuner detects it). For another library, write the type of the "
+                "queue in Redis: `list` or `stream`."
             ),
         ),
     ] = None,
@@ -39,7 +40,7 @@ def sample(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Name of the queue (default: the library's default queue, for example celery).",
+            help="Name of the queue (default: the library's default queue).",
         ),
     ] = None,
     n: Annotated[
@@ -56,9 +57,10 @@ def sample(
 ) -> None:
     """Record messages that wait in a queue, and leave them in the queue.
 
-    tuner takes the messages evenly from the whole queue. From RabbitMQ, tuner takes the first 1000 messages,
-    and puts them back marked as redelivered. A study feeds its service with copies of the messages (`feeder:
-    {kind: queue}`). The file holds all data of the messages, so only you can read it.
+    tuner copies messages evenly from the whole queue. From RabbitMQ, tuner takes only the first 1000
+    messages, and puts them back marked as redelivered. With `feeder: {kind: queue}` in the config, a study
+    sends copies of the messages to the service. The file contains all data of the messages, so only you can
+    read it.
 
     Example: tuner sample --url redis://127.0.0.1:6379/0 --queue celery -n 100 -o sample.json
     """

@@ -40,7 +40,7 @@ def serve(
             show_default=False,
             help=(
                 f"Address on which the web server listens (default: {LOOPBACK}). If other hosts can reach "
-                f"this address, visitors need the token that tuner prints."
+                f"the address, visitors need the printed token."
             ),
         ),
     ] = LOOPBACK,

@@ -28,9 +28,9 @@ def services(
 ) -> int:
     """List the services that tuner knows, or describe one of them.
 
-    tuner measures a known service unmodified: `tuner grid -- COMMAND`. In any other command, write
-    {processes} and {threads} in place of the numbers, and tuner replaces them:
-    `tuner grid -- worker --threads {threads}`. tuner calls a service with such a command a script.
+    tuner measures a known service unmodified: `tuner grid -- COMMAND`. In the command of any other service (a
+    script), write {processes} and {threads} in place of the numbers: `tuner grid -- worker --threads
+    {threads}`.
 
     Example: tuner services show gunicorn
     """

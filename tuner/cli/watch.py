@@ -48,9 +48,9 @@ def watch(
 ) -> int:
     """Show the state of a study: throughput of each layout, dropped layouts, current launch and time left.
 
-    You can run tuner watch in another terminal or as another user, and for finished and interrupted studies.
-    tuner watch writes no file. The display ends when the study ends, or when you press q or Ctrl-C. If the
-    output is not a terminal, tuner prints the state once.
+    You can run tuner watch in another terminal or as another user, also for a finished or interrupted study.
+    The display ends when the study ends, or when you press q or Ctrl-C. If the output is not a terminal,
+    tuner prints the state once.
 
     Example: tuner watch crash-processor.tuner.db
     """

@@ -14,7 +14,7 @@ STDOUT = Path("-")  #: in place of a file's name
 MOST_CORES = 1024  #: to predict for: the network of a full grid of these takes minutes, and means nothing
 
 SERVICE = "Service"
-LAYOUTS, TIME, ORDER, PLACE, FILE = "Layouts", "Time", "Method", "Host", "Files and output"
+LAYOUTS, TIME, ORDER, PLACE, FILE = "Layouts", "Time", "Method", "Host", "Files"
 TOLD = "Monitoring"
 BOXES = "Several hosts"
 
@@ -34,11 +34,13 @@ class Setting:
 SETTINGS = {
     "cores": Setting(
         "N",
-        "Number of CPU cores for which tuner chooses layouts (default: the cores available to tuner).",
+        "Number of CPU cores for which tuner chooses layouts (default: all available cores).",
         LAYOUTS,
     ),
     "layouts": Setting(
-        "PxT,PxT", "Measure only these layouts, for example 24x1,4x6 (default: those of --grid).", LAYOUTS
+        "PxT,PxT",
+        "Measure only these layouts, for example 24x1,4x6 (default: the layouts of --grid).",
+        LAYOUTS,
     ),
     "grid_name": Setting(
         "NAME",
@@ -54,56 +56,55 @@ SETTINGS = {
     ),
     "max_connections": Setting(
         "N",
-        "Do not measure layouts that would open more than N connections (one per thread), for example to a "
+        "Do not measure layouts that open more than N connections (one per thread), for example to a "
         "database.",
         LAYOUTS,
     ),
     "window": Setting(
         "TIME",
-        "Length of a window, the period in which tuner counts items (default: 10m). A race also uses "
-        "shorter windows.",
+        "Length of a window, in which tuner counts items (default: 10m).",
         TIME,
     ),
     "min_window": Setting(
         "TIME",
-        "Length of the shortest window that a race may use (default: 1m, or --window if that is shorter).",
+        "Length of the shortest window of the strategy race (default: 1m, or --window if that is shorter).",
         TIME,
     ),
     "warmup": Setting(
         "TIME",
-        "Length of the warm-up before the first window: auto (until throughput is steady), or a time, for "
-        "example 30s (default: auto).",
+        "Length of the warm-up before tuner counts items, for example 30s, or auto: until throughput "
+        "is steady (default: auto).",
         TIME,
     ),
     "warmup_cap": Setting(
         "TIME",
-        "Longest warm-up with --warmup auto (default: 5m). If throughput is not steady after this time, "
-        "tuner measures the layout anyway, and prints a warning.",
+        "Longest warm-up with --warmup auto, after which tuner measures in any case (default: 5m).",
         TIME,
     ),
     "repeats": Setting("N", "Number of launches of each layout with --strategy all (default: 3).", TIME),
     "budget": Setting(
         "TIME",
-        "Stop the study within this time, for example 8h, and print the result so far.",
+        "End the study after at most this time, and print the result so far.",
         TIME,
     ),
     "strategy": Setting(
         "NAME",
-        "How tuner chooses layouts. race: measure only layouts that may still be the best, until the best "
-        "is known; all: measure every layout equally often (default: race).",
+        "race: measure only layouts that may still be the best, until the best is known; all: "
+        "measure every layout equally often (default: race).",
         ORDER,
         words=("race", "all"),
     ),
     "within": Setting(
         "SHARE",
-        "Stop when one layout is known to be at most this much slower than the best (default: 2%).",
+        "Loss of throughput that you accept, compared with the best layout (default: 2%). A larger "
+        "loss shortens the study.",
         ORDER,
     ),
     "confidence": Setting("LEVEL", "Required confidence that the answer is right (default: 95%).", ORDER),
     "kind": Setting(
         "KIND",
-        "Meaning of the answer's confidence. strict: it is valid for every service; calibrated: it is "
-        "valid on average over many services, and the study is shorter (default: strict).",
+        "strict: --confidence is valid for every service; calibrated: --confidence is valid on "
+        "average over many services, and the study is shorter (default: strict).",
         ORDER,
         words=("strict", "calibrated"),
     ),
@@ -115,22 +116,24 @@ SETTINGS = {
     ),
     "slices": Setting(
         "auto|off",
-        "auto: tuner keeps up to 4 layouts started, and measures them in turns of a few seconds, if the "
-        "service allows it; off: tuner measures one layout after the other (default: off).",
+        "auto: keep up to 4 layouts started and switch between the layouts every few seconds, if the "
+        "service can be paused; off: measure one layout after the other (default: off).",
         ORDER,
         words=("auto", "off"),
     ),
-    "max_load": Setting("N", "Accept a layout as the best only if its load average is at most N.", ORDER),
+    "max_load": Setting("N", "Choose only a layout whose load average is at most N.", ORDER),
     "max_memory": Setting(
-        "SIZE", "Accept a layout as the best only if it uses at most this much memory, for example 8G.", ORDER
+        "SIZE", "Choose only a layout that uses at most this much memory, for example 8G.", ORDER
     ),
     "horizon": Setting(
-        "TIME", "If memory grows, judge --max-memory by memory after this time (default: 1d).", ORDER
+        "TIME",
+        "If memory grows, compare --max-memory with the memory expected after this time (default: 1d).",
+        ORDER,
     ),
     "max_p95": Setting(
         "TIME",
-        "Accept a layout as the best only if its p95 latency is at most this long, for example 2s. This "
-        "requires tuner's load generator.",
+        "Choose only a layout whose p95 latency is at most this long, for example 2s. The limit "
+        "requires tuner's HTTP load generator.",
         ORDER,
     ),
     "seed": Setting("N", "Seed for the random order of launches (default: 1).", ORDER),
@@ -139,35 +142,34 @@ SETTINGS = {
     ),
     "foreign_limit": Setting(
         "CORES",
-        "Reject a window if other processes on the host use more CPU than this, in cores (default: 1 % of "
-        "the cores, at least 0.15).",
+        "Reject a window if other processes on the host use more than this number of cores (default: "
+        "1 % of the cores, at least 0.15).",
         ORDER,
     ),
     "rate": Setting(
         "RATE",
-        "Rate at which tuner sends requests: a number per second (200), a share of each layout's capacity "
-        "(70%), or the highest rate that keeps a latency limit (p95=200ms) (default: as fast as the service "
-        "answers).",
+        "Rate at which tuner sends requests (default: as fast as the service answers): 200 per "
+        "second, 70% of each layout's highest throughput, or the highest rate that keeps p95=200ms.",
         ORDER,
         ("service", "feeder", "rate"),
     ),
     "clients": Setting(
         "N",
-        "Number of concurrent clients that send requests (default: tuner finds a sufficient number).",
+        "Number of concurrent clients that send requests (default: as many as necessary).",
         ORDER,
         ("service", "feeder", "clients"),
     ),
     "connections": Setting(
         "HOW",
-        "How tuner's clients use connections. even: keep connections, spread evenly over the worker "
-        "processes; fresh: open a connection per request; kept: keep connections as the kernel distributes "
-        "them; reuse:N: close each connection after N requests (default: even).",
+        "How clients use connections. even: keep equally many open per worker process; kept: keep "
+        "them open as the kernel distributes them; fresh: open one per request; reuse:N: open one "
+        "per N requests (default: even).",
         ORDER,
         ("service", "feeder", "connections"),
     ),
     "spool": Setting(
         "DIR",
-        "Folder for the crash dumps that the built-in service analyses (default: a temporary folder).",
+        "Folder for the crash dumps of the built-in service (default: a temporary folder).",
         FILE,
         ("service", "spool"),
     ),
@@ -209,10 +211,7 @@ Simulate = Annotated[
     typer.Option(
         metavar="PROFILE",
         rich_help_panel=PLACE,
-        help=(
-            "Simulate the service and host that the file PROFILE describes, instead of measuring. A "
-            "simulated day takes seconds."
-        ),
+        help=("Simulate the service and host that the file PROFILE describes, instead of measuring."),
     ),
 ]
 
@@ -222,7 +221,7 @@ def variant_option(panel: str) -> typer.models.OptionInfo:
     option: typer.models.OptionInfo = typer.Option(
         metavar="NAME",
         rich_help_panel=panel,
-        help="Variant of the service to use: the NAME in 4x6@NAME (default: the service without a variant).",
+        help="Name of the variant of the service, for example gevent in 4x6@gevent (default: no variant).",
     )
     return option
 
@@ -235,8 +234,8 @@ Service = Annotated[
         autocompletion=services,
         rich_help_panel=SERVICE,
         help=(
-            "Name of the known service that the command starts (default: tuner recognises the command). "
-            "`tuner services` lists the names."
+            "Name of the service that the command starts, see `tuner services` (default: tuner "
+            "recognises the command)."
         ),
     ),
 ]
@@ -246,10 +245,7 @@ ServiceSettings = Annotated[
         "--set",
         metavar="KEY=VALUE",
         rich_help_panel=SERVICE,
-        help=(
-            "Change a setting of the service. Repeat the option to change several settings. `tuner services "
-            "show NAME` lists the settings of a service."
-        ),
+        help=("Change a setting of the service, see `tuner services show NAME` (repeatable)."),
     ),
 ]
 ServiceCommand = Annotated[
@@ -259,8 +255,7 @@ ServiceCommand = Annotated[
         metavar="TEXT",
         rich_help_panel=SERVICE,
         help=(
-            "Command that starts the service, in quotes. Instead of this option, you can write the command "
-            "at the end, after --."
+            "Command that starts the service, in quotes. You can also write the command at the end, after --."
         ),
     ),
 ]
@@ -269,7 +264,7 @@ Resume = Annotated[
     typer.Option(
         metavar="FILE",
         rich_help_panel=FILE,
-        help="Continue the study in this file, which was interrupted or ended early.",
+        help="Continue the interrupted or unfinished study in this file.",
     ),
 ]
 MetricsAddress = Annotated[
@@ -278,7 +273,7 @@ MetricsAddress = Annotated[
         "--metrics",
         metavar="ADDRESS:PORT",
         rich_help_panel=TOLD,
-        help="Serve metrics for Prometheus at this address during the study, for example 127.0.0.1:9188.",
+        help="Serve metrics for Prometheus at this address, for example 127.0.0.1:9188.",
     ),
 ]
 MetricsFile = Annotated[
@@ -287,7 +282,7 @@ MetricsFile = Annotated[
         "--metrics-file",
         metavar="FILE.prom",
         rich_help_panel=TOLD,
-        help="Write metrics to this file during the study, for Prometheus's node_exporter.",
+        help="Write metrics to this file, for Prometheus's node_exporter.",
     ),
 ]
 MetricsOpen = Annotated[
@@ -308,7 +303,7 @@ Certs = Annotated[
         "--certs",
         metavar="DIR",
         rich_help_panel=BOXES,
-        help="Folder with the TLS keys of the fleet, which `tuner fleet certs` creates.",
+        help="Folder with the TLS keys of the fleet (see `tuner fleet certs`).",
     ),
 ]
 Force = Annotated[

@@ -32,8 +32,8 @@ SnippetKind = Annotated[
         callback=_names_kinds,
         rich_help_panel="Apply it",
         help=(
-            "Print settings that apply a layout, for example for systemd or kubernetes. `--snippet list` "
-            "prints all kinds."
+            "Print settings with which systemd, kubernetes or others run the best layout. `--snippet "
+            "list` prints all kinds."
         ),
     ),
 ]
@@ -43,7 +43,7 @@ SnippetLayout = Annotated[
         "--layout",
         metavar="LAYOUT",
         rich_help_panel="Apply it",
-        help="Layout for the settings of --snippet (default: the best layout).",
+        help="Layout in the settings that --snippet prints (default: the best layout).",
     ),
 ]
 
