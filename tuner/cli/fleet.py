@@ -34,7 +34,7 @@ def fleet(
         str | None,
         typer.Argument(
             metavar="[DIR|ADDRESS]",
-            help=("For the action certs, the folder for the keys; for boxes, the address of the scheduler."),
+            help=("For `certs`, the folder for the keys; for `boxes`, the address of the scheduler."),
         ),
     ] = None,
     host: Annotated[
@@ -42,8 +42,8 @@ def fleet(
         typer.Option(
             metavar="HOST",
             help=(
-                "For the action scheduler, the address on which it listens (default: 127.0.0.1); for "
-                "certs, a host name in the keys."
+                "For `scheduler`, the address on which the scheduler listens (default: 127.0.0.1); for "
+                "`certs`, a host name in the keys."
             ),
         ),
     ] = None,

@@ -144,7 +144,7 @@ def grid_grows(began: str, reached: str, n_before: int, n_now: int) -> str:
     "Read the earlier warnings, which contain the reason.",
 )
 def left_out(layout: Layout) -> str:
-    return f"{layout} gave no valid window at any attempt; the study continues without it"
+    return f"{layout} gave no valid window at any attempt; it is left out"
 
 
 @warning(
