@@ -121,7 +121,7 @@ def grid(
             rich_help_panel=FILE,
             help=(
                 "Begin a new study with the settings of the study file STUDY, in a file next to "
-                "STUDY. Other options override the settings."
+                "STUDY. Other options override the settings of STUDY."
             ),
         ),
     ] = None,

@@ -74,7 +74,7 @@ def lab(
             metavar="FILE.md",
             help=(
                 "File for a Markdown page with the result. A picture and the data (CSV) are written "
-                "next to it."
+                "next to the page."
             ),
         ),
     ] = None,

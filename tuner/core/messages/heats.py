@@ -10,7 +10,7 @@ from tuner.core.text.figures import pluralize, render_size
 @warning(
     "heat-smaller",
     "Layouts that do not fit into memory run later.",
-    "Make more memory available, or use `--slices off`.",
+    "Free some memory, or use `--slices off`.",
 )
 def no_memory_for_heat(n: int, free_bytes: float, largest_bytes: float) -> str:
     return (

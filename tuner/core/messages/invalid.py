@@ -103,7 +103,7 @@ def threads_alike(more: Layout, n_more: int, fewer: Layout, n_fewer: int) -> str
 
 @invalid_window(
     "memory-pressure",
-    "The config key `memory_pressure_limit` sets the highest allowed share.",
+    "The config key `memory_pressure_limit` sets the highest allowed share of waiting.",
     "Use fewer processes, or a host with more memory.",
 )
 def memory_pressure(waited_ratio: float, limit_ratio: float) -> str:

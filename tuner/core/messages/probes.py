@@ -19,8 +19,8 @@ _MOST_NAMES = 5
     "count-restarted",
     "Items that finished between tuner's last reading and the restart of the count are not counted.",
     "Find the cause of the restart. A restart is normal if workers replace themselves "
-    "(`max-requests`) or if Celery's broker was down. If the count restarts more than three times in "
-    "a launch, the launch fails.",
+    "(`max-requests`) or Celery's broker was down. If the count restarts more than three times in a "
+    "launch, the launch fails.",
 )
 def count_restarted(source: str, series: str, before: float, after: float) -> str:
     fell = f"{series} fell from {before:g} to {after:g}"

@@ -65,7 +65,7 @@ def budget_over_in_fleet(n_windows: int) -> str:
 
 _budget_short = warning(
     "budget-short",
-    "The rest of the budget is shorter.",
+    "The remaining budget may be too short.",
     "Use a longer `--budget`, fewer layouts or a shorter `--warmup-cap` ([time](time.md)).",
 )
 
@@ -103,7 +103,7 @@ def block_without_window_on(layout: Layout, block: int, host: str) -> str:
 
 @warning(
     "chosen-otherwise",
-    "The study continues with the rules and the guarantee of the present version.",
+    "The study continues with the rules and the guarantee of this version.",
     "No action is needed.",
 )
 def chosen_otherwise(n_blocks: int, first: int) -> str:
