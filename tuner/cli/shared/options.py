@@ -148,8 +148,9 @@ SETTINGS = {
     ),
     "rate": Setting(
         "RATE",
-        "Rate at which tuner sends requests (default: as fast as the service answers): 200 per "
-        "second, 70% of each layout's highest throughput, or the highest rate that keeps p95=200ms.",
+        "Rate at which tuner sends requests: 200 (per second), 70% (of each layout's highest "
+        "throughput) or p95=200ms (highest rate that keeps this latency); default: as fast as the "
+        "service answers.",
         ORDER,
         ("service", "feeder", "rate"),
     ),
