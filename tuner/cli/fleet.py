@@ -34,7 +34,9 @@ def fleet(
         str | None,
         typer.Argument(
             metavar="[DIR|ADDRESS]",
-            help=("For `certs`, the folder for the keys; for `boxes`, the address of the scheduler."),
+            help=(
+                "Folder for the keys (only for `certs`), or address of the scheduler whose hosts tuner lists."
+            ),
         ),
     ] = None,
     host: Annotated[

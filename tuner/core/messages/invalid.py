@@ -13,7 +13,7 @@ from tuner.core.text.figures import busy_cores, percent, pluralize
 @invalid_window(
     "braked",
     "To protect the host, tuner stopped the launch at a [safety limit](brake.md).",
-    "If the safety limit is too low, raise it under `brake` in the config.",
+    "If the safety limit is too low, raise it in the config.",
 )
 def braked(passed: str) -> str:
     return passed
