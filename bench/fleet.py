@@ -127,12 +127,12 @@ class SimulatedFleet:
         self.now_s = 0.0
         self.n_launches = 0
 
-    def lead(self, strategy: Timed, *, races: bool, foresees: bool = False) -> None:
-        """Until a race's answer may be claimed, or nothing more is asked for."""
+    def lead(self, strategy: Timed, *, races: bool, foresees: bool = False, cap: int = CAP_LAUNCHES) -> None:
+        """Until a race's answer may be claimed, nothing more is asked for, or *cap* launches were made."""
         under_way: dict[str, Place] = {}
         events: list[tuple[float, int, Place, list[Observed]]] = []
         foreseen_s = 0.0
-        while self.n_launches < CAP_LAUNCHES:
+        while self.n_launches < cap:
             for name in self.names:
                 if name not in under_way:
                     place = strategy.next_for(name, list(under_way.values()), self.names)

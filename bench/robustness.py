@@ -1,6 +1,7 @@
 """How often answers are right in worlds that break what a study assumes. Worlds are files: add your own.
 
-    python bench/robustness.py WORLD.json [...] [--kind strict|calibrated|grid|check|check-strict] [--json]
+    python bench/robustness.py WORLD.json [...] [--kind strict|calibrated|grid|check|check-strict]
+                               [--slices | --hosts N] [--json]
 
 A world is a search suite as docs/method/replay.md describes it; `bench/worlds/` has some. Per world:
 
@@ -9,9 +10,14 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
   the mean over the time that the study took, as for full grids.
 - "false": studies that, after any block, call a layout slower than the named one although it is truly at
   least as good. Claimed: at most 5 %.
-- "no answer": studies without an answer within 2000 windows. "windows": the mean of all studies.
+- "no answer": studies without an answer within 2000 windows. "windows", "hours": the mean of all studies.
 - "warned": studies whose answer states that the ratio of two layouts changed during the study. "wrong
   unwarned": studies whose answer is wrong at any hour, without such a statement.
+
+With `--slices` up to four layouts of a race take turns, as with `tuner grid --slices auto`: what the host
+does (drift, tide, spells) is the same for all layouts of a heat, everything else is each launch's own. With
+`--hosts N` a race is led on N hosts, as with `tuner grid --fleet`: each has drift and noise of its own, and a
+level of its own (5 %). There "in these hours" is as "right": the truth of hosts on average.
 
 With `--kind grid` each study is a full grid of `--blocks` blocks, ranked as `tuner rank` does. "false" are
 studies that call a layout slower than the best measured one although it is truly at least as good; "covers"
@@ -33,7 +39,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
 from pathlib import Path
@@ -41,26 +47,33 @@ from random import Random
 from statistics import fmean
 from typing import Any, Literal, get_args
 
+from fleet import Job as FleetJob
+from fleet import SimulatedFleet, Timed
 from ranking import ratios_right, study, window
 
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.config.suite import read_suite
+from tuner.core.domain.fleet import Done
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Observed, Proposal
-from tuner.core.planning.replay import run
+from tuner.core.planning.replay import CAP_WINDOWS, run
 from tuner.core.ranking.ranking import rank
+from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.recheck import Asked, Launched
 from tuner.core.search.strategies import make_strategy
+from tuner.core.search.strategies.fleet_race import FleetRace
 from tuner.core.search.strategies.full_grid import FullGrid
 from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.search.suite import Host, SimulatedBox, Suite
 from tuner.core.stats.binomial import wilson_interval
 from tuner.core.stats.interval import Estimate
+from tuner.core.windows.slices import MOST_RESIDENT
 from tuner.study.recheck_plan import past_of
 
 UNANSWERED_ALLOWED = 0.05  #: share of studies that may end without an answer
 HOUR_STEP_S = 60.0  #: between the moments that the mean over a study's hours is taken of
 TWO_WEEKS_S = 14 * 86_400.0
+HOST_LEVEL_SD = 0.05  #: what hosts differ by, with --hosts
 MOST_CHECKED = 25  #: blocks, after which a check counts as undecided
 Kind = Literal["strict", "calibrated", "grid", "check", "check-strict"]
 
@@ -73,6 +86,8 @@ class Job:
     kind: Kind
     seed: int
     n_blocks: int
+    in_turns: bool = False  #: races by heats
+    n_hosts: int = 1  #: races on several hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +108,7 @@ class Study:
     n_ratios: int = 0
     ratio_width: float = 0.0  #: sum over the intervals of ratios
     right_in_hours: bool = False
+    hours: float = 0.0
     warned: bool = False  #: the answer states that the ratio of two layouts changed during the study
 
 
@@ -117,6 +133,23 @@ class WatchedBox(SimulatedBox):
         return super().take(proposal)
 
 
+class Watched(Timed):
+    """A race on several hosts whose answer is looked at whenever it is asked for."""
+
+    def __init__(self, strategy: FleetRace, look: Callable[[Answer, set[Layout]], None]) -> None:
+        super().__init__(strategy)
+        self._look, self._launched = look, set[Layout]()
+
+    def learn(self, done: Done) -> None:
+        self._launched.update(window.layout for window in done.windows)
+        super().learn(done)
+
+    def answer(self) -> Answer:
+        answer = super().answer()
+        self._look(answer, self._launched)
+        return answer
+
+
 def one_study(job: Job, number: int) -> Study | CheckedStudy:
     """Run study *number*: its surface and its random streams follow from the number and the seed."""
     surface, repeat = number % job.world.n_surfaces, number // job.world.n_surfaces
@@ -136,18 +169,38 @@ def _race(job: Job, box: WatchedBox, truth: Mapping[Layout, float], seed: int) -
     goal = job.world.goal(job.kind)
     false_looks, warned = [], False
 
-    def look(answer: Answer, _n_windows: int) -> None:
+    def look(answer: Answer, launched: set[Layout]) -> None:
         nonlocal warned
         named, warned = answer.layout, bool(answer.changed)
-        slower = box.launched - {named, *answer.ties} if named is not None else set()
+        slower = launched - {named, *answer.ties} if named is not None else set()
         false_looks.append(named is not None and any(truth[layout] >= truth[named] for layout in slower))
 
-    done = run(make_strategy("race", goal, seed), goal, box, look=look)
+    if job.n_hosts > 1:
+        strategy = Watched(FleetRace(goal, seed), look)
+        of_fleet = FleetJob(job.world, "race", job.kind, (job.n_hosts,), HOST_LEVEL_SD, 0.0, job.seed)
+        fleet = SimulatedFleet(of_fleet, box.surface, box.stream, job.n_hosts)
+        fleet.lead(strategy, races=True, cap=CAP_WINDOWS)
+        answer = strategy.answer()
+        answered = answer.reached and answer.layout is not None
+        right = answer.reached and answer.layout is not None and box.is_right(answer.layout)
+        n_windows = fleet.n_launches if answered else CAP_WINDOWS
+        hours = fleet.now_s / 3600
+        return Study(
+            any(false_looks), answered, right, n_windows, right_in_hours=right, hours=hours, warned=warned
+        )
+    race = HeatRace(goal, seed, MOST_RESIDENT) if job.in_turns else make_strategy("race", goal, seed)
+    done = run(race, goal, box, look=lambda answer, _n_windows: look(answer, box.launched))
     in_hours = _truth_in_hours(job, box, truth)
     least = (1 - goal.within) * max(in_hours.values()) * (1 - 1e-12)
     right = done.answered and done.layout is not None and in_hours[done.layout] >= least
     return Study(
-        any(false_looks), done.answered, done.right, done.n_windows, right_in_hours=right, warned=warned
+        any(false_looks),
+        done.answered,
+        done.right,
+        done.n_windows,
+        right_in_hours=right,
+        hours=done.hours,
+        warned=warned,
     )
 
 
@@ -274,6 +327,7 @@ def summary(name: str, kind: Kind, done: Sequence[Study]) -> dict[str, Any]:
         found["wrong_unwarned"] = _share(
             sum(one.answered and not one.right and not one.warned for one in done), n
         )
+        found["mean_hours"] = fmean(one.hours for one in done)
     found["mean_windows"] = fmean(one.n_windows for one in done)
     return found
 
@@ -318,6 +372,7 @@ def _line(found: Mapping[str, Any]) -> str:
         cells.append(f"right {_shown(found['right'])}  in these hours {_shown(found['right_in_hours'])}")
         cells.append(f"no answer {100 * found['unanswered']:4.1f} %")
         cells.append(f"warned {_shown(found['warned'])}  wrong unwarned {_shown(found['wrong_unwarned'])}")
+        cells.append(f"hours {found['mean_hours']:.2f}")
     return "  ".join([*cells, f"windows {found['mean_windows']:.1f}"])
 
 
@@ -336,13 +391,19 @@ def main() -> None:
     parser.add_argument("--kind", choices=get_args(Kind), default="strict")
     parser.add_argument("--studies", type=int, default=300)
     parser.add_argument("--blocks", type=int, default=3, help="of a full grid")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--slices", action="store_true", help="layouts of a race take turns")
+    ways.add_argument("--hosts", type=int, default=1, help="of a race")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", action="store_true", help="print one JSON list, at the end")
     options = parser.parse_args()
+    if (options.slices or options.hosts != 1) and options.kind not in ("strict", "calibrated"):
+        parser.error("--slices and --hosts are for races")
     results = []
     for path in options.worlds:
-        job = Job(read_suite(path), options.kind, options.seed, options.blocks)
+        world = read_suite(path)
+        job = Job(world, options.kind, options.seed, options.blocks, options.slices, options.hosts)
         done = list(each_in_processes(one_study, job, range(options.studies), options.processes))
         checks = [one for one in done if isinstance(one, CheckedStudy)]
         races = [one for one in done if isinstance(one, Study)]

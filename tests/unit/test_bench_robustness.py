@@ -53,6 +53,20 @@ def test_a_race_in_a_tidy_world_is_right_and_one_that_is_repeated_is_the_same(be
     assert bench.one_study(job, 0) == first
 
 
+def test_a_race_by_heats_and_one_on_two_hosts_find_the_best_layout_in_less_time_on_two_hosts(
+    bench: Any,
+) -> None:
+    world = read_suite(ROOT / "bench" / "worlds" / "lone-winner.json")
+    heats = bench.one_study(bench.Job(world, "strict", 1, 3, True), 0)
+    hosts = bench.one_study(bench.Job(world, "strict", 1, 3, False, 2), 0)
+
+    for one in (heats, hosts):
+        assert (one.answered, one.right, one.right_in_hours, one.false) == (True, True, True, False)
+    # of launch and window, 720 s: a heat skips up to a part of each slice; two hosts work at once
+    assert heats.hours > heats.n_windows * 720 / 3600
+    assert hosts.hours == pytest.approx(hosts.n_windows * 720 / 3600 / 2, rel=0.1)
+
+
 def test_a_race_under_a_drift_that_differs_between_layouts_is_more_often_right_in_its_hours(
     bench: Any,
 ) -> None:
