@@ -59,7 +59,7 @@ def test_slices_that_agree_with_windows_alone_are_confirmed() -> None:
     assert seen is not None
     assert seen.holds
     assert (claim.answer.layout, claim.answer.reached) == (Layout(4, 1), True)
-    assert seen.in_slices == pytest.approx(30 / 24, rel=0.01)
+    assert seen.in_slices == pytest.approx(30 / 24, rel=0.02)
     assert seen.alone == pytest.approx(30 / 24, rel=0.02)
     assert "slices-disagree" not in {slug for slug, _ in progress.warnings}
     assert answer_facts(claim)["slices"]["agree"] is True

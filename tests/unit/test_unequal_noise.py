@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.strategy import Kind
+from tuner.core.domain.strategy import Goal, Kind, Observed
 from tuner.core.planning.replay import ReplayJob, replay
 from tuner.core.search.challengers import Challenge, standing
+from tuner.core.search.heat_race import HeatRace
 from tuner.core.search.posterior import Posterior, flat_posterior
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.core.search.unequal_noise import LEVEL, MANY, RARE_SD, SCALES, own_scales
 
+HEATS = ((0, 1, 2), (1, 2), (2, 0, 1), (0, 1))  #: layouts of each
 MARGIN = -log(0.98)
 QUIET = (0.01, -0.01) * 6  #: what launches of the leader and of a quiet challenger differ by
 
@@ -128,3 +130,81 @@ def test_a_race_names_the_best_layout_though_its_noise_is_five_times_that_of_the
     done = [replay(ReplayJob(source, "race"), 0, repeat) for repeat in range(16)]
 
     assert sum(one.right for one in done) >= 15
+
+
+def in_heats(values: list[tuple[float, ...]], order: int = 1, host_sd: float = 3.0) -> Posterior:
+    """One filter that saw `HEATS`, as many as *values*, each in this or the reverse *order*."""
+    one = np.ones(1)
+    prior = 1e6 * np.eye(3)[None]
+    posterior = Posterior(prior, 0 * one, host_sd * one, one.copy(), 0 * one, skips_first=True)
+    posterior.in_heats = True
+    for number, (layouts, of_heat) in enumerate(zip(HEATS, values, strict=False)):
+        for layout, value in list(zip(layouts, of_heat, strict=True))[::order]:
+            posterior.observe(layout, value, 3000.0 * number, 600.0)
+    return posterior
+
+
+def test_a_launch_of_a_heat_is_compared_with_all_others_in_whatever_order_they_ran() -> None:
+    values = [(7.0, 6.9, 6.8), (6.95, 6.7), (6.81, 7.05, 6.9), (7.02, 6.97)]
+    found = in_heats(values)
+    # what the launches of the last heat were foretold with, given all heats before
+    before = in_heats(values[:-1])
+    rows = np.array([[1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0]])
+    known = before.covariance[0].copy()
+    known[3, :], known[:, 3], known[3, 3] = 0.0, 0.0, 9.0
+    precision = np.linalg.inv(rows @ known @ rows.T + np.eye(2))
+    pull = precision @ (np.array(values[-1]) - before.centre - before.mean[0, :2])
+    last = pull**2 / np.diag(precision)
+
+    assert found.own_squares - before.own_squares == pytest.approx(np.array([[*last / 2, 0.0]]))
+    # first heat: nothing is known of any layout; second: 1 of 2 launches tells of noise; third: 2 of 3
+    assert found.own_df == pytest.approx([2 / 3 + 1 / 2, 1 / 2 + 2 / 3 + 1 / 2, 1 / 2 + 2 / 3])
+    assert in_heats(values, -1).own_squares == pytest.approx(found.own_squares, rel=1e-4)
+
+
+def test_noise_of_the_host_is_no_noise_of_a_layout() -> None:
+    quiet = [(7.0, 6.9, 6.8), (6.9, 6.8), (6.8, 7.0, 6.9), (7.0, 6.9)]
+    shaken = [tuple(x + shift for x in of) for of, shift in zip(quiet, (0.0, 2.0, -1.0, 3.0), strict=True)]
+
+    assert in_heats(shaken, host_sd=300.0).own_squares == pytest.approx(0.0, abs=1e-3)
+    assert in_heats(shaken, host_sd=0.1).own_squares.min() > 0.1
+
+
+def heat(number: int, of: dict[Layout, float]) -> list[Observed]:
+    """The windows of a heat that began at 3000 s times *number*."""
+    began_s = 3000.0 * number
+    return [
+        Observed(layout, exp(value), 10 * number + n, began_s, began_s + 120, 600.0, turns_s=began_s)
+        for n, (layout, value) in enumerate(of.items())
+    ]
+
+
+def learnt(kind: Kind, values: tuple[float, float]) -> tuple[HeatRace, list[Layout]]:
+    """A race by heats: quiet ones of 4x6 and 8x3, and two with *values* of 2x12 as well, which is behind."""
+    leader, quiet, third = layouts = [Layout(4, 6), Layout(8, 3), Layout(2, 12)]
+    race = HeatRace(Goal(tuple(layouts), 0.02, 0.95, kind), 1, 4)
+    for number, shift in enumerate(QUIET * 2):
+        of = {leader: 7.0 + shift, quiet: 6.8 - shift}
+        race.learn(heat(number, of | ({third: values[number]} if number < 2 else {})))
+    return race, layouts
+
+
+def test_a_strict_race_by_heats_launches_a_noisy_challenger_with_the_leader_alone() -> None:
+    race, (leader, _, third) = learnt("strict", (6.98, 6.78))
+    proposals = race.propose()
+
+    assert not race.answer().reached
+    assert [(one.layout, one.heat) for one in proposals] == [(leader, 0), (third, 0)]
+    assert third in race.answer().ties
+
+
+def test_a_strict_race_by_heats_ends_if_the_challenger_is_quiet() -> None:
+    assert learnt("strict", (6.8, 6.8))[0].answer().reached
+
+
+def test_only_a_calibrated_race_by_heats_assumes_that_all_layouts_have_similar_noise() -> None:
+    strict, calibrated = (learnt(kind, (6.98, 6.78))[0].answer() for kind in ("strict", "calibrated"))
+
+    assert not strict.pools_noise
+    assert calibrated.pools_noise
+    assert calibrated.reached

@@ -169,16 +169,22 @@ class Challenge:
 
     def to_check(self) -> int | None:
         """The layout to launch because it, or its opponent, may have more noise than others; None: none."""
-        if self._scales is None:
+        unchecked = self.unchecked()
+        if not unchecked:
             return None
+        assert self._scales is not None
+        k, above = unchecked[0], self.gap + self.margin
+        is_noisier = self._scales.is_noisier(k, self.leader, self.posterior, above, self.variance)
+        return k if is_noisier else self.leader
+
+    def unchecked(self) -> list[int]:
+        """Challengers that are not worse if they, or the leader, have more noise; the likeliest first."""
+        if self._scales is None:
+            return []
         above = self.gap + self.margin
         likely = self._scales.likelihood(self.posterior, above, self.variance) * self.in_race
         likely[self.leader] = 0.0
-        k = int(np.argmax(likely))
-        if likely[k] <= 1:
-            return None
-        is_noisier = self._scales.is_noisier(k, self.leader, self.posterior, above, self.variance)
-        return k if is_noisier else self.leader
+        return [int(k) for k in np.argsort(-likely, kind="stable") if likely[k] > 1]
 
     def tied(self, ties: Sequence[int], within: float, confidence: float) -> list[int]:
         """Those of *ties* that are known to be near the leader, by the rule of `tuner.core.stats.groups`."""

@@ -89,23 +89,25 @@ class HeatRace(Racing):
         ]
 
     def _members(self) -> list[int] | None:
-        """The layouts of the next heat; None: the answer is known, or cannot be."""
+        """The layouts of the next heat; None: the answer is known, or cannot be.
+
+        If a challenger is worse unless its noise is large, only such challengers are beside the leader.
+        """
         one = self._decided()
         standing = self._standing()
         if one is None or standing is None:
             return None
-        chosen = [standing.leader]
-        if (k := self._index[one.layout]) not in chosen:
-            chosen.append(k)
+        checked = standing.unchecked() if standing.doubt <= self._allowed else []
+        chosen = list(dict.fromkeys([standing.leader, self._index[one.layout], *checked]))
         urgent = sorted(
             (int(k) for k in range(len(self._layouts)) if standing.urgency[k] >= 0 and k not in chosen),
             key=lambda k: (-standing.urgency[k], k),
         )
-        ties = set(standing.ties(self._allowed))
+        ties = set() if checked else set(standing.ties(self._allowed))
         for k in urgent:
             if len(chosen) < FEWEST or (len(chosen) < self._most and (k in ties or not self._n_of(k))):
                 chosen.append(k)
-        return chosen if len(chosen) >= FEWEST else None
+        return chosen[: self._most] if len(chosen) >= FEWEST else None
 
     def _n_of(self, k: int) -> int:
         return int(self._bank().n_of[k])
@@ -157,8 +159,7 @@ class HeatRace(Racing):
     def _new_bank(self) -> Posterior:
         """The bank, which has seen nothing."""
         bank = super()._new_bank()
-        if self._counts_slices:
-            bank.has_own_noise = False  # the effect of a heat takes up the noise of its layouts
+        bank.in_heats = self._counts_slices
         return bank
 
     def _drifts(self) -> Sequence[tuple[float, float]]:

@@ -42,14 +42,16 @@ _PER_FILTER = (
     "_squares",
     "_surprise",
     "own_squares",
+    "_own_before",
     "guided",
 )
 _KEPT = 1e-6  #: filters this much less likely than the best are dropped
 
 # The noises thought of: drift as ratio to sigma and correlation time in seconds; share of what averages out.
 DRIFTS = ((0.0, 36000.0), (0.3, 4000.0), (0.3, 16000.0), (1.0, 4000.0), (1.0, 16000.0), (3.0, 16000.0))
-#: of launches that take turns: one effect for each heat, which no other heat has
-HEAT_DRIFTS = ((1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
+#: of launches that take turns: one effect for each heat, which no other heat has; none on a quiet host
+HEAT_DRIFTS = ((0.0, 1.0), (0.3, 1.0), (1.0, 1.0), (3.0, 1.0), (10.0, 1.0), (30.0, 1.0))
+_LEAST_LEFT = 1e-9  #: of the variance of a launch, where the others of its heat say nothing of it
 _STEADY_ODDS = 10.0  #: beforehand: no drift at all, against each of the drifts
 _SHARES = (0.05, 0.2, 0.5, 0.8)  #: where lengths vary; else it cannot be told, and does not matter
 
@@ -86,6 +88,7 @@ class Posterior:
     doubts_by_filter = False
     #: whether a strict race checks each challenger by its own noise too: `search.unequal_noise`
     has_own_noise: bool = True
+    in_heats: bool = False  #: launches at the same moment share an effect, the drift, which no others have
 
     def __init__(
         self,
@@ -115,7 +118,10 @@ class Posterior:
         self.n_of = np.zeros(k, dtype=int)
         #: of each layout's own surprises, as `_squares` is of all, and how many these are
         self.own_squares = np.zeros((n, k))
-        self.own_df = np.zeros(k, dtype=int)
+        self.own_df = np.zeros(k)
+        #: the latest heat's launches that are not the first of their layout: layout, logarithm, length
+        self._heat: tuple[tuple[int, float, float], ...] = ()
+        self._own_before, self._own_df_before = self.own_squares, self.own_df  #: that heat
         self.guided = np.zeros(n, dtype=bool)  #: filters that a guide gave
         self._skips_first = skips_first
         self._at_s = 0.0
@@ -144,7 +150,31 @@ class Posterior:
         mean += gain * (surprise / spread)[:, None]
         cov -= gain[:, :, None] * (gain / spread[:, None])[:, None, :]
         first = self.n_of[layout] == 0 if self._skips_first else not self.n_of.any()
+        if self.in_heats:
+            self._count_heat(layout, log_value - self._centre, length_s, first=first, is_new=gone_s > 0)
         self._count(layout, surprise, spread, first=first)
+
+    def _count_heat(
+        self, layout: int, log_value: float, length_s: float, *, first: bool, is_new: bool
+    ) -> None:
+        """Count the own surprises of the latest heat again: of each launch, given all others.
+
+        One after the other would not do: what is noise of the first would count as that of the others. Of n
+        launches, n - 1 tell of noise, and one of the effect that all share.
+        """
+        if is_new:
+            self._heat, self._own_before, self._own_df_before = (), self.own_squares, self.own_df
+        if not first:
+            self._heat = (*self._heat, (layout, log_value, length_s))
+        self.own_squares, self.own_df = self._own_before.copy(), self._own_df_before.copy()
+        share = (len(self._heat) - 1) / max(len(self._heat), 1)
+        k, mean, cov = self.n_layouts, self.mean, self.covariance
+        for of, value, length in self._heat:
+            noise = 1 - self.share + self.share * (LENGTH_REF_S / length)
+            left = noise - cov[:, of, of] - 2 * cov[:, of, k] - cov[:, k, k]
+            beyond = value - mean[:, of] - mean[:, k]
+            self.own_squares[:, of] += share * beyond**2 / np.maximum(left, _LEAST_LEFT)
+            self.own_df[of] += share
 
     def _count(self, layout: int, surprise: Array, spread: Array, *, first: bool) -> None:
         """Have a window speak for the filters that foretold it; a *first* one tells of a level alone."""
@@ -156,8 +186,9 @@ class Posterior:
             self._log_det += np.log(spread)
             squares = surprise**2 / spread
             self._squares += squares
-            self.own_squares[:, layout] += squares
-            self.own_df[layout] += 1
+            if not self.in_heats:
+                self.own_squares[:, layout] += squares
+                self.own_df[layout] += 1
             self._weigh()
 
     def take(self, filters: Filters | None) -> None:
@@ -178,6 +209,7 @@ class Posterior:
             "_squares": filters.squares,
             "_surprise": np.zeros(n),
             "own_squares": np.zeros((n, self.n_layouts)),
+            "_own_before": np.zeros((n, self.n_layouts)),
             "guided": np.ones(n, dtype=bool),
         }
         for name in _PER_FILTER:
