@@ -129,6 +129,16 @@ def test_every_line_that_is_written_says_what_it_means() -> None:
     assert [line for line in keys if "  # " not in line[3:] and line != "  {}"] == []
 
 
+@pytest.mark.parametrize(
+    "aging", ["loss: 6%", "growth: 60MB, settles: 10m", "loss: 40%, layouts: [4x6, 1x24]"]
+)
+def test_launches_that_change_as_they_last_are_read_and_written(aging: str) -> None:
+    profile = read(f"{LEAST}\naging: {{{aging}}}\n")
+
+    assert profile.aging is not None
+    assert read(render_profile(profile)) == profile
+
+
 def test_what_is_left_out_is_as_the_model_has_it() -> None:
     profile = read(LEAST)
 

@@ -16,12 +16,12 @@ from pydantic import ValidationError
 
 from tuner.config.document import Document, FileKind, read_document
 from tuner.config.problems import problems
-from tuner.config.profile_sections import DEMANDS, ProfileFile
+from tuner.config.profile_sections import DEMANDS, AgingSection, ProfileFile
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
-from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileMemory, ProfileNoise
+from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileAging, ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
 from tuner.core.text.durations import parse_duration
 from tuner.core.text.figures import parse_size
@@ -47,6 +47,7 @@ _OF_SECTION = {
     "noise": "Noise of throughput: standard deviations, as shares of the throughput.",
     "memory": "Proportional set size (PSS). A missing key is unknown, or included in the other keys.",
     "launch": "Times of a launch.",
+    "aging": "Changes of a launch as it lasts; default: none.",
     "failures": "Probabilities of faults, per launch (the first three) or per window (the others).",
     "intervals": "Intervals of the measured demands.",
 }
@@ -89,6 +90,10 @@ _MEANING = {
     "launch.start": "time until every process is RUNNING",
     "launch.settle": "time after that during which throughput rises",
     "launch.stop": "time until every process has ended",
+    "aging.loss": "share of its throughput that a launch loses in its first hour",
+    "aging.growth": "growth of its memory in the first hour",
+    "aging.settles": "time constant with which both end; default: never",
+    "aging.layouts": "layouts that change; default: all",
     "failures.dies-at-start": "a worker ends before all are RUNNING",
     "failures.dies-warming": "a worker ends during the warm-up",
     "failures.late-threads": "a process starts its threads later than the others",
@@ -109,7 +114,12 @@ _EXAMPLES = {
     "memory.process": "60MB",
     "memory.thread": "1MB",
     "memory.child": "25MB",
+    "aging.loss": "6%",
+    "aging.growth": "60MB",
+    "aging.settles": "10m",
+    "aging.layouts": "[4x6]",
 }
+_NO_AGING = dict.fromkeys(("loss", "growth", "settles", "layouts"))  #: the keys of a profile without aging
 #: of the whole file, likewise
 _MEANING_OF_HEAD = {
     "simulated": ("gil-bound", "simulated profile; default: none"),
@@ -125,7 +135,7 @@ def render_profile(profile: Profile) -> str:
         line = _head_line(key, texts[key]) if key in texts else f"# {key}: {example}"
         lines.append(f"{line:<{_KEY_WIDTH}}  # {meaning}")
     for section, meaning in _OF_SECTION.items():
-        lines += ["", f"{section}:  # {meaning}", *_lines(section, texts[section])]
+        lines += ["", f"{section}:  # {meaning}", *_lines(section, texts.get(section, _NO_AGING))]
     return "\n".join(lines) + "\n"
 
 
@@ -184,6 +194,7 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
             "settle": _duration(profile.settle_s),
             "stop": _duration(profile.stop_s),
         },
+        **({} if profile.aging is None else {"aging": _aging_texts(profile.aging)}),
         "failures": {kind: _share(profile.failures[kind]) for kind in FAILURES if kind in profile.failures},
         "intervals": {
             name: {
@@ -196,6 +207,15 @@ def profile_texts(profile: Profile) -> dict[str, Any]:
         },
     }
     return texts
+
+
+def _aging_texts(aging: ProfileAging) -> dict[str, Any]:
+    return {
+        "loss": _share(aging.loss_per_h) if aging.loss_per_h else None,
+        "growth": _bytes(aging.growth_bytes_per_h) if aging.growth_bytes_per_h else None,
+        "settles": None if aging.settles_s is None else _duration(aging.settles_s),
+        "layouts": [str(one) for one in aging.layouts] or None,
+    }
 
 
 def _head_line(key: str, value: str | list[str]) -> str:
@@ -343,6 +363,14 @@ def _profile_of(document: Document) -> Profile:
         settle_s=file.launch.settle,
         stop_s=file.launch.stop,
         failures=failures,
+        aging=None
+        if file.aging == AgingSection()
+        else ProfileAging(
+            loss_per_h=file.aging.loss,
+            growth_bytes_per_h=file.aging.growth or 0.0,
+            settles_s=file.aging.settles,
+            layouts=tuple(file.aging.layouts or ()),
+        ),
         intervals={
             DEMANDS[name]: Estimate(one.mean, one.low, one.high) for name, one in file.intervals.items()
         },

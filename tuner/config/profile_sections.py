@@ -72,6 +72,7 @@ def _demand(name: str) -> str:
 
 Share = Annotated[float, BeforeValidator(_share), Field(ge=0, allow_inf_nan=False)]
 UpToOne = Annotated[Share, Field(le=1)]
+BelowOne = Annotated[Share, Field(lt=1)]
 Scatter = Annotated[Share, Field(le=10)]  # of logarithms: what is far beyond has no figures
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Cores = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
@@ -157,6 +158,15 @@ class LaunchSection(Section):
     stop: Duration = 0.5
 
 
+class AgingSection(Section):
+    """See `ProfileAging`."""
+
+    loss: BelowOne = 0.0
+    growth: Bytes | None = None
+    settles: LongerThanZero | None = None
+    layouts: Layouts | None = None
+
+
 class IntervalSection(Section):
     """See `Estimate`."""
 
@@ -188,10 +198,11 @@ class ProfileFile(Section):
     noise: NoiseSection = NoiseSection()
     memory: MemorySection = MemorySection()
     launch: LaunchSection = LaunchSection()
+    aging: AgingSection = AgingSection()
     failures: dict[Annotated[str, AfterValidator(_failure)], UpToOne] = Field(default_factory=dict)
     intervals: dict[Annotated[str, AfterValidator(_demand)], IntervalSection] = Field(default_factory=dict)
 
-    @field_validator("terms", "noise", "memory", "launch", "failures", "intervals", mode="before")
+    @field_validator("terms", "noise", "memory", "launch", "aging", "failures", "intervals", mode="before")
     @classmethod
     def _nothing_below(cls, value: Any) -> Any:
         """A section whose keys are all comments says nothing."""

@@ -150,7 +150,10 @@ class RunningLayout:
     @property
     def pss_bytes(self) -> int:
         """Memory now."""
-        return int(self.truth.pss_bytes + self.truth.leak_bytes_per_s * (self._until_s - self._began_s))
+        return int(
+            self.truth.pss_bytes
+            + self.truth.leak_bytes_per_s * self.truth.aged_s(self._until_s - self._began_s)
+        )
 
     @property
     def shape(self) -> Layout:
@@ -241,7 +244,7 @@ class RunningLayout:
             wall_s = self._clock.wall_s()
             speed *= self._host.mean_speed(wall_s - elapsed_s, wall_s)
         if truth.trend_per_h:
-            speed *= exp(truth.trend_per_h * (now_s - self._began_s - elapsed_s / 2) / 3600)
+            speed *= exp(truth.trend_per_h * truth.aged_s(now_s - self._began_s - elapsed_s / 2) / 3600)
         self._n_done += truth.items_per_s * speed * busy_s * self._noise(elapsed_s)
         self.n_active = self._seen_active()
         self.busy_s += busy_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from math import sqrt
+from math import log1p, sqrt
 from pathlib import Path
 
 from tuner.adapters.clock import VirtualClock
@@ -15,7 +15,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import SIMULATED_HOST, StudyRecord
 from tuner.core.model.demand import layout_demands
 from tuner.core.model.network import predict
-from tuner.core.model.profile import Profile
+from tuner.core.model.profile import Profile, ProfileAging
 from tuner.core.search.growth import initial_layouts
 from tuner.ports import Box, Store
 
@@ -51,6 +51,9 @@ class ProfileService:
         n_threads = float(layout.total_threads)
         n_children = n_runnable * children_ratio
         noise_sd = profile.noise.second_sd
+        aging = profile.aging
+        if aging is None or (aging.layouts and layout not in aging.layouts):
+            aging = ProfileAging()
         return Truth(
             items_per_s=items_per_s,
             n_active=load,
@@ -69,6 +72,9 @@ class ProfileService:
             pss_bytes=profile.memory.of(layout, n_children),
             # items that end one after the other, each after a time that scatters so
             second_sd=profile.demands.cv_ratio / sqrt(items_per_s) if noise_sd is None else noise_sd,
+            trend_per_h=log1p(-aging.loss_per_h),
+            leak_bytes_per_s=aging.growth_bytes_per_h / 3600,
+            ages_s=aging.settles_s,
         )
 
 

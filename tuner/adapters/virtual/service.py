@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import expm1
 from typing import Any, Protocol
 
 from tuner.adapters.clock import STOP_S
@@ -32,6 +33,11 @@ class Truth:
     second_sd: float | None = None  #: of log throughput in one second; None: the box's own
     trend_per_h: float = 0.0  #: change of log throughput per hour after the start
     leak_bytes_per_s: float = 0.0  #: growth of memory after the start
+    ages_s: float | None = None  #: time constant with which trend and growth end; None: never
+
+    def aged_s(self, since_s: float) -> float:
+        """How long trend and growth have lasted *since_s* after the start; at most their time constant."""
+        return since_s if self.ages_s is None else -self.ages_s * expm1(-since_s / self.ages_s)
 
 
 class Service(Protocol):

@@ -77,6 +77,22 @@ class ProfileMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileAging:
+    """How a simulated launch changes as it lasts."""
+
+    loss_per_h: float = 0.0  #: of throughput, as a share
+    growth_bytes_per_h: float = 0.0  #: of memory
+    settles_s: float | None = None  #: time constant with which both end; None: never
+    layouts: tuple[Layout, ...] = ()  #: of which layouts; none: of all
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.loss_per_h < 1 or not 0 <= self.growth_bytes_per_h < float("inf"):
+            raise ValueError("loss_per_h should be from 0 to 1, and growth_bytes_per_h 0 or more")
+        if self.settles_s is not None and not 0 < self.settles_s < float("inf"):
+            raise ValueError(f"settles_s should be above 0, got {self.settles_s!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """All that predicting a service, or simulating it, takes."""
 
@@ -97,6 +113,7 @@ class Profile:
     failures: Mapping[Failure, float] = field(
         default_factory=dict
     )  #: probability that one goes so; of launches the first three kinds, else of windows
+    aging: ProfileAging | None = None  #: None: launches do not change as they last
 
     def __post_init__(self) -> None:
         if not 0 <= (self.busy_cores or 0.0) < float("inf"):
