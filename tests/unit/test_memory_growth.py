@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tuner.app.memory_growth import memory_growth
 from tuner.app.study_queries import rank_file
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.slopes import pool_slopes
-from tuner.core.windows.memory_growth import Look, MemoryGrowth, growth_slopes
+from tuner.core.windows.memory_growth import Look, MemoryGrowth, growth_slopes, pool_growth
 from tuner.reports.ranking.evidence import describe_caveats
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
+from tuner.study.memory_growth import memory_growth
 
 from ..leaking_studies import MB, A, kept, measured
 from ..wording import wording
@@ -29,14 +29,15 @@ def looks(
     *,
     leak_per_h: float = 0.0,
     start: float = 40.0,
+    start_s: float = 60.0,
     step_at_s: float | None = None,
     lasts_s: float = 600.0,
 ) -> list[Look]:
-    """MB of one launch: a start that takes a minute, and a saw-tooth."""
+    """MB of one launch: a start that takes *start_s*, and a saw-tooth."""
     phase, found = draw.random(), []
     for n in range(int(lasts_s / 5) + 1):
         at_s = 5.0 * n
-        memory = 300 + leak_per_h * at_s / HOUR_S - start * math.exp(-at_s / 60)
+        memory = 300 + leak_per_h * at_s / HOUR_S - start * math.exp(-at_s / start_s)
         memory += 4 * ((phase + at_s / 70) % 1.0) + draw.gauss(0, 0.3)
         found.append((at_s, MB * (memory + (8.0 if step_at_s is not None and at_s >= step_at_s else 0.0))))
     return found
@@ -74,6 +75,36 @@ def test_one_launch_of_half_an_hour_is_enough() -> None:
     found = growth([looks(random.Random(4), leak_per_h=60.0, lasts_s=1800.0)])
 
     assert MemoryGrowth(found, 300 * MB, DAY_S).is_shown
+
+
+def of_layouts(*launches: list[Look]) -> MemoryGrowth:
+    """The growth of a layout with these launches; another layout without growth has three."""
+    draw = random.Random(9)
+    others = [looks(draw) for _ in range(3)]
+    found = pool_growth({"one": launches, "other": others}, {"one": 300 * MB, "other": 300 * MB}, 0.95, DAY_S)
+    return found["one"]
+
+
+def test_a_start_of_ten_minutes_looks_like_a_leak_until_a_launch_of_an_hour_shows_its_end() -> None:
+    draw = random.Random(6)
+    short = [looks(draw, start_s=600.0) for _ in range(3)]
+    long = looks(draw, start_s=600.0, lasts_s=3600.0)
+    before, after = of_layouts(*short), of_layouts(*short, long)
+
+    assert before.is_shown
+    assert before.early_per_h is None
+    assert not after.is_shown
+    assert after.is_ending
+
+
+def test_a_leak_still_shows_in_the_second_half_of_a_launch_of_an_hour() -> None:
+    draw = random.Random(7)
+    short = [looks(draw, leak_per_h=60.0) for _ in range(3)]
+    found = of_layouts(*short, looks(draw, leak_per_h=60.0, lasts_s=3600.0))
+
+    assert found.is_shown
+    assert not found.is_ending
+    assert found.per_h.mean == pytest.approx(60 * MB, rel=0.3)
 
 
 def test_launches_under_five_minutes_show_nothing() -> None:
@@ -114,6 +145,6 @@ def test_a_service_without_a_leak_shows_none(tmp_path: Path) -> None:
 
 def test_windows_that_were_not_read_leave_the_growth_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     store = measured(MB / 60)
-    monkeypatch.setattr("tuner.app.memory_growth.MOST_WINDOWS", 3)
+    monkeypatch.setattr("tuner.study.memory_growth.MOST_WINDOWS", 3)
 
     assert list(memory_growth(store, store.sums(), 0.95, DAY_S)) == [A]

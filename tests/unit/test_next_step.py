@@ -19,6 +19,7 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Claim, RemainingTime
+from tuner.core.ranking.longer_launch import Halves, LongerLaunch
 from tuner.core.ranking.next_step import RULES, next_step
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
@@ -90,12 +91,32 @@ def kept_out(state: Any) -> tuple[RankedLayout, ...]:
 RACE = study(strategy="race", n_blocks=0)
 NOISY = (row("4x2", "best-or-tied"), row("2x2", "not-ruled-out"), row("1x8", "slower"))
 UNSEEN = (*NOISY[:1], row("2x2", None, n_windows=0, n_void=3, reason="no valid window"), NOISY[2])
+FELL = LongerLaunch(
+    Halves(parse_layout("4x2"), 3600.0, 100.0, 90.0), Halves(parse_layout("2x2"), 3600.0, 99.0, 99.0), 0.02
+)
 EDGE = Wider(parse_layout("4x2"), True, 0.04, parse_layouts("4x4,4x8"))
 BUSY = Others(1.5, {}, 4.0, 0.02)
 
 #: what is known -> the step, and its command
 CASES: dict[str, tuple[StudyRecord, Ranking, dict[str, Any], str, str]] = {
     "it is being measured": (RACE, race(reached=False), {"is_held": True}, "watch", "tuner watch s.db"),
+    "it fell below its rival in a longer launch": (
+        RACE,
+        replace(race(reached=False), longer=FELL),
+        {"ending": "over"},
+        "longer",
+        "tuner grid --like s.db --layouts 4x2,2x2 --window 1h --min-window 1h",
+    ),
+    "its longer launches are left": (
+        RACE,
+        replace(
+            race(),
+            rows=(row("4x2", "best-or-tied", trend_per_h=Estimate(-0.1, -0.12, -0.08)), *race().rows[1:]),
+        ),
+        {"ending": "out-of-budget"},
+        "go-on",
+        "tuner grid --resume s.db",
+    ),
     "pairs": (study(strategy="aa"), ranking(), {}, "pairs", "tuner aa s.db"),
     "pairs that were cut off": (
         study(strategy="aa", provenance=Provenance(made_by="tuner aa")),

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuner.app.collection import collection_paused
-from tuner.app.memory_growth import memory_growth
 from tuner.bootstrap.stores import open_store
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.ports import Store
+from tuner.study.memory_growth import memory_growth
 
 if TYPE_CHECKING:
     from tuner.core.domain.limits import Verdict
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
+    from tuner.core.ranking.longer_launch import LongerLaunch
     from tuner.core.ranking.overview import Live, Overview
     from tuner.core.ranking.ranked import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
@@ -63,6 +64,7 @@ def rank_file(
 
 
 def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
+    from tuner.core.ranking.longer_steps import is_changing
     from tuner.core.ranking.next_step import next_step
     from tuner.core.ranking.step_case import OF_HOST, Facts
     from tuner.reports.documents.plain import file_word
@@ -70,7 +72,7 @@ def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> Nex
     ending, ranking = None, seen.ranking
     n_asked = len(seen.record.layouts) * seen.record.n_blocks * seen.record.windows_per_launch
     is_short = sum(row.n_windows for row in ranking.rows) < n_asked
-    if is_short if ranking.claim is None else not ranking.claim.answer.reached:
+    if is_short if ranking.claim is None else not ranking.claim.answer.reached or is_changing(ranking):
         known = seen.known or _known(store)
         ending = None if known is None else known.ending()
     invalid: Counter[str] = Counter()
@@ -204,6 +206,7 @@ def _rank(
     from tuner.core.ranking.race_result import by_claim
     from tuner.core.ranking.ranking import rank
     from tuner.core.ranking.wider import wider_than
+    from tuner.study.longer_launch import longer_seen, without_longer
 
     record = store.study()
     layout = parse_measured_layout(current, record, file) if current is not None else None
@@ -213,7 +216,9 @@ def _rank(
             f"cannot use --confidence {confidence:g}: the race in {file} was run at {record.confidence:g}",
             hint="Leave --confidence out.",
         )
-    sums = store.sums() if sums is None else sums
+    everything = sums = store.sums() if sums is None else sums
+    if is_race:
+        sums = without_longer(store, sums)
     if is_race and record.n_resident > 1:
         known = known or replay_study(store)
         sums = _that_count(store, known, sums)
@@ -234,7 +239,7 @@ def _rank(
         limits=question.limits_of(record),
         costs=question.costs,
         within=question.within_of(record),
-        growth=memory_growth(store, seen.sums, level, horizon_s),
+        growth=memory_growth(store, everything, level, horizon_s),
     )
     ranking = replace(ranking, horizon_s=horizon_s)
     explanation = _explanation(record, seen.sums, ranking.verdicts)
@@ -253,9 +258,19 @@ def _rank(
         if ranking.is_answer_kept_out:  # the race looked at the memory of each window, not at its growth
             claim = replace(claim, answer=replace(claim.answer, reached=False), rest=None)
             ranking = replace(ranking, claim=claim)
+        ranking = _with_longer(ranking, longer_seen(store, everything, known.strategy.answer()))
     if not isinstance(explanation, str):
         ranking = replace(ranking, wider=wider_than(record, ranking, explanation.diagnoses))
     return _Ranked(record, ranking, explanation, seen.sums, len(seen.launches), known)
+
+
+def _with_longer(ranking: Ranking, longer: LongerLaunch | None) -> Ranking:
+    """Add the longer launches; an answer that was overtaken in them is none."""
+    claim = ranking.claim
+    if claim is not None and longer is not None and longer.rival is not None and longer.is_overtaken:
+        answer = replace(claim.answer, reached=False, fell_below=longer.rival.layout)
+        claim = replace(claim, answer=answer, rest=None)
+    return replace(ranking, longer=longer, claim=claim)
 
 
 def _that_count(store: Store, known: Recalled, sums: Sums) -> Sums:

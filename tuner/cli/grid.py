@@ -236,8 +236,8 @@ def _print_ranking(file: Path, *, as_json: bool) -> tuple[bool, bool]:
     """Print the ranking.
 
     Returns:
-        Whether the next step below it is to go on with the study, and whether the memory of the race's answer
-        grows beyond the limit.
+        Whether the next step below it is to continue the study, and whether the race's answer is none: its
+        memory grows beyond the limit, or it fell below its rival in a longer launch.
     """
     from tuner.app import study_queries
     from tuner.cli.shared.output import show
@@ -246,4 +246,4 @@ def _print_ranking(file: Path, *, as_json: bool) -> tuple[bool, bool]:
     record, ranking = study_queries.rank_file(file)
     show(render_ranking(record, ranking, "json" if as_json else "simple"))
     goes_on = ranking.next_step is not None and ranking.next_step.slug in ("go-on", "begin")
-    return goes_on, ranking.is_answer_kept_out
+    return goes_on, ranking.is_answer_kept_out or ranking.is_overtaken

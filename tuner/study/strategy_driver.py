@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, R
 from tuner.ports import Store
 from tuner.study.history import History
 from tuner.study.launch.plan_cells import Block, Cell
+from tuner.study.longer_launch import LongerLaunches
 from tuner.study.timetable import Timetable
 
 if TYPE_CHECKING:
@@ -28,24 +29,41 @@ class Course:
     file is of another version of tuner), it is told what was measured and goes on from there.
     """
 
-    def __init__(self, history: History, strategy: Strategy, max_attempts: int) -> None:
+    def __init__(
+        self, history: History, strategy: Strategy, max_attempts: int, longer: LongerLaunches | None = None
+    ) -> None:
+        """*longer*: the launches that follow when *strategy* asks for nothing more; None: none."""
         self.otherwise: list[int] = []  #: blocks that were measured otherwise than the strategy asks now
         self.n_blocks_done = 0
         self._history = history
         self._strategy = strategy
         self._failing = Failing(max_attempts)
+        self._longer = longer
+        self._is_for_longer = False  #: the latest proposals
+        self.longer_block: Block | None = None  #: of launches that the strategy does not learn from
 
     @property
     def failed(self) -> Sequence[Layout]:
         """Layouts that cannot be run, gave no window while others did, or passed a limit of the user's."""
         return self._failing.failed
 
-    def next_block(self) -> Block | None:
-        """What the strategy asks for next; None: nothing."""
+    def next_proposals(self) -> Sequence[Proposal]:
+        """The next launches of the strategy, or else the longer launches; none when all is measured."""
+        self._is_for_longer = False
         proposals = self._strategy.propose()
+        if proposals or self._longer is None or self.longer_block is not None:
+            return proposals
+        self._is_for_longer = True
+        return self._longer.proposals()
+
+    def next_block(self) -> Block | None:
+        """The next block, with its launches in the store; None: there is none."""
+        proposals = self.next_proposals()
         if not proposals and not self._history.holds_more:
             return None
         block, as_asked = self._history.next_block(proposals)
+        if self._is_for_longer and proposals:
+            self.longer_block = block
         if not as_asked:
             self.otherwise.append(block.number)
         self._failing.add(block.cells)
@@ -70,7 +88,7 @@ class Course:
         observed = [seen for cell in block.cells for seen in cell.kept.values()]
         observed.sort(key=lambda seen: seen.began_s)
         failed = self._failing.end(block.cells)
-        self._strategy.learn(observed, failed)
+        self._strategy.learn(() if block is self.longer_block else observed, failed)
         self.n_blocks_done += not self.open_cells(block)
         return failed
 
@@ -102,13 +120,14 @@ class Recalled:
     spent_s: float  #: in launches, over all sessions
     rest: RemainingTime | None  #: None: the strategy cannot tell
     timetable: Timetable  #: of all sessions
+    propose: Callable[[], Sequence[Proposal]]  #: the next launches
     is_whole: bool = True  #: whether the last block was measured to its end
 
     def ending(self) -> Ending:
         """Why it goes no further; the last thing to be asked: the strategy moves on by it."""
         if not self.is_whole:
             return "cut-off"
-        proposals = self.strategy.propose()
+        proposals = self.propose()
         if not proposals:
             return "over"
         return "cut-off" if self.timetable.fits(proposals) else "out-of-budget"
@@ -140,7 +159,7 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
     """
     study, launches, windows = store.study(), store.launches(), store.windows()
     history = History(study, launches, windows)
-    course = Course(history, strategy, study.max_attempts)
+    course = Course(history, strategy, study.max_attempts, LongerLaunches(store, strategy))
     missing: list[Proposal] = []
     while history.holds_more and (block := course.next_block()) is not None:
         missing = [cell.rest for cell in course.open_cells(block)]
@@ -159,6 +178,7 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
         if rest is None
         else RemainingTime(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
         timetable=timetable,
+        propose=course.next_proposals,
         is_whole=not missing,
     )
 

@@ -17,6 +17,7 @@ from tuner.ports import Clock, Progress, Store
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Block, Deadline
+from tuner.study.longer_launch import LongerLaunches
 from tuner.study.strategy_driver import Course
 from tuner.study.timetable import Timetable, check_budget
 
@@ -48,7 +49,8 @@ class StudyPlan:
         self.asked = self._store.study()
         launches, windows = self._store.launches(), self._store.windows()
         self.history = History(self.asked, launches, windows)
-        self.course = Course(self.history, self._strategy, self.asked.max_attempts)
+        self._longer = LongerLaunches(self._store, self._strategy)
+        self.course = Course(self.history, self._strategy, self.asked.max_attempts, self._longer)
         self.timetable = Timetable(self.asked, launches, windows)
         if self._before_s is None:
             self._before_s = self.timetable.total_s
@@ -66,6 +68,9 @@ class StudyPlan:
         """Go to the next block with something left to measure."""
         self.block = self.course.forward()
         self._foreseen = self.course.expected_rest() if self.block is not None else []
+        if self.block is not None and self.block is self.course.longer_block and self._longer.due is not None:
+            for message in self._longer.due.messages():
+                self._progress.warning(*message)
 
     def renew_budget(self) -> None:
         """Whoever resumes a study whose budget is over gives it the same again; one cut off has the rest."""

@@ -116,6 +116,7 @@ class Answer:
     pools_noise: bool = False  #: it assumes that all layouts have similar noise
     changed: tuple[ChangedRatio, ...] = ()  #: the clearest first; tested once there is an answer
     agreement: Agreement | None = None  #: of slices with windows alone; None: no slices, or not checked yet
+    fell_below: Layout | None = None  #: the rival that is faster in longer launches, so *layout* is no answer
 
     @property
     def counts_slices(self) -> bool:

@@ -91,21 +91,49 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
     )
 
 
-@warning(
+_memory_grows = warning(
     "memory-grows",
     "A start that takes longer than two minutes can look the same.",
     "Follow the advice, or use a longer `--window` to measure whether the growth ends.",
 )
+
+
+@_memory_grows
 def memory_grows(
-    layout: Layout, per_h: tuple[float, float, float], now_bytes: float, later_bytes: float, horizon_s: float
+    layout: Layout,
+    per_h: tuple[float, float, float],
+    now_bytes: float,
+    later_bytes: float,
+    horizon_s: float,
+    *,
+    is_long: bool,
 ) -> str:
-    """Word it; *per_h* are bytes per hour, and the ends of their interval."""
+    """Word it; *per_h* are bytes per hour, and the ends of their interval; *is_long*: of long launches."""
     grows, least, most = map(render_size, per_h)
-    return (
-        f"the memory of {layout} grows by {grows} per hour ({least} to {most}), from {render_size(now_bytes)}"
-        f" to {render_size(later_bytes)} after {render_duration(horizon_s)} if this growth continues: measure"
-        " with a longer --window whether it ends; else find the leak, or restart the service regularly"
+    when = "in the second half of a long launch" if is_long else "per hour"
+    rate = (
+        f"{grows} per hour ({least} to {most}) {when}" if is_long else f"{grows} {when} ({least} to {most})"
     )
+    measure = "" if is_long else "measure with a longer --window whether it ends; else "
+    return (
+        f"the memory of {layout} grows by {rate}, from {render_size(now_bytes)}"
+        f" to {render_size(later_bytes)} after {render_duration(horizon_s)} if this growth continues:"
+        f" {measure}find the leak, or restart the service regularly"
+    )
+
+
+@_memory_grows
+def memory_confirmed(layout: Layout, per_h: float, rival: Layout | None, lasts_s: float) -> str:
+    """Word it; *per_h* are bytes per hour, and each launch *lasts_s*."""
+    return (
+        f"the memory of {layout} grows by {render_size(per_h)} per hour; to find out whether this growth"
+        f" continues, tuner now measures {_for_longer(layout, rival, lasts_s)}"
+    )
+
+
+def _for_longer(layout: Layout, rival: Layout | None, lasts_s: float) -> str:
+    lasts = render_duration(lasts_s)
+    return f"{layout} for {lasts}" if rival is None else f"{layout} and {rival} for {lasts} each"
 
 
 _mixed_items = warning(
@@ -205,16 +233,36 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
     )
 
 
-@warning(
+_throughput_falls = warning(
     "throughput-falls",
     "The loss per hour is larger than `--within`.",
     "Follow the advice, because a service that runs for longer becomes slower than measured.",
 )
-def throughput_falls(layout: Layout, loss: float, least: float, most: float) -> str:
-    """Word it; the *loss* is a share per hour, and *least* and *most* are the ends of its interval."""
+
+
+@_throughput_falls
+def throughput_falls(layout: Layout, loss: float, least: float, most: float, *, is_long: bool) -> str:
+    """Word it; the *loss* is a share per hour, *least* and *most* are the ends of its interval.
+
+    *is_long*: a long launch shows it.
+    """
+    measure = "" if is_long else ", or measure with a longer --window"
     return (
         f"{layout} loses {percent(loss)} of its throughput per hour after its start ({100 * least:.3g} to"
-        f" {percent(most)}): restart it regularly, or measure with a longer --window"
+        f" {percent(most)}){' in a long launch' if is_long else ''}: restart it regularly{measure}"
+    )
+
+
+@_throughput_falls
+def throughput_confirmed(
+    layout: Layout, loss: tuple[float, float, float], rival: Layout | None, lasts_s: float
+) -> str:
+    """Word it; *loss* is a share per hour and the ends of its interval, and each launch *lasts_s*."""
+    mean, least, most = loss
+    return (
+        f"{layout} loses {percent(mean)} of its throughput per hour after its start ({100 * least:.3g} to"
+        f" {percent(most)}); to find out whether this continues, tuner now measures"
+        f" {_for_longer(layout, rival, lasts_s)}"
     )
 
 

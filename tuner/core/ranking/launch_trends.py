@@ -11,6 +11,7 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.slopes import Slope, pool_slopes
 from tuner.core.warmup.report import is_judged
+from tuner.core.windows.memory_growth import LONG_S
 
 _LEAST_SE = 1e-6  #: of a slope, per hour; the noise of a simulation can be nothing at all
 
@@ -20,7 +21,7 @@ def throughput_trends(
 ) -> dict[Layout, Estimate]:
     """Return the trend that the launches of each layout share, in means per hour, with its interval.
 
-    Layouts without a launch that shows a trend are left out.
+    Layouts without a launch that shows a trend are left out. Of a layout with long launches only those count.
     """
     slopes: defaultdict[Layout, list[Slope]] = defaultdict(list)
     for one in launches:
@@ -30,7 +31,12 @@ def throughput_trends(
         window_s = study.window_s if one.window_s is None else one.window_s
         n_windows = study.windows_per_launch if one.n_windows is None else one.n_windows
         slopes[one.layout].append(Slope(slope, max(error, _LEAST_SE) ** 2, window_s * n_windows))
-    return pool_slopes(slopes, confidence)
+    groups = {
+        (layout, is_long): [one for one in own if (one.length_s >= LONG_S) is is_long]
+        for layout, own in slopes.items()
+        for is_long in (False, True)  # the later one counts, the other one shows the spread between launches
+    }
+    return {layout: trend for (layout, _), trend in pool_slopes(groups, confidence).items()}
 
 
 def loss_per_h(trend: Estimate | None, least_ratio: float) -> Estimate | None:

@@ -23,6 +23,7 @@ from math import sqrt
 
 from tuner.core.domain.limits import limits_from
 from tuner.core.domain.records import StudyRecord, is_simulated, resume_arguments
+from tuner.core.ranking.longer_steps import measure_for_longer, race_in_long_windows, race_without_leaks
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.step_case import (
     OF_HOST,
@@ -167,7 +168,7 @@ def _first_look(case: Case) -> NextStep | None:
 
 def _limits(case: Case) -> NextStep | None:
     kept_out = [row for row in case.ranking.rows if row.is_kept_out]
-    if case.ranking.is_answer_kept_out and (step := _without_leaks(case)) is not None:
+    if case.ranking.is_answer_kept_out and (step := race_without_leaks(case)) is not None:
         return step
     if case.best is not None or not kept_out:
         return None
@@ -211,21 +212,6 @@ def _limits(case: Case) -> NextStep | None:
         f"No layout is shown to keep the limits. {layout} comes nearest, with {seen}. This ranks with limits"
         " that allow it:",
         case.of("rank", *options),
-    )
-
-
-def _without_leaks(case: Case) -> NextStep | None:
-    """A race of the layouts that are not shown to exceed a limit; None: there is none."""
-    claim = case.ranking.claim
-    out = {x for x, verdict in case.ranking.verdicts.items() if verdict and verdict.state == "beyond"}
-    left = [layout for layout in case.study.layouts if layout not in out]
-    if claim is None or not out or not left:
-        return None
-    return NextStep(
-        "limits",
-        f"The memory of {claim.answer.layout} grows beyond the limit. A race without such layouts names the"
-        " best of the others:",
-        case.anew("--layouts", ",".join(map(str, left))),
     )
 
 
@@ -382,6 +368,8 @@ RULES: tuple[Callable[[Case], NextStep | None], ...] = (
     _invalid,
     _few_clients,
     _first_look,
+    measure_for_longer,
+    race_in_long_windows,
     _limits,
     _edge,
     _go_on,

@@ -24,6 +24,7 @@ from tuner.core.windows.validity import Others
 if TYPE_CHECKING:
     from tuner.core.domain.strategy import Claim
     from tuner.core.model.diagnosis.diagnose import What
+    from tuner.core.ranking.longer_launch import LongerLaunch
     from tuner.core.ranking.step_case import NextStep
     from tuner.core.ranking.wider import Wider
 
@@ -114,6 +115,7 @@ class Ranking:
     axis_names: tuple[str, ...] = ()  #: of the service's axes, in their order
     horizon_s: float = HORIZON_S  #: after a start, until when the memory limit is to be kept
     speed_changes: tuple[SpeedChange, ...] = ()  #: of hosts that became slower or faster
+    longer: LongerLaunch | None = None  #: of a race whose answer falls or grows; None: there was none
 
     @property
     def verdicts(self) -> dict[Layout, Verdict | None]:
@@ -125,6 +127,11 @@ class Ranking:
         """The row that all others are grouped beside: the answer, or what measured best; None: none."""
         first = next(iter(self.rows), None)
         return first if first is not None and first.group is not None else None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the answer of a race fell below its rival in a longer launch."""
+        return self.longer is not None and self.longer.is_overtaken
 
     @property
     def is_answer_kept_out(self) -> bool:

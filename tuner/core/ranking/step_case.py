@@ -31,6 +31,7 @@ Slug = Literal[
     "edge",
     "go-on",
     "too-noisy",
+    "longer",
     "latency",
     "simulated",
     "check-later",

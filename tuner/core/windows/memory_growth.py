@@ -4,21 +4,30 @@ A worker fills its caches and heaps after its start, the faster the earlier: its
 of each launch is left out, and where the rest still bends, an exponential is fitted together with the line.
 Of the time constants that fit about equally well the longest counts: it leaves the least to the line. Steps
 and garbage collection are noise, which differs from launch to launch: see `tuner.core.stats.slopes`.
+
+A start of ten minutes looks like a leak in launches of ten minutes. Launches of about an hour are therefore
+judged by their second half: the growth of a start has ended by then, or is far less than in the first half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, fsum, log
+from statistics import fmean
+from typing import TypeVar
 
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.slopes import Slope
+from tuner.core.stats.slopes import Slope, pool_slopes
+
+K = TypeVar("K", bound=Hashable)
 
 HOUR_S = 3600.0
 SHORTEST_S = 300.0  #: of the windows of a launch; less does not separate a start from a leak
 PIECE_S = 600.0  #: longer launches are cut into pieces, each of so much at least
-SKIPPED_S = 90.0  #: of each launch
+LONG_S = 3000.0  #: of windows: a launch that is judged by its second half
+SKIPPED_S = 90.0  #: of each launch, and of each half of a long one
+ENDS_RATIO = 0.5  #: of the growth in the first half; if the second half has less, the growth is ending
 FEWEST_LOOKS = 12  #: at the memory, in a piece
 LEAST_GROWTH = 0.02  #: of the memory, over the horizon; less is of no concern, however certain
 _BENDS_S = (30.0, 60.0, 90.0, 120.0)  #: time constants of a start
@@ -36,6 +45,7 @@ class MemoryGrowth:
     per_h: Estimate  #: bytes; each end of the interval holds with the confidence
     now_bytes: float  #: mean of its windows
     horizon_s: float
+    early_per_h: Estimate | None = None  #: in the first half of long launches, which *per_h* leaves out
 
     def after(self, memory: Estimate) -> Estimate:
         """Return the *memory*, bytes, after the horizon; it never falls."""
@@ -49,9 +59,20 @@ class MemoryGrowth:
     def is_shown(self) -> bool:
         """Whether it grows beyond chance, and by enough to matter."""
         mean, low = self.per_h.mean, self.per_h.low
-        if mean is None or low is None or low <= 0:
+        if mean is None or low is None or low <= 0 or self.is_ending:
             return False
-        return mean * self.horizon_s / HOUR_S >= LEAST_GROWTH * self.now_bytes
+        return self._matters(mean)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it grew in the first half of long launches, and far less in the second."""
+        early = None if self.early_per_h is None else self.early_per_h.mean
+        if early is None or self.per_h.mean is None or not self._matters(early):
+            return False
+        return self.per_h.mean < ENDS_RATIO * early
+
+    def _matters(self, per_h: float) -> bool:
+        return per_h * self.horizon_s / HOUR_S >= LEAST_GROWTH * self.now_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,52 @@ class _FittedPiece:
     slope: Slope
     bend: float  #: size of the bend; positive where the growth slows down
     squares: float  #: of the residuals
+
+
+def pool_growth(
+    launches: Mapping[K, Sequence[Sequence[Look]]],
+    now_bytes: Mapping[K, float],
+    confidence: float,
+    horizon_s: float,
+) -> dict[K, MemoryGrowth]:
+    """Return the growth of each layout whose launches are long enough.
+
+    Args:
+        launches: looks at the memory in each launch of each layout, in time order. If some launches of a
+            layout are long, only those count.
+        now_bytes: the mean memory of each layout.
+        confidence: of each end of an interval.
+        horizon_s: see `MemoryGrowth`.
+    """
+    groups: dict[tuple[K, str], list[Slope]] = {}
+    late_bytes: dict[K, float] = {}
+    for layout, own in launches.items():
+        halves = [_halves(looks) for looks in own if _is_long(looks)]
+        groups[layout, "short"] = growth_slopes(looks for looks in own if not _is_long(looks))
+        if halves:
+            groups[layout, "early"] = growth_slopes(early for early, _ in halves)
+            groups[layout, "late"] = growth_slopes(late for _, late in halves)
+            late_bytes[layout] = fmean(memory for _, late in halves for _, memory in late)
+    pooled = pool_slopes(groups, 2 * confidence - 1)
+    return {
+        layout: MemoryGrowth(
+            per_h,
+            late_bytes.get(layout, now_bytes[layout]),
+            horizon_s,
+            pooled.get((layout, "early")),
+        )
+        for (layout, part), per_h in pooled.items()
+        if part == ("late" if layout in late_bytes else "short")
+    }
+
+
+def _is_long(looks: Sequence[Look]) -> bool:
+    return bool(looks) and looks[-1][0] - looks[0][0] >= LONG_S - _ROUNDED_S
+
+
+def _halves(looks: Sequence[Look]) -> tuple[list[Look], list[Look]]:
+    middle_s = (looks[0][0] + looks[-1][0]) / 2
+    return [one for one in looks if one[0] < middle_s], [one for one in looks if one[0] >= middle_s]
 
 
 def growth_slopes(launches: Iterable[Sequence[Look]]) -> list[Slope]:

@@ -17,7 +17,7 @@ from tuner.core.model.prediction.shapes import SHAPES
 from tuner.core.text.figures import pluralize
 from tuner.reports.ranking.evidence import describe_gil
 from tuner.reports.ranking.ranking_words import headline
-from tuner.reports.ranking.trends import describe_growth, describe_loss, growth_facts
+from tuner.reports.ranking.trends import describe_messages, growth_facts, growth_message, loss_message
 from tuner.reports.text.formats import Table, render_paragraph, render_table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -115,8 +115,10 @@ def explanation_notes(study: StudyRecord, found: Explanation, rules: Sequence[Ru
 def _fastest_trends(study: StudyRecord, found: Explanation) -> list[str]:
     fastest = found.diagnoses[0].layout
     return [
-        *describe_loss(fastest, found.trends_per_h.get(fastest), study.within_ratio),
-        *describe_growth(fastest, found.memory_growth.get(fastest)),
+        *describe_messages(
+            loss_message(fastest, found.trends_per_h.get(fastest), study.within_ratio),
+            growth_message(fastest, found.memory_growth.get(fastest)),
+        ),
     ]
 
 

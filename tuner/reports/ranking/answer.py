@@ -26,6 +26,12 @@ def answer_sentence(claim: Claim) -> str:
             f" {condition_of_claim(answer)}, {cost}"
         )
         parts += describe_groups(answer.tied, claim.open_ties)
+    elif answer.fell_below is not None:
+        parts.append(
+            f"No answer: {answer.layout} leads in the windows of the race, but is slower than"
+            f" {answer.fell_below} in a longer launch"
+        )
+        parts.append(cost)
     else:
         parts.append(f"No answer yet: {answer.layout} leads")
         parts += describe_groups(answer.tied, [*claim.open_ties, *claim.unseen])
@@ -58,7 +64,7 @@ def open_notes(claim: Claim) -> list[str]:
     None once there is an answer.
     """
     answer = claim.answer
-    if answer.reached or answer.layout is None:
+    if answer.reached or answer.layout is None or answer.fell_below is not None:
         return []
     found = []
     if answer.doubt is not None and 1 - claim.confidence < answer.doubt < 1:

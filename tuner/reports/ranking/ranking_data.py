@@ -20,7 +20,7 @@ from tuner.reports.ranking.limits import limits_columns, limits_facts
 from tuner.reports.ranking.next_step import describe_wider, next_step_facts, wider_facts
 from tuner.reports.ranking.pareto import front_columns, front_facts
 from tuner.reports.ranking.ranking_words import notes, value_ranked_by
-from tuner.reports.ranking.trends import growth_facts
+from tuner.reports.ranking.trends import growth_facts, longer_facts, trend_messages
 from tuner.reports.text.formats import Table
 
 SCHEMA_VERSION = 1  #: of the JSON; raised when a field changes its meaning or goes
@@ -107,6 +107,8 @@ def _study_facts(study: StudyRecord, ranking: Ranking) -> dict[str, Any]:
     facts["confidence"] = ranking.confidence
     facts["current"] = None if ranking.current is None else str(ranking.current)
     facts["notes"] = notes(study, ranking)
+    facts["warnings"] = [{"slug": one.slug, "text": one.text} for one in trend_messages(ranking)]
+    facts["longer_launch"] = longer_facts(ranking.longer)
     facts["objective"] = ranking.objective
     facts["limits"] = {limit.name: limit.at_most for limit in ranking.limits}
     facts["noise"] = _noise_facts(ranking)

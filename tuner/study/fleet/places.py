@@ -265,9 +265,10 @@ def replay_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
     timetable.ran_side_by_side(covered_s([launch for _, launch in launches]))
     boxes = sorted({launch.box for _, launch in launches})
     rest = strategy.expected_rest([])
+    as_one = _AsOne(strategy, boxes)
     return Recalled(
         study=study,
-        strategy=_AsOne(strategy, boxes),
+        strategy=as_one,
         failed=tuple(failing.failed),
         otherwise=(),
         n_windows=history.n_windows,
@@ -276,6 +277,7 @@ def replay_fleet(store: Store, strategy: SpreadingStrategy) -> Recalled:
         if rest is None
         else RemainingTime(sum(one.n_windows for one in rest), timetable.expected_s(rest)),
         timetable=timetable,
+        propose=as_one.propose,
     )
 
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.layout import Layout
-from tuner.core.stats.slopes import pool_slopes
-from tuner.core.windows.memory_growth import SHORTEST_S, Look, MemoryGrowth, growth_slopes
+from tuner.core.windows.memory_growth import SHORTEST_S, Look, MemoryGrowth, pool_growth
 from tuner.ports import Store
 
 if TYPE_CHECKING:
@@ -37,15 +36,11 @@ def memory_growth(
     by_layout: defaultdict[Layout, list[LaunchTally]] = defaultdict(list)
     for launch in chosen:
         by_layout[launch.layout].append(launch)
-    slopes = {x: growth_slopes(looks[one.launch] for one in own) for x, own in by_layout.items()}
-    return {
-        layout: MemoryGrowth(
-            per_h,
-            sum(one.pss_bytes for one in by_layout[layout]) / sum(one.n_pss for one in by_layout[layout]),
-            horizon_s,
-        )
-        for layout, per_h in pool_slopes(slopes, 2 * confidence - 1).items()
+    looks_of = {x: [looks[one.launch] for one in own] for x, own in by_layout.items()}
+    now_bytes = {
+        x: sum(one.pss_bytes for one in own) / sum(one.n_pss for one in own) for x, own in by_layout.items()
     }
+    return pool_growth(looks_of, now_bytes, confidence, horizon_s)
 
 
 def _choose(launches: Sequence[LaunchTally]) -> list[LaunchTally]:

@@ -1,0 +1,185 @@
+"""A longer launch of a race's answer that loses throughput or grows in memory, and one of its hardest rival.
+
+Windows of minutes at the start of a launch do not show how a service does after an hour. If the launches of
+the answer lose more than the margin per hour, or its memory would grow beyond the limit (without a limit:
+beyond the memory of the host), both layouts are launched once more, for an hour each. The race does not learn
+from these launches, because they measure something else than its windows. They decide whether its answer may
+be claimed: it may not if it falls below the rival in the second half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from tuner.core.domain.fleet import is_fleet
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
+from tuner.core.domain.records import value_of as value_of_window
+from tuner.core.domain.strategy import Answer, Proposal
+from tuner.core.messages.catalogue import Message
+from tuner.core.messages.launch import memory_confirmed, throughput_confirmed
+from tuner.core.ranking.launch_trends import loss_per_h
+from tuner.core.stats.interval import Estimate
+from tuner.core.text.figures import parse_size
+from tuner.core.windows.memory_growth import MemoryGrowth
+
+LASTS_S = 3600.0  #: of windows, in each of both launches
+SHORTEST_S = 600.0  #: of a window; more of them would only cost retries
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Both layouts that a race launches for longer, and why."""
+
+    leader: Layout
+    rival: Layout | None  #: None: no other layout may be the best
+    loss: Estimate | None  #: of throughput, per hour; None: none is shown
+    growth: MemoryGrowth | None  #: that would exceed the limit or the host; None: none is shown
+
+    def proposals(self, window_s: float) -> list[Proposal]:
+        """The launches of both; *window_s* is the length of the study's windows."""
+        length_s = max(window_s, SHORTEST_S)
+        n = max(2, ceil(LASTS_S / length_s))
+        return [Proposal(layout, length_s, n) for layout in (self.leader, self.rival) if layout is not None]
+
+    def messages(self) -> list[Message]:
+        """The warnings with the reason."""
+        found = []
+        if self.loss is not None:
+            ends = (self.loss.mean or 0.0, self.loss.low or 0.0, self.loss.high or 0.0)
+            found.append(throughput_confirmed(self.leader, ends, self.rival, LASTS_S))
+        if self.growth is not None:
+            found.append(memory_confirmed(self.leader, self.growth.per_h.mean or 0.0, self.rival, LASTS_S))
+        return found
+
+
+def due_of(
+    study: StudyRecord,
+    answer: Answer,
+    estimates: Mapping[Layout, Estimate],
+    out: Collection[Layout],
+    trend_per_h: Mapping[Layout, Estimate],
+    growth: Mapping[Layout, MemoryGrowth],
+) -> Due | None:
+    """Return which layouts the race in *study* is to launch for longer; None: no need.
+
+    Args:
+        study: the race.
+        answer: of the race.
+        estimates: each measured layout's value.
+        out: layouts that cannot be the best: they fail, or exceed a limit.
+        trend_per_h: of the throughput of each layout.
+        growth: of the memory of each layout.
+    """
+    leader = answer.layout
+    if study.strategy != "race" or is_fleet(study) or leader is None or not answer.reached:
+        return None
+    loss = loss_per_h(trend_per_h.get(leader), study.within_ratio)
+    grows = growth.get(leader)
+    if grows is not None and not exceeds(grows, _most_bytes(study)):
+        grows = None
+    if loss is None and grows is None:
+        return None
+    others = [layout for layout in estimates if layout != leader and layout not in out]
+    rival = max(
+        others, key=lambda layout: (layout in answer.ties, estimates[layout].mean or 0.0), default=None
+    )
+    return Due(leader, rival, loss, grows)
+
+
+def exceeds(growth: MemoryGrowth, most_bytes: float | None) -> bool:
+    """Whether memory is shown to grow beyond *most_bytes* until the horizon."""
+    after = growth.after(Estimate(growth.now_bytes)).mean
+    return growth.is_shown and most_bytes is not None and after is not None and after > most_bytes
+
+
+def _most_bytes(study: StudyRecord) -> float | None:
+    """The limit of memory, or else the memory of the host; None: neither is known."""
+    if (limit := study.limits.get("memory_bytes")) is not None:
+        return limit
+    host = study.provenance.memory  # tuner writes it as ``15.6 GiB``
+    return parse_size(host.replace(" ", "")) if host else None
+
+
+def is_longer(study: StudyRecord, launch: LaunchRecord) -> bool:
+    """Whether *launch* is one that the race did not ask for: its own launches have one window each."""
+    return study.strategy == "race" and launch.n_windows is not None and launch.n_windows > 1
+
+
+# The result of both launches.
+
+
+@dataclass(frozen=True, slots=True)
+class Halves:
+    """Throughput of a layout in both halves of its longer launch, or items per CPU second."""
+
+    layout: Layout
+    lasts_s: float
+    early: float
+    late: float
+
+
+@dataclass(frozen=True, slots=True)
+class LongerLaunch:
+    """The answer of a race and its hardest rival, in a longer launch of each."""
+
+    leader: Halves
+    rival: Halves | None  #: None: it has none, or no valid window in both halves
+    within: float  #: the margin of the race
+
+    @property
+    def late_ratio(self) -> float | None:
+        """The leader's throughput as a multiple of the rival's, in the second half."""
+        return None if self.rival is None else self.leader.late / self.rival.late
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether the leader falls below the rival by more than the margin."""
+        return self.late_ratio is not None and self.late_ratio < 1 - self.within
+
+
+def longer_launch_of(
+    study: StudyRecord,
+    answer: Answer,
+    launches: Iterable[tuple[int, LaunchRecord]],
+    windows: Sequence[WindowRecord],
+) -> LongerLaunch | None:
+    """Return the result of the longer launches of the answer and its rival; None: there are none.
+
+    Args:
+        study: the race.
+        answer: of the race.
+        launches: of the study, with their ids.
+        windows: of the longer launches at least.
+    """
+    wanted = {number: one.layout for number, one in launches if is_longer(study, one)}
+    found = {
+        layout: halves
+        for layout in dict.fromkeys(wanted.values())
+        if (halves := _halves(study, layout, [w for w in windows if wanted.get(w.launch_id) == layout]))
+    }
+    leader = None if answer.layout is None else found.pop(answer.layout, None)
+    if leader is None:
+        return None
+    return LongerLaunch(leader, next(iter(found.values()), None), study.within_ratio)
+
+
+def _halves(study: StudyRecord, layout: Layout, windows: Sequence[WindowRecord]) -> Halves | None:
+    """Return both halves of a longer launch of *layout*; None: a half has no valid window."""
+    kept = [window for window in windows if not window.void and value_of_window(window, study.objective)]
+    if not kept:
+        return None
+    n = 1 + max(window.index for window in kept)
+    early = [window for window in kept if 2 * window.index < n]
+    late = [window for window in kept if 2 * window.index >= n]
+    if not early or not late:
+        return None
+    lasts_s = sum(window.length_s for window in kept)
+    return Halves(layout, lasts_s, _mean(study, early), _mean(study, late))
+
+
+def _mean(study: StudyRecord, windows: Sequence[WindowRecord]) -> float:
+    length_s = sum(window.length_s for window in windows)
+    return sum((value_of_window(one, study.objective) or 0.0) * one.length_s for one in windows) / length_s
