@@ -94,7 +94,7 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 _memory_grows = warning(
     "memory-grows",
     "A start that takes longer than two minutes can look the same.",
-    "Follow the advice, or use a longer `--window` to measure whether the growth ends.",
+    "Follow the advice.",
 )
 
 
@@ -236,7 +236,7 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
 _throughput_falls = warning(
     "throughput-falls",
     "The loss per hour is larger than `--within`.",
-    "Follow the advice, because a service that runs for longer becomes slower than measured.",
+    "Follow the advice.",
 )
 
 
