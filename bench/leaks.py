@@ -1,6 +1,6 @@
 """How often a leak of memory is found, and a false one reported.
 
-    python bench/leaks.py [--studies 400] [--seed 1]
+    python bench/leaks.py [--studies 400] [--races 40] [--seed 1]
 
 Each line is one design with 30 minutes of windows of the best layout. In every study the best layout runs
 with others that have no leak and as many launches. A layout has 1 to 24 processes of 40 to 100 MB.
@@ -13,8 +13,14 @@ The memory of a launch also has
 
 "Found" is the share of studies that report a leak of 1 MB/min of the best layout (bar: 95 %), "false" the
 share that report one where there is none (bar: 5 %), "slow" the same where the start takes 10 minutes (no
-bar: launches of ten minutes cannot tell it from a leak). "Growth" is the median of what is reported of the
-leak, in MB/min.
+bar: launches of ten minutes cannot tell it from a leak). Studies that report a leak launch the best layout
+and another one for an hour each, as a race does: "longer" is the share of all studies that still report the
+leak then. Intervals are Wilson's, 95 %. "Growth" is the median of what is reported of the leak, in MB/min.
+
+Then races of the best layout of the world `leaking-best`, its two rivals and one other are simulated, in
+windows of ten minutes. The best layout loses 0, 5 or 20 % of its throughput per hour. "Longer" is the share
+of races that launch it for longer, "overtaken" the share that name no layout because it falls below its rival
+there, "windows" the mean number of windows.
 """
 
 from __future__ import annotations
@@ -25,14 +31,26 @@ import random
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from tuner.core.stats.slopes import pool_slopes
-from tuner.core.windows.memory_growth import Look, MemoryGrowth, growth_slopes
+from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService, virtual_study
+from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.config.suite import read_suite
+from tuner.core.ranking.longer_launch import LongerLaunch
+from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.suite import Suite
+from tuner.core.stats.binomial import wilson_interval
+from tuner.core.windows.memory_growth import Look, MemoryGrowth, pool_growth
+from tuner.study.longer_launch import longer_seen
+from tuner.study.run import run_study
 
 MB = 1e6
 CONFIDENCE = 0.95
 HORIZON_S = 86_400.0
 WARMUP_S = 45.0
+LONGER_S = 3600.0
+WORLD = Path(__file__).parent / "worlds" / "leaking-best.json"
+LOSSES = (0.0, 0.05, 0.2)
 
 
 @dataclass(frozen=True)
@@ -101,19 +119,61 @@ def launch(of: Service, draw: random.Random, window_s: float, leak_per_min: floa
 
 def study(
     design: Design, draw: random.Random, leak_per_min: float, start_s: float | None = None
-) -> MemoryGrowth | None:
-    groups = {}
-    for number in range(1 + design.n_others):
-        of = Service.drawn(draw, None if number else start_s)
-        own = [
+) -> tuple[MemoryGrowth | None, MemoryGrowth | None]:
+    """Return what a study reports of the best layout, and after the longer launches; None: nothing."""
+    services = [Service.drawn(draw, None if number else start_s) for number in range(1 + design.n_others)]
+    launches: dict[int, list[list[Look]]] = {
+        number: [
             launch(of, draw, design.window_s, 0.0 if number else leak_per_min)
             for _ in range(design.n_launches)
         ]
-        groups[number] = growth_slopes(own)
-        if not number:
-            memory = statistics.fmean(value for looks in own for _, value in looks)
-    found = pool_slopes(groups, 2 * CONFIDENCE - 1).get(0)
-    return None if found is None else MemoryGrowth(found, memory, HORIZON_S)
+        for number, of in enumerate(services)
+    }
+    found = reported(launches)
+    if found is None or not found.is_shown:
+        return found, None
+    for number, of in list(enumerate(services))[:2]:
+        launches[number].append(launch(of, draw, LONGER_S, 0.0 if number else leak_per_min))
+    return found, reported(launches)
+
+
+def reported(launches: dict[int, list[list[Look]]]) -> MemoryGrowth | None:
+    memory = {
+        number: statistics.fmean(value for looks in own for _, value in looks)
+        for number, own in launches.items()
+    }
+    return pool_growth(launches, memory, CONFIDENCE, HORIZON_S).get(0)
+
+
+def share(n: int, of: int) -> str:
+    low, high = wilson_interval(n, of)
+    return f"{100 * n / of:4.1f} % ({100 * low:.1f}-{100 * high:.1f})"
+
+
+def race(world: Suite, number: int, loss_per_h: float, seed: int) -> tuple[LongerLaunch | None, int]:
+    """Return what the longer launches of a race showed, if there were any, and its number of windows."""
+    surface = number % len(world.surfaces)
+    rates = sorted(zip(world.surfaces[surface], world.layouts, strict=True), reverse=True)[:4]
+    items_per_s = {layout: per_10min / 600 for per_10min, layout in rates}
+    best = max(items_per_s, key=lambda layout: items_per_s[layout])
+    service = VirtualService(items_per_s, trend_per_h={best: math.log(1 - loss_per_h)})
+    store = MemoryStore(
+        virtual_study(
+            service,
+            strategy="race",
+            kind="strict",
+            n_blocks=0,
+            within_ratio=world.within,
+            cores=world.cores,
+            warms_cache=False,
+            seed=seed + number,
+        )
+    )
+    noise = Noise(window_sd=world.noise.window_sd, launch_sd=world.noise.launch_sd)
+    box = VirtualBox(service, noise, seed=f"{seed}/{number}/{loss_per_h}").box()
+    strategy = strategy_of(store.study())
+    run_study(box, store, MemoryProgress(), PlannedStop(), strategy)
+    return longer_seen(store, store.sums(), strategy.answer()), len(store.windows())
 
 
 def main() -> None:
@@ -121,22 +181,42 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--studies", type=int, default=400)
+    parser.add_argument("--races", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    print(f"{'design':45}  {'found':>6}  {'false':>6}  {'slow':>6}  growth")
+    columns = [f"{kind}{when}" for kind in ("found", "false", "slow") for when in ("", ", longer")]
+    print(f"{'design':41}  {'  '.join(f'{one:>18}' for one in columns)}  growth")
     for design in DESIGNS:
         began_s = time.process_time()
-        shares, seen = [], []
+        shares: list[str] = []
+        seen: list[float] = []
         for kind, (leak, start_s) in enumerate([(1.0, None), (0.0, None), (0.0, 600.0)]):
             draw = random.Random(f"{asked.seed}/{design.name}/{kind}")
-            all_found = [study(design, draw, leak, start_s) for _ in range(asked.studies)]
-            shown = [one for one in all_found if one is not None and one.is_shown]
-            shares.append(len(shown) / asked.studies)
-            if leak:
-                seen = [(one.per_h.mean or 0.0) / MB / 60 for one in shown]
+            for studies in zip(
+                *(study(design, draw, leak, start_s) for _ in range(asked.studies)), strict=True
+            ):
+                shown = [one for one in studies if one is not None and one.is_shown]
+                shares.append(share(len(shown), asked.studies))
+                if leak and not seen:
+                    seen = [(one.per_h.mean or 0.0) / MB / 60 for one in shown]
         growth = statistics.median(seen) if seen else math.nan
-        figures = "  ".join(f"{100 * share:4.1f} %" for share in shares)
-        print(f"{design.name:45}  {figures}  {growth:.2f}  ({time.process_time() - began_s:.0f} s of CPU)")
+        figures = "  ".join(f"{one:>18}" for one in shares)
+        print(
+            f"{design.name:41}  {figures}  {growth:.2f}  ({time.process_time() - began_s:.0f} s of CPU)",
+            flush=True,
+        )
+    world = read_suite(WORLD)
+    print(f"\n{'loss per hour':>13}  {'longer':>18}  {'overtaken':>18}  windows")
+    for loss in LOSSES if asked.races else ():
+        began_s = time.process_time()
+        found = [race(world, number, loss, asked.seed) for number in range(asked.races)]
+        longer = [one for one, _ in found if one is not None]
+        figures = "  ".join(
+            f"{share(n, asked.races):>18}" for n in (len(longer), sum(one.is_overtaken for one in longer))
+        )
+        windows = statistics.fmean(n for _, n in found)
+        lasted_s = time.process_time() - began_s
+        print(f"{100 * loss:11.0f} %  {figures}  {windows:.1f}  ({lasted_s:.0f} s of CPU)", flush=True)
 
 
 if __name__ == "__main__":
