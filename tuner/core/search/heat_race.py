@@ -91,7 +91,8 @@ class HeatRace(Racing):
     def _members(self) -> list[int] | None:
         """The layouts of the next heat; None: the answer is known, or cannot be.
 
-        If a challenger is worse unless its noise is large, only such challengers are beside the leader.
+        If a challenger is worse unless its noise is large, only such challengers are compared to the
+        leader.
         """
         one = self._decided()
         standing = self._standing()
