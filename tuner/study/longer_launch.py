@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tuner.core.domain.strategy import Answer, Judging, Proposal, Strategy
-from tuner.core.ranking.launch_trends import throughput_trends
-from tuner.core.ranking.longer_launch import Due, LongerLaunch, due_of, is_longer, longer_launch_of
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
-from tuner.study.memory_growth import memory_growth
+
+if TYPE_CHECKING:
+    from tuner.core.ranking.longer_launch import Due, LongerLaunch
 
 LEAST_S = 600.0  #: of the windows of the answer; a trend in less does not justify two hours
 
@@ -24,6 +26,11 @@ class LongerLaunches:
         study, answer = self._store.study(), self._strategy.answer()
         if study.strategy != "race" or not answer.reached or study.provenance.is_quick:
             return []
+        # only now: most launches are made before a race has an answer
+        from tuner.core.ranking.launch_trends import throughput_trends
+        from tuner.core.ranking.longer_launch import due_of, is_longer
+        from tuner.study.memory_growth import memory_growth
+
         launches = {number: one for number, one in self._store.launches() if not is_longer(study, one)}
         sums = self._store.sums().of(launches)
         if sum(one.length_s for one in sums.launches if one.layout == answer.layout) < LEAST_S:
@@ -43,6 +50,8 @@ class LongerLaunches:
 
 def longer_seen(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None:
     """Return the result of the longer launches in *store*; None: there are none."""
+    from tuner.core.ranking.longer_launch import is_longer, longer_launch_of
+
     study = store.study()
     launches = [(number, one) for number, one in store.launches() if is_longer(study, one)]
     windows = sums.windows_of([number for number, _ in launches]) if launches else []
@@ -51,6 +60,8 @@ def longer_seen(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None
 
 def without_longer(store: Store, sums: Sums) -> Sums:
     """Return the *sums* of the launches that a race learns from."""
+    from tuner.core.ranking.longer_launch import is_longer
+
     study = store.study()
     longer = {number for number, one in store.launches() if is_longer(study, one)}
     known = {one.launch for one in sums.launches} | {one.launch for one in sums.void}
