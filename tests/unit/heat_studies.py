@@ -47,12 +47,13 @@ def box_with_places(
     troubles: tuple[Trouble, ...] = (),
     gate: Gate = "freeze",
     kind: Callable[..., VirtualBox] = VirtualBox,
+    seed: int = 5,
 ) -> Box:
     """A simulated host with room for several launches at once."""
     clock = clock or VirtualClock()
 
     def place() -> Box:
-        box = kind(SERVICE, noise, seed=5, cores=4, clock=clock, troubles=troubles).box()
+        box = kind(SERVICE, noise, seed=seed, cores=4, clock=clock, troubles=troubles).box()
         return replace(box, gate=gate)
 
     @contextmanager

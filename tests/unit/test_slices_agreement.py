@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import exp
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
 import pytest
 
@@ -59,11 +60,19 @@ def test_slices_that_agree_with_windows_alone_are_confirmed() -> None:
     assert seen is not None
     assert seen.holds
     assert (claim.answer.layout, claim.answer.reached) == (Layout(4, 1), True)
-    assert seen.in_slices == pytest.approx(30 / 24, rel=0.02)
     assert seen.alone == pytest.approx(30 / 24, rel=0.02)
     assert "slices-disagree" not in {slug for slug, _ in progress.warnings}
     assert answer_facts(claim)["slices"]["agree"] is True
     assert answer_notes(claim) == [wording("grid.slices-agree", **ratios_of(seen))]
+
+
+def test_ratios_in_slices_are_those_of_the_simulated_service() -> None:
+    """Ratios of single studies have a standard deviation of 0.6 %, because of the noise of launches."""
+    claims = [recalled(measured(heat_study(), box_with_places(seed=seed))).claim() for seed in range(1, 9)]
+    ratios = [one.answer.agreement.in_slices for one in claims if one.answer.agreement is not None]
+
+    assert len(ratios) == 8
+    assert fmean(ratios) == pytest.approx(30 / 24, rel=0.004)
 
 
 def test_if_started_layouts_disturb_each_other_windows_alone_decide() -> None:
