@@ -14,10 +14,10 @@ A world is a search suite as docs/method/replay.md describes it; `bench/worlds/`
 - "warned": studies whose answer states that the ratio of two layouts changed during the study. "wrong
   unwarned": studies whose answer is wrong at any hour, without such a statement.
 
-With `--slices` up to four layouts of a race take turns, as with `tuner grid --slices auto`: what the host
-does (drift, tide, spells) is the same for all layouts of a heat, everything else is each launch's own. With
-`--hosts N` a race is led on N hosts, as with `tuner grid --fleet`: each has drift and noise of its own, and a
-level of its own (5 %). There "in these hours" is as "right": the truth of hosts on average.
+With `--slices` up to four layouts of a race take turns, as with `tuner grid --slices auto`: drift, tide and
+spells of the host are the same for all layouts of a heat, all other noise differs between launches. With
+`--hosts N` a race uses N hosts, as with `tuner grid --fleet`: hosts differ in drift, in noise and in speed
+(standard deviation 5 %). With `--hosts`, "in these hours" equals "right": the truth is the mean of all hosts.
 
 With `--kind grid` each study is a full grid of `--blocks` blocks, ranked as `tuner rank` does. "false" are
 studies that call a layout slower than the best measured one although it is truly at least as good; "covers"

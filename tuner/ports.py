@@ -219,7 +219,7 @@ class Sampler(Protocol):
     """Looks at the box."""
 
     def idle_fixed_work_cpu_s(self) -> float | None:
-        """The CPU time of one unit of fixed work while no layout works; None: not measured. Takes 30 ms."""
+        """The CPU time of one unit of fixed work while no layout works; None: not measured. Takes 15 ms."""
 
     def watching(self, launch: Launch, extra_pids: frozenset[int]) -> AbstractContextManager[Watch]:
         """Watch the box and *launch*'s process tree; *extra_pids* (feeder, probe) count as tuner's own."""

@@ -1,4 +1,4 @@
-"""A race whose answer loses throughput or grows in memory launches it for an hour, beside its rival."""
+"""A race launches an answer that loses throughput or grows in memory for an hour, and its rival, too."""
 
 from __future__ import annotations
 

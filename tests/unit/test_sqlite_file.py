@@ -56,7 +56,7 @@ VERSION_10 = GOLDEN / "study_version_10.db"  #: likewise
 VERSION_11 = GOLDEN / "study_version_11.db"  #: likewise
 VERSION_12 = GOLDEN / "study_version_12.db"  #: likewise
 VERSION_13 = GOLDEN / "study_version_13.db"  #: likewise
-VERSION_14 = GOLDEN / "study_version_14.db"  #: likewise
+VERSION_14 = GOLDEN / "study_version_14.db"  #: the same, written by version 14
 OLD = [
     *(VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5),
     *(VERSION_6, VERSION_7, VERSION_8, VERSION_9, VERSION_10, VERSION_11, VERSION_12),

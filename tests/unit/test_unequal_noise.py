@@ -157,7 +157,7 @@ def test_a_launch_of_a_heat_is_compared_with_all_others_in_whatever_order_they_r
     last = pull**2 / np.diag(precision)
 
     assert found.own_squares - before.own_squares == pytest.approx(np.array([[*last / 2, 0.0]]))
-    # first heat: nothing is known of any layout; second: 1 of 2 launches tells of noise; third: 2 of 3
+    # first heat: nothing is known of any layout; second: 1 of 2 launches counts for noise; third: 2 of 3
     assert found.own_df == pytest.approx([2 / 3 + 1 / 2, 1 / 2 + 2 / 3 + 1 / 2, 1 / 2 + 2 / 3])
     assert in_heats(values, -1).own_squares == pytest.approx(found.own_squares, rel=1e-4)
 

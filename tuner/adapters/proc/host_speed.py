@@ -24,7 +24,11 @@ def _objects() -> tuple[list[int], list[int]]:
 
 
 def do_fixed_work() -> int:
-    """Compute one unit: half of it reads memory at random places, half of it computes within the core."""
+    """Compute one unit: reads at random places in 1 MB of memory, and arithmetic within the core.
+
+    Both take about equally long if the caches still hold the memory. Within a window they do not, and the
+    reads take some five times as long: units before a launch and within windows cannot be compared.
+    """
     values, order = _objects()
     found = sum(map(values.__getitem__, order))
     for _ in range(_N_STEPS):
@@ -33,7 +37,7 @@ def do_fixed_work() -> int:
 
 
 class HostSpeed:
-    """Looks at the speed of the host, at most every `EVERY_S` seconds.
+    """Measures the speed of the host, at most every `EVERY_S` seconds.
 
     A unit takes longer if the clock is slower, if another program runs on the other hardware thread of the
     core, and if others use caches and memory. Time in which the thread waits for a core does not count.
@@ -56,7 +60,10 @@ class HostSpeed:
         self._advanced_s = self._next_look_s = 0.0
 
     def before_launch(self) -> float:
-        """The CPU seconds of one unit while no layout works: the median of some units. Takes about 30 ms."""
+        """The CPU seconds of one unit while no layout works: the median of some units, one after the other.
+
+        Takes about 15 ms on the host of docs/method/robustness.md.
+        """
         found = median(self._look() for _ in range(_N_BEFORE_LAUNCH))
         self._next_look_s = 0.0  # no window may count a look that was before it
         return found

@@ -70,7 +70,7 @@ class ProcSampler:
         self._speed = HostSpeed(clock.monotonic_s)
 
     def idle_fixed_work_cpu_s(self) -> float:
-        """The CPU time of one unit of fixed work now, while no layout works. Takes about 30 ms."""
+        """The CPU time of one unit of fixed work now, while no layout works. Takes about 15 ms."""
         return self._speed.before_launch()
 
     @contextmanager

@@ -95,8 +95,8 @@ def metrics_file(path: object, error: str | None) -> str:
     "host-speed",
     "tuner regularly measures the CPU time of a fixed computation. It increases if the clock of the cores is "
     "slower, or if other programs or virtual machines use the same cores, caches or memory.",
-    "tuner compares layouts within the same time, so the ranking stays valid, but the throughput is an "
-    "average of both speeds. Measure again on a host with constant speed, if possible.",
+    "The printed throughput is an average of both speeds. The ranking stays valid if the host became slower "
+    "or faster for all layouts alike. If possible, measure again on a host with constant speed.",
 )
 def host_speed(host: str, slower: float, least: float, most: float, since: str) -> str:
     """Word it; *slower* is the change of CPU time, *least* and *most* its interval; *host* of a fleet."""

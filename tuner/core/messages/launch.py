@@ -94,7 +94,7 @@ def log_long(program: int, n_programs: int, layout: Layout, most_bytes: int, kep
 _memory_grows = warning(
     "memory-grows",
     "A start that takes longer than two minutes can look the same.",
-    "Follow the advice.",
+    "Find the leak, or restart the service regularly.",
 )
 
 
@@ -110,15 +110,12 @@ def memory_grows(
 ) -> str:
     """Word it; *per_h* are bytes per hour, and the ends of their interval; *is_long*: of long launches."""
     grows, least, most = map(render_size, per_h)
-    when = "in the second half of a long launch" if is_long else "per hour"
-    rate = (
-        f"{grows} per hour ({least} to {most}) {when}" if is_long else f"{grows} {when} ({least} to {most})"
-    )
+    when = " in the second half of a long launch" if is_long else ""
     measure = "" if is_long else "measure with a longer --window whether it ends; else "
     return (
-        f"the memory of {layout} grows by {rate}, from {render_size(now_bytes)}"
-        f" to {render_size(later_bytes)} after {render_duration(horizon_s)} if this growth continues:"
-        f" {measure}find the leak, or restart the service regularly"
+        f"the memory of {layout} grows by {grows} per hour ({least} to {most}){when},"
+        f" from {render_size(now_bytes)} to {render_size(later_bytes)} after {render_duration(horizon_s)}"
+        f" if this growth continues: {measure}find the leak, or restart the service regularly"
     )
 
 
@@ -236,7 +233,7 @@ def stopped_by_kill(layout: Layout, n_killed: int, n_programs: int, wait_s: floa
 _throughput_falls = warning(
     "throughput-falls",
     "The loss per hour is larger than `--within`.",
-    "Follow the advice.",
+    "Restart the service regularly, or measure with a longer `--window` whether the loss continues.",
 )
 
 

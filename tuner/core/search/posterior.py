@@ -159,8 +159,9 @@ class Posterior:
     ) -> None:
         """Count the own surprises of the latest heat again: of each launch, given all others.
 
-        One after the other would not do: what is noise of the first would count as that of the others. Of n
-        launches, n - 1 tell of noise, and one of the effect that all share.
+        If each launch were compared only with earlier ones, noise of the first would count as noise of the
+        others. Of n launches, n - 1 contribute to the estimate of noise, because one is needed for the effect
+        that all share.
         """
         if is_new:
             self._heat, self._own_before, self._own_df_before = (), self.own_squares, self.own_df

@@ -16,6 +16,9 @@ from tuner.reports.model.model import format_signed, items, load
 from tuner.reports.page.blocks import Block, Limits, Section, Shown, Text, draw_pictures
 from tuner.reports.text.formats import Table
 
+_FIXED_WORK = (
+    "fixed work: CPU time of the same computation in each window. It increases when the host becomes slower."
+)
 _MOST_TOLD = 40  #: void windows and failed launches with a row each
 
 
@@ -49,6 +52,8 @@ def time_section(overview: Overview, limits: Limits) -> Section:
     if settling := (*overview.ranking.settling, *overview.ranking.settling_facts):
         blocks.append(Text(settling, "note"))
     if overview.windows:
+        if any(window.fixed_work_cpu_s for window in overview.windows):
+            blocks.append(Text([_FIXED_WORK]))
         blocks.append(_windows(seen.course, limits.windows))
     return Section("windows", "Every window in time order", blocks)
 
