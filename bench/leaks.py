@@ -15,7 +15,8 @@ The memory of a launch also has
 share that report one where there is none (bar: 5 %), "slow" the same where the start takes 10 minutes (no
 bar: in launches of ten minutes, such a start looks like a leak). Studies that report a leak launch the best
 layout and another one for an hour each, as a race does: "longer" is the share of all studies that still
-report the leak then. Intervals are Wilson's, 95 %. "Growth" is the median of what is reported of the leak, in MB/min.
+report the leak then. Intervals are Wilson's, 95 %. "Growth" is the median of the reported
+growth, in MB/min.
 
 Then races of the best layout of the world `leaking-best`, its two rivals and one other are simulated, in
 windows of ten minutes. The best layout loses 0, 5 or 20 % of its throughput per hour. "Longer" is the share
