@@ -54,6 +54,42 @@ def test_command_feeder_and_ready_check_move_together(tmp_path: Path) -> None:
     assert port_of(before) == 8123
 
 
+def test_the_commands_of_all_variants_move(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "service: {kind: gunicorn, command: 'gunicorn app:app --bind 127.0.0.1:8123',"
+        " feeder: {kind: http, url: 'http://127.0.0.1:8123/a'}}\n"
+        "study: {layouts: [2x2@gthread, 4x1@sync]}\n"
+    )
+    before = settings_of(path, {})
+    assert port_of(before) == 8123
+
+    after = at_free_port(before)
+
+    port = port_of(after)
+    assert port not in (None, 8123)
+    assert after.service.kind == "script"
+    assert after.service.feeder.url == f"http://127.0.0.1:{port}/a"
+    for name in ("gthread", "sync"):
+        changed, kept = after.service.of(name), before.service.of(name)
+        assert bound_ports(changed.command) == {port}
+        assert [word for word in changed.command if str(port) not in word] == [
+            word for word in kept.command if "8123" not in word
+        ]
+        assert changed.stop == kept.stop
+    assert port_of(before) == 8123
+
+
+def test_variants_with_different_ports_have_no_single_port(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        "service: {kind: script, name: web, feeder: {kind: http, url: 'http://127.0.0.1:8123/a'},"
+        " probe: {kind: generator}, command: [gunicorn, --bind, '127.0.0.1:8123', app:app],"
+        " variants: {one: {}, other: {command: [uvicorn, --port, '8124', app:app]}}}\n"
+    )
+    assert port_of(settings_of(path, {})) is None
+
+
 def test_a_port_that_the_command_does_not_name_is_not_known(tmp_path: Path) -> None:
     before = settings(tmp_path, "[python3, server.py]")
     assert port_of(before) is None

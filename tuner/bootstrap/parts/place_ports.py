@@ -10,21 +10,22 @@ from tuner.core.text.bound_ports import bound_ports, rebind
 from tuner.core.text.http_request import parse_url
 
 if TYPE_CHECKING:
+    from tuner.config.kinds import ReadySettings
     from tuner.config.settings import Settings
 
 
 def port_of(settings: Settings) -> int | None:
-    """Return the one port that the command names and the feeder sends to; None: there is no such port."""
+    """Return the one port that all commands of the service name and the feeder sends to; None: there is no
+    such port."""
     service = settings.service
-    if service.kind != "script" or service.variants:
-        return None
-    if not isinstance(service.feeder, HttpFeederSettings):
+    if service.kind != "script" or not isinstance(service.feeder, HttpFeederSettings):
         return None
     url = service.feeder.url
     if "{process}" in url or "+unix" in url:
         return None
     port = parse_url(url).port
-    return port if bound_ports(service.command) == {port} else None
+    commands = [service.of(name).command for name in service.variants] or [service.command]
+    return port if all(bound_ports(command) == {port} for command in commands) else None
 
 
 def at_free_port(settings: Settings) -> Settings:
@@ -39,15 +40,27 @@ def at_free_port(settings: Settings) -> Settings:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         after = int(probe.getsockname()[1])
-
-    def moved(text: str) -> str:
-        return text.replace(f":{before}", f":{after}", 1)
-
-    changes: dict[str, object] = {
-        "command": rebind(service.command, before, after),
-        "feeder": service.feeder.model_copy(update={"url": moved(service.feeder.url)}),
+    url = service.feeder.url.replace(f":{before}", f":{after}", 1)
+    changes = {
+        **_rebound(service.command, service.ready, before, after),
+        "feeder": service.feeder.model_copy(update={"url": url}),
+        "variants": {
+            name: one.model_copy(update=_rebound(one.command, one.ready, before, after))
+            for name, one in service.variants.items()
+        },
     }
-    if service.ready is not None and any(port == before for _, port in service.ready.places.values()):
-        places = {key: moved(str(getattr(service.ready, key))) for key in service.ready.places}
-        changes["ready"] = service.ready.model_copy(update=places)
     return settings.model_copy(update={"service": service.model_copy(update=changes)})
+
+
+def _rebound(
+    command: tuple[str, ...] | None, ready: ReadySettings | None, before: int, after: int
+) -> dict[str, object]:
+    """The command and the check for readiness at the port *after*, if they are given and name *before*."""
+    changes: dict[str, object] = {}
+    if command is not None:
+        changes["command"] = rebind(command, before, after)
+    if ready is not None:
+        at_port = {key for key, (_, port) in ready.places.items() if port == before}
+        moved = {key: str(getattr(ready, key)).replace(f":{before}", f":{after}", 1) for key in at_port}
+        changes["ready"] = ready.model_copy(update=moved)
+    return changes
