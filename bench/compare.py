@@ -33,8 +33,7 @@ from tuner.core.search.own_suites import own_suite
 from tuner.core.search.recheck import Launched
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import Drift, SimulatedBox
-from tuner.core.stats.binomial import wilson_interval
-from tuner.core.stats.interval import Estimate
+from tuner.core.stats.interval import Estimate, wilson_interval
 from tuner.core.windows.launch_sums import LaunchTally
 
 LAUNCH_S = 720.0  #: one launch with its window

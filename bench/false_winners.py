@@ -31,7 +31,7 @@ from tuner.core.planning.replay import run
 from tuner.core.search.own_suites import own_suite
 from tuner.core.search.strategies import make_strategy
 from tuner.core.search.suite import SimulatedBox
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 SETTINGS = (
     "",

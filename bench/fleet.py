@@ -39,7 +39,7 @@ from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.search.strategies.fleet_grid import FleetGrid
 from tuner.core.search.strategies.fleet_race import FleetRace
 from tuner.core.search.suite import SimulatedBox, Suite
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 from tuner.study.fleet.places import FORESEES_EVERY_S
 
 Result = TypeVar("Result")

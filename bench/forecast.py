@@ -27,7 +27,7 @@ from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.strategy import Kind
 from tuner.core.search.race import Race
 from tuner.core.search.suite import Suite
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 SHARES = (0.1, 0.25, 0.5, 0.75)
 CAP_LAUNCHES = 2000

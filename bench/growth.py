@@ -36,7 +36,7 @@ from tuner.core.planning.replay import run
 from tuner.core.search.growth import Scout, added_layouts, walk
 from tuner.core.search.race import Race
 from tuner.core.search.suite import Suite, SuiteNoise
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 MARGIN = -log(0.98)
 CORES, MOST = 4, 1024  #: threads in all: beyond it no layout is measured here

@@ -37,12 +37,12 @@ from pathlib import Path
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.config.suite import read_suite
-from tuner.core.ranking.longer_launch import LongerLaunch
+from tuner.core.ranking.aging import LongerLaunch
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 from tuner.core.windows.memory_growth import Look, MemoryGrowth, pool_growth
-from tuner.study.longer_launch import longer_seen
+from tuner.study.aging import longer_seen
 from tuner.study.run import run_study
 
 MB = 1e6

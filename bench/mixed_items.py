@@ -24,7 +24,7 @@ from tabulate import tabulate
 from tuner.adapters.processes.worker_processes import each_in_processes
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading, Sample, Window
-from tuner.core.windows.few_items import mixed_items_warning
+from tuner.core.windows.validity import mixed_items_warning
 
 LENGTHS_S = (20, 60, 300)
 THREADS = (1, 4, 16, 64)

@@ -23,7 +23,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.planning.heteroscedastic_change import estimate_changes
 from tuner.core.ranking.study_difference import Changes, Side, changes
 from tuner.core.search.recheck import Launched
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 SD = 0.01  #: of one launch of a usual layout
 

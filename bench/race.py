@@ -39,7 +39,7 @@ from tuner.core.search.posterior import DIFFUSE, Posterior
 from tuner.core.search.race import Race
 from tuner.core.search.racing import N_REPLICATES
 from tuner.core.search.suite import DRIFT_STEP_S, Suite, SuiteNoise
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 MARGIN = -log(0.98)
 HARD = (  # rivals at the margin, layouts in all, sd of a window, sd of the drift

@@ -65,8 +65,7 @@ from tuner.core.search.strategies.fleet_race import FleetRace
 from tuner.core.search.strategies.full_grid import FullGrid
 from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.search.suite import Host, SimulatedBox, Suite
-from tuner.core.stats.binomial import wilson_interval
-from tuner.core.stats.interval import Estimate
+from tuner.core.stats.interval import Estimate, wilson_interval
 from tuner.core.windows.slices import MOST_RESIDENT
 from tuner.study.recheck_plan import past_of
 

@@ -23,8 +23,7 @@ from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.process_tree import TICKS_PER_S, ProcessTable
 from tuner.adapters.proc.procfs import ProcSampler
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.load import mean_active_from_load1
-from tuner.core.domain.window import Reading, Sample, VoidReason
+from tuner.core.domain.window import Reading, Sample, VoidReason, mean_active_from_load1
 
 LOAD = Path(__file__).resolve().parent.parent / "tests" / "integration" / "sampler" / "load.py"
 LOADS = {  # name -> modes of load.py

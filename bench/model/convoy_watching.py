@@ -16,8 +16,7 @@ from random import Random
 from mix_registry import HERE
 
 from tuner.adapters.proc.process_tree import read_box_times
-from tuner.core.domain.load import mean_active_from_load1
-from tuner.core.domain.window import Sample
+from tuner.core.domain.window import Sample, mean_active_from_load1
 
 PYTHON_MS = 12.0
 CHILDREN_MS = {"light": 2.0, "heavy": 12.0}

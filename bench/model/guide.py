@@ -32,7 +32,7 @@ from tuner.core.planning.replay import run
 from tuner.core.search.own_suites import own_suite
 from tuner.core.search.race import Race
 from tuner.core.search.suite import Suite
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 TIMED = 10  #: studies in which decisions are timed
 

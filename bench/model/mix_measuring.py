@@ -29,7 +29,7 @@ from tuner.core.domain.stored_config import StoredConfig, list_changed_settings
 from tuner.core.domain.window import Window
 from tuner.core.errors import ConfigError
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.text.durations import render_duration, render_rest
+from tuner.core.text.figures import render_duration, render_rest
 from tuner.study.run import run_study
 
 BESIDE_S = 1.5  #: of a launch: its start and stop

@@ -16,7 +16,7 @@ import yaml
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.text.durations import parse_duration
+from tuner.core.text.figures import parse_duration
 from tuner.probe import counter
 
 HERE = Path(__file__).resolve().parent

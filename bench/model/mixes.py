@@ -16,7 +16,7 @@ from mix_registry import read_registry, tools_in, unregistered
 
 from tuner.core.domain.layout import parse_layout
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.text.durations import parse_duration
+from tuner.core.text.figures import parse_duration
 from tuner.core.windows.validity import FOREIGN_FLOOR_CORES
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tuner.core.model.pools import PoolCosts, PoolRun, waiting_pool_bound_s
-from tuner.core.model.pools_fit import (
+from tuner.core.model.pools import (
     MOST,
     NEAR,
     STEP,
+    PoolCosts,
+    PoolRun,
     TotalS,
     WaitingBatch,
     batch_s,
@@ -22,6 +23,7 @@ from tuner.core.model.pools_fit import (
     cpu_line,
     fit_pool_costs,
     residuals,
+    waiting_pool_bound_s,
 )
 
 N_TASKS = 10_000

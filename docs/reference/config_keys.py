@@ -19,7 +19,7 @@ from tuner.config import service as service_section
 from tuner.config.fields import Section
 from tuner.config.kinds import CHECKS, PROBES
 from tuner.core.domain import service
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 
 _KINDS = (CHECKS, PROBES, feeders.FEEDERS)
 MODULES = (

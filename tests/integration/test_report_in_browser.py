@@ -10,7 +10,7 @@ from pathlib import Path
 import axe_core_python
 import pytest
 
-from tuner.app import model, pages
+from tuner.app import exporting, model
 from tuner.core.domain.provenance import Provenance
 from tuner.core.planning.differences import Difference
 from tuner.core.ranking.overview import Overview
@@ -193,7 +193,9 @@ def test_pictures_beside_a_runbook_are_drawn_in_a_browser(
 
 @pytest.mark.parametrize("is_hostile", [False, True])
 def test_two_studies_compared_can_be_read_by_all(browser: Chromium, tmp_path: Path, is_hostile: bool) -> None:
-    found = pages.compare_studies(recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path))
+    found = exporting.compare_studies(
+        recorded(NAME, tmp_path), recorded("gunicorn-2-cores.tuner.db", tmp_path)
+    )
     if is_hostile:
         bad = " ".join(HOSTILE)
         study = replace(found.after.study, service=bad, provenance=Provenance(host=bad, others={bad: bad}))

@@ -12,7 +12,7 @@ from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.pareto import Cost
 from tuner.core.ranking.ranking import rank
-from tuner.core.settings.limit_text import parse_limits
+from tuner.core.settings.safety_limits import parse_limits
 
 BEGAN_S = 1_790_000_000.0
 #: layout -> items in 10 minutes, in blocks 0, 1, 2

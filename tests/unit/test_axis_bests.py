@@ -22,7 +22,7 @@ from tuner.core.ranking.race_result import by_claim
 from tuner.core.ranking.ranking import rank
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched
-from tuner.core.settings.limit_text import parse_limits
+from tuner.core.settings.safety_limits import parse_limits
 from tuner.core.stats.interval import Estimate
 from tuner.reports.documents import render_document
 from tuner.reports.page import render_page

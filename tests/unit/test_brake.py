@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.domain.load import DECAY
+from tuner.core.domain.window import DECAY
 from tuner.core.settings.safety_limits import BoxNow, BrakeLimits, Braking, CommandResult, parse_brake_error
 
 from ..wording import start_of, wording

@@ -15,8 +15,7 @@ import typer
 
 from tuner.cli import COMMANDS, render_help, run
 from tuner.cli.rank import confidence_level
-from tuner.core.domain.layout import Layout, divisors_grid
-from tuner.core.search.spread import spread_subset
+from tuner.core.domain.layout import Layout, divisors_grid, spread_subset
 
 from ..wording import key_of, start_of, wording
 

@@ -11,7 +11,7 @@ import pytest
 
 from tuner.adapters.proc.cgroup import Container
 from tuner.core.domain.layout import Layout
-from tuner.core.text.bound_ports import bound_ports
+from tuner.core.text.address import bound_ports
 from tuner.doctor.box import neighbours_seen
 from tuner.doctor.cores import Neighbours, neighbours_findings
 from tuner.doctor.report import render_findings, render_findings_json

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.durations import (
+from tuner.core.text.figures import (
     parse_duration,
     render_duration,
     render_exact_duration,

@@ -17,7 +17,7 @@ from tuner.core.domain.requests import Latencies, Requests, bucket_of
 from tuner.core.domain.window import Window
 from tuner.core.messages.launch import several_interpreters
 from tuner.core.search.strategies.of_study import strategy_of
-from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
+from tuner.core.windows.validity import few_items_warning, mixed_items_warning
 from tuner.study.launch.launching import Workbench
 from tuner.study.run import run_study
 

@@ -10,7 +10,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Goal, Observed
-from tuner.core.search.strategies.successive_halving import SuccessiveHalving
+from tuner.core.search.strategies.baselines import SuccessiveHalving
 from tuner.core.stats.groups import Beside, compare, far_gap, group_of, launches_to_decide
 from tuner.core.stats.two_way_anova import Observation
 

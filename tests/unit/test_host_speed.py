@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from tuner.adapters.proc.host_speed import EVERY_S, MOST_SHARE_RATIO, HostSpeed, do_fixed_work
+from tuner.adapters.proc.cores import EVERY_S, MOST_SHARE_RATIO, HostSpeed, do_fixed_work
 from tuner.adapters.virtual.box import VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout

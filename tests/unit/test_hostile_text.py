@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tuner.adapters.probes.log import FollowedLog
 from tuner.adapters.probes.uwsgi import parse_stats
 from tuner.core.errors import MeasurementError
-from tuner.core.text.counts import LARGEST_COUNT, parse_json
+from tuner.core.text.figures import LARGEST_COUNT, parse_json
 from tuner.core.text.prometheus_text import MOST_LINES, MOST_SAMPLES, parse_samples
 from tuner.core.text.statsd import StatsdTally
 from tuner.probe.counter import SUFFIX, CounterError, open_counter, read_totals

@@ -9,13 +9,12 @@ import pytest
 
 from tuner.config.load import canonical_json, load_settings, settings_of_study
 from tuner.config.settings import Settings
-from tuner.core.domain.layout import GRIDS, Layout, grid_of, parse_layout, parse_layouts
+from tuner.core.domain.layout import GRIDS, Layout, grid_of, parse_layout, parse_layouts, spread_subset
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.sizing import sizing_rules
 from tuner.core.model.machine import Machine
 from tuner.core.model.prediction.extrapolation import CalibratedRange
-from tuner.core.search.spread import spread_subset
 
 from ..raising import raises
 from ..wording import key_of, wording

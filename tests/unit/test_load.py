@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.core.domain.load import STEP_S, LoadAverage, active_at_looks, mean_active_from_load1
-from tuner.core.domain.window import Sample
+from tuner.core.domain.window import STEP_S, LoadAverage, Sample, active_at_looks, mean_active_from_load1
 from tuner.core.stats.interval import Estimate
 
 FSHIFT = 11

@@ -11,12 +11,12 @@ import pytest
 
 from tuner.app.study_queries import rank_file
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.slopes import pool_slopes
+from tuner.core.stats.variance import pool_slopes
 from tuner.core.windows.memory_growth import Look, MemoryGrowth, growth_slopes, pool_growth
 from tuner.reports.ranking.evidence import describe_caveats
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
-from tuner.study.memory_growth import memory_growth
+from tuner.study.aging import memory_growth
 
 from ..leaking_studies import MB, A, kept, measured
 from ..wording import wording
@@ -145,6 +145,6 @@ def test_a_service_without_a_leak_shows_none(tmp_path: Path) -> None:
 
 def test_windows_that_were_not_read_leave_the_growth_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     store = measured(MB / 60)
-    monkeypatch.setattr("tuner.study.memory_growth.MOST_WINDOWS", 3)
+    monkeypatch.setattr("tuner.study.aging.MOST_WINDOWS", 3)
 
     assert list(memory_growth(store, store.sums(), 0.95, DAY_S)) == [A]

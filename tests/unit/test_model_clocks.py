@@ -25,8 +25,7 @@ from tuner.core.model.calibration.clocks import (
     count_dispersion,
     spare_cores_of,
 )
-from tuner.core.model.calibration.looks import looks_in_d
-from tuner.core.model.calibration.per_item import PerItem, by_layout, log_throughputs, per_item
+from tuner.core.model.calibration.per_item import PerItem, by_layout, log_throughputs, looks_in_d, per_item
 from tuner.core.model.demand import Demands
 from tuner.core.windows.launch_sums import tally
 

@@ -9,7 +9,7 @@ import pytest
 
 from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.clocks import Clocks
-from tuner.core.model.calibration.looks import (
+from tuner.core.model.calibration.per_item import (
     Looks,
     Spawning,
     estimate_looks,

@@ -19,7 +19,7 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.strategy import Answer, Claim, RemainingTime
-from tuner.core.ranking.longer_launch import Halves, LongerLaunch
+from tuner.core.ranking.aging import Halves, LongerLaunch
 from tuner.core.ranking.next_step import RULES, next_step
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking

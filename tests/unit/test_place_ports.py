@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tuner.bootstrap.configs.configs import settings_of
-from tuner.bootstrap.parts.place_ports import at_free_port, port_of
-from tuner.core.text.bound_ports import bound_ports, rebind
+from tuner.bootstrap.parts.own_sources import at_free_port, port_of
+from tuner.core.text.address import bound_ports, rebind
 
 
 def settings(folder: Path, command: str, feeder: str = "{kind: http, url: 'http://127.0.0.1:8123/a'}"):

@@ -20,6 +20,7 @@ from tuner.core.planning.forecast import (
     Saving,
     SimulatedStudy,
     cost_of,
+    draw_surfaces,
     limiting,
     questions,
     savings,
@@ -27,7 +28,6 @@ from tuner.core.planning.forecast import (
 )
 from tuner.core.planning.pilot import PilotLevel
 from tuner.core.planning.replay import ReplayJob, replay
-from tuner.core.planning.surfaces import draw_surfaces
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.core.search.suite import Suite, SuiteNoise
 from tuner.reports.plan import Order, Plan, SlicesForecast, plan_facts, render_plan

@@ -17,7 +17,10 @@ from tuner.core.model.machine import Machine
 from tuner.core.model.pools import (
     PoolCosts,
     PoolJob,
+    WaitingBatch,
+    batch_s,
     by_turns_s,
+    fit_pool_costs,
     fixed_pool_s,
     in_step_s,
     own_threads_s,
@@ -25,7 +28,6 @@ from tuner.core.model.pools import (
     threads_that_fill,
     waiting_pool_bound_s,
 )
-from tuner.core.model.pools_fit import WaitingBatch, batch_s, fit_pool_costs
 
 from ..raising import raises
 from ..wording import wording

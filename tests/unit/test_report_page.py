@@ -19,7 +19,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Live, Overview
 from tuner.core.ranking.ranking import rank
-from tuner.core.settings.limit_text import OPTIONS, parse_limits
+from tuner.core.settings.safety_limits import OPTIONS, parse_limits
 from tuner.reports.page import render_page
 from tuner.reports.page.document import GENERATOR, HEAD_BYTES
 from tuner.reports.page.method import repeatable

@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.core.text.counts import Fall, Segments, join_segments
+from tuner.core.text.figures import Fall, Segments, join_segments
 
 
 def after(*looks: dict[str, float]) -> Segments:

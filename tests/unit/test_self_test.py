@@ -14,9 +14,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Observed
 from tuner.core.planning.aa_test import Pair, detectable, race_alarm, ranking_alarm, self_test, welch_alarm
 from tuner.core.search.strategies.launches import launch_value
-from tuner.core.stats.binomial import exact_interval
 from tuner.core.stats.groups import compare
-from tuner.core.stats.interval import Estimate
+from tuner.core.stats.interval import Estimate, exact_interval
 from tuner.core.stats.two_way_anova import Observation
 from tuner.study.pilot_run import pairs_strategy, read_self_test
 from tuner.study.run import run_study

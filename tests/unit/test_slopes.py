@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tuner.core.stats.slopes import Slope, pool_slopes
+from tuner.core.stats.variance import Slope, pool_slopes
 
 N_STUDIES = 400
 

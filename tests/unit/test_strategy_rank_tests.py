@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from scipy import stats
 
-from tuner.core.search.strategies.f_race import FriedmanTest, RankSums, ranks, signed_rank_p
+from tuner.core.search.strategies.baselines import FriedmanTest, RankSums, ranks, signed_rank_p
 from tuner.core.stats.quantiles import chi_square_tail
 
 

@@ -10,7 +10,7 @@ import pytest
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
 from tuner.core.domain.layout import Layout
-from tuner.core.ranking.launch_trends import loss_per_h
+from tuner.core.ranking.aging import loss_per_h
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.ranking.ranking import rank
 from tuner.core.search.strategies.of_study import strategy_of

@@ -14,7 +14,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.ranking.ranking import rank
-from tuner.core.stats.binomial import most_by_chance
+from tuner.core.stats.interval import most_by_chance
 from tuner.core.warmup.report import (
     ALARM_LEVEL,
     FALSE_ALARM_RATIO,

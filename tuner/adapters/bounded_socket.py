@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 
 
 class TooMuchError(OSError):

@@ -56,7 +56,7 @@ def begin_pilot(
     from tuner.app.plan_builder import build_plan, n_layouts_in_turns
     from tuner.app.session import load_request, naming_option, new_session
     from tuner.config.load import Given
-    from tuner.core.text.durations import parse_duration
+    from tuner.core.text.figures import parse_duration
     from tuner.study.pilot_run import pilot_study
 
     with naming_option("--pilot"):
@@ -176,8 +176,7 @@ def _layouts(record: StudyRecord, asked: StudySettings) -> tuple[Layout, ...]:
 def _basis(record: StudyRecord, asked: StudySettings, pilot: Pilot) -> Basis:
     from tuner.app.plan_builder import SHORTEST_IN_TURNS_S
     from tuner.config.study import SHORTEST_WINDOW_S
-    from tuner.core.planning.forecast import Basis
-    from tuner.core.planning.surfaces import draw_surfaces
+    from tuner.core.planning.forecast import Basis, draw_surfaces
 
     layouts = _layouts(record, asked)
     shortest_s = asked.min_window or min(SHORTEST_WINDOW_S, asked.window)

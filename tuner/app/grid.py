@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from tuner.app.measuring import beginning
 from tuner.app.plan_builder import build_plan, with_turns
 from tuner.app.session import load_request, new_session
 from tuner.config.load import Given, names_service
+from tuner.core.domain.layout import whole_cores
 from tuner.core.errors import ConfigError
 from tuner.study.timetable import check_budget
 
@@ -157,3 +159,43 @@ def _first_launches(record: StudyRecord, *, is_fleet: bool) -> Sequence[Proposal
     from tuner.core.search.strategies.of_study import strategy_of
 
     return strategy_of(record).propose()
+
+
+# The study of `tuner demo`: the built-in service, for about a minute.
+
+
+WINDOW = "2s"
+MOST_CORES = 4  #: with more, five layouts would start too many processes for a minute
+
+#: 16 launches of less than 4 s each: one to warm the page cache, then 5 layouts in 3 blocks
+_STUDY = {
+    ("study", "strategy"): "all",
+    ("study", "window"): WINDOW,
+    ("study", "warmup"): "1s",
+    ("study", "repeats"): "3",
+    ("study", "max_attempts"): "5",
+}
+
+
+def demo_session(file: Path, say: Say) -> Session:
+    """Build the study of the built-in service in five layouts, kept in *file*."""
+    from tuner.app.plan_builder import build_plan
+    from tuner.app.session import load_request, new_session
+    from tuner.config.load import Given
+
+    n_cpus = os.cpu_count() or 1
+    texts = {
+        **_STUDY,
+        ("study", "cores"): str(_cores()),
+        ("study", "foreign_limit"): str(n_cpus),  # others may use them all: said below the ranking
+    }
+    options: Options = {place: Given("tuner demo", text) for place, text in texts.items()}
+    settings, _ = load_request(None, options, None)
+    return new_session(settings, build_plan(settings, None, options, say, quick=True), file)
+
+
+def _cores() -> int:
+    """The cores to plan layouts for: those of this host, but enough of them for five layouts."""
+    from tuner.adapters.proc.cores import usable_cores
+
+    return max(2, min(MOST_CORES, whole_cores(usable_cores().count)))

@@ -61,7 +61,7 @@ def plan_record(
     from tuner.adapters.proc.cores import usable_cores
     from tuner.bootstrap.parts.provenance import provenance_here
     from tuner.config.load import canonical_json
-    from tuner.core.search.spread import spread_subset
+    from tuner.core.domain.layout import spread_subset
 
     asked = settings.study
     if profile is not None:

@@ -14,13 +14,13 @@ from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.errors import ConfigError
 from tuner.ports import Store
-from tuner.study.memory_growth import memory_growth
+from tuner.study.aging import memory_growth
 
 if TYPE_CHECKING:
     from tuner.core.domain.limits import Verdict
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
-    from tuner.core.ranking.longer_launch import LongerLaunch
+    from tuner.core.ranking.aging import LongerLaunch
     from tuner.core.ranking.overview import Live, Overview
     from tuner.core.ranking.ranked import Ranking
     from tuner.core.ranking.ranking_options import RankingOptions
@@ -64,7 +64,7 @@ def rank_file(
 
 
 def _next_step(store: Store, file: Path, seen: _Ranked, *, is_held: bool) -> NextStep:
-    from tuner.core.ranking.longer_steps import is_changing
+    from tuner.core.ranking.aging import is_changing
     from tuner.core.ranking.next_step import next_step
     from tuner.core.ranking.step_case import OF_HOST, Facts
     from tuner.reports.documents.plain import file_word
@@ -206,7 +206,7 @@ def _rank(
     from tuner.core.ranking.race_result import by_claim
     from tuner.core.ranking.ranking import rank
     from tuner.core.ranking.wider import wider_than
-    from tuner.study.longer_launch import longer_seen, without_longer
+    from tuner.study.aging import longer_seen, without_longer
 
     record = store.study()
     layout = parse_measured_layout(current, record, file) if current is not None else None
@@ -359,7 +359,7 @@ def explain_file(
             )
         found = _explanation(record, sums, verdicts)
         if not isinstance(found, str):
-            from tuner.core.ranking.launch_trends import throughput_trends
+            from tuner.core.ranking.aging import throughput_trends
 
             launches = [launch for _, launch in store.launches()]
             trends = throughput_trends(record, launches, record.confidence)

@@ -33,7 +33,7 @@ def showing(
     if not is_terminal_screen(sys.stderr):
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress
         from tuner.adapters.terminal.screen import beating
-        from tuner.core.ranking.leading import Leading
+        from tuner.core.ranking.overview import Leading
         from tuner.core.search.strategies.followed import Followed
 
         leading = Leading(strategy, len(study.layouts))

@@ -279,8 +279,7 @@ def _place(
     from tuner.adapters.proc.procfs import ProcSampler
     from tuner.adapters.supervisord.guardian import children_marked, new_scratch_path, scratch_folder
     from tuner.adapters.supervisord.launcher import SupervisordLauncher
-    from tuner.bootstrap.configs.seen_through import known_service_of
-    from tuner.bootstrap.parts.commands import check_thread_options
+    from tuner.bootstrap.configs.seen_through import check_thread_options, known_service_of
     from tuner.bootstrap.room import counter_root, refusing
 
     clock = SystemClock()

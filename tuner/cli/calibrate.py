@@ -112,8 +112,8 @@ def calibrate(
     if config is not None and is_study(config):
         check_no_measuring_options(config, options, {**of_new, "resume": resume, "simulate": simulate})
         return _show(config, into, variant, as_json=as_json)
-    from tuner.app.calibration import begin_calibration, has_windows
     from tuner.app.measuring import measure
+    from tuner.app.model import begin_calibration, has_windows
     from tuner.app.session import resume_session
     from tuner.cli.shared.output import echo_err, kept
     from tuner.core.search.strategies.of_study import strategy_of

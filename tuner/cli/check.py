@@ -190,7 +190,7 @@ def _layout(text: str | None) -> Layout | None:
 
 def _seconds(option: str, text: str | None) -> float | None:
     from tuner.app.session import naming_option
-    from tuner.core.text.durations import parse_duration
+    from tuner.core.text.figures import parse_duration
 
     if text is None:
         return None

@@ -62,7 +62,7 @@ def compare(
 
     Example: tuner compare before.tuner.db after.tuner.db --fail-if-slower 5%
     """
-    from tuner.app import pages
+    from tuner.app import exporting
     from tuner.cli.shared.output import show
     from tuner.core.planning.compared import slower
     from tuner.core.text.foreign import visible
@@ -79,11 +79,11 @@ def compare(
         )
     if output is not None:
         check_ours(output, force=force)
-    found = pages.compare_studies(before, after, confidence)
+    found = exporting.compare_studies(before, after, confidence)
     if output is None:
         show(render_comparison(found, named or "simple"))
     else:
-        from tuner.app.pages import write_comparison_page
+        from tuner.app.exporting import write_comparison_page
 
         page = write_comparison_page(found, None if output == STDOUT else output)
         if output == STDOUT:

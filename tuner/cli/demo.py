@@ -32,7 +32,7 @@ def demo(
 
     Example: tuner demo
     """
-    from tuner.app.demo import demo_session
+    from tuner.app.grid import demo_session
     from tuner.app.measuring import measure
     from tuner.app.session import check_new
     from tuner.cli.shared.output import echo_err
@@ -91,7 +91,7 @@ def _print_ranking(file: Path, *, as_json: bool) -> None:
 
 
 def _next_steps(study: Path | None) -> str:
-    from tuner.app.demo import WINDOW
+    from tuner.app.grid import WINDOW
 
     lines = [
         f"\nThis was a demonstration, not evidence: its windows last {WINDOW}, those of a study 1 to 10"

@@ -197,7 +197,7 @@ def _runs(job: ReplayJob, n_surfaces: int, repeats: int, processes: int | None) 
 
 def _with_progress(parts: Iterator[list[ReplayedStudy]], total: int) -> Iterator[list[ReplayedStudy]]:
     """*parts*, with a line on a terminal that says how far it is."""
-    from tuner.core.text.durations import render_rest
+    from tuner.core.text.figures import render_rest
 
     if not sys.stderr.isatty():
         yield from parts

@@ -65,7 +65,7 @@ def report(
 
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """
-    from tuner.app.pages import write_study_page
+    from tuner.app.exporting import write_study_page
     from tuner.core.ranking.ranking_options import parse_question
 
     question = parse_question(

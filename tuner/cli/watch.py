@@ -118,7 +118,7 @@ def _seen(live: Live) -> tuple[object, ...]:
 
 def _seconds(text: str) -> float:
     from tuner.app.session import naming_option
-    from tuner.core.text.durations import parse_duration
+    from tuner.core.text.figures import parse_duration
 
     with naming_option("--every"):
         seconds = parse_duration(text)

@@ -24,9 +24,9 @@ from tuner.core.domain.layout import Layout, parse_layout, parse_layouts
 from tuner.core.domain.limits import Quantity
 from tuner.core.domain.records import Objective, parse_objective
 from tuner.core.errors import ConfigError
-from tuner.core.settings.limit_text import parse_limit
+from tuner.core.settings.safety_limits import parse_limit
 from tuner.core.text.command_words import split_command
-from tuner.core.text.durations import parse_duration, render_exact_duration
+from tuner.core.text.figures import parse_duration, render_exact_duration
 
 FILLED_IN = (
     "processes",

@@ -23,8 +23,7 @@ from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.profile import FAILURES, Failure, Profile, ProfileAging, ProfileMemory, ProfileNoise
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.durations import parse_duration
-from tuner.core.text.figures import parse_size
+from tuner.core.text.figures import parse_duration, parse_size
 
 # A profile as the text of its file: every key with its unit and what it means.
 

@@ -29,7 +29,7 @@ from tuner.core.defaults import CONFIDENCE, WINDOW_S
 from tuner.core.domain.layout import GRIDS, MOST_TIMES, Layout, grid_of
 from tuner.core.domain.service import connections_of, shape_of
 from tuner.core.errors import ConfigError
-from tuner.core.text.durations import parse_duration, render_duration
+from tuner.core.text.figures import parse_duration, render_duration
 
 GridName = Literal["small", "divisors", "full"]
 SHORTEST_WINDOW_S = 60.0  #: that a race chooses, unless told otherwise

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tuner.adapters.proc.cgroup import kernel_lines
 from tuner.adapters.proc.cores import group_name, groups_above
 from tuner.core.domain.service import ServiceSpec
-from tuner.core.text.bound_ports import bound_ports
+from tuner.core.text.address import bound_ports
 from tuner.doctor.room import FolderSeen, LimitsSeen, TaskLimit
 from tuner.doctor.service import PortSeen
 

@@ -22,8 +22,7 @@ from typing import IO
 from tuner.adapters.proc.process_tree import read_box_times
 from tuner.adapters.processes.signals import ending_in_words, running_in_own_group
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.counts import parse_json
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import parse_json, render_duration
 from tuner.lab.experiments.experiment import LabJob
 
 _MOST_WORDS = 400  #: characters of what a program that failed said last

@@ -11,7 +11,7 @@ from typing import Any
 
 from tuner.adapters.text_file import read_text, replace_text
 from tuner.core.errors import ConfigError
-from tuner.core.text.counts import parse_json
+from tuner.core.text.figures import parse_json
 from tuner.lab.experiments.experiment import At, Failure, LabRun
 
 _VERSION = 2  #: of 1, figures of the same names meant something else

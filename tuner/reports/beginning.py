@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.core.domain.records import StudyRecord
-from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_duration, render_rest
 from tuner.core.text.foreign import visible
 
 _NAMED = 6  #: layouts; of more the first and the last

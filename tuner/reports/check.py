@@ -7,8 +7,7 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.search.recheck import LEAST_BLOCKS, MOST_FORESEEN, Against, Checked
-from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_rest
 from tuner.reports.text.formats import Table, render_table
 
 _A_SHIFT = 0.02  #: of the whole box: from here on it is worth a word

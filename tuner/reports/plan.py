@@ -13,8 +13,7 @@ from tuner.core.planning.forecast import CAP_WINDOWS, Cause, Cost, ForecastOptio
 from tuner.core.planning.pilot import DRIFT_TAU_S, Pilot
 from tuner.core.search.growth import MAY_HELP, corner_of
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_rest
 from tuner.reports.text.formats import Table, render_table
 
 if TYPE_CHECKING:

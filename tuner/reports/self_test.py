@@ -8,8 +8,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.planning.aa_test import PAIRS_OF_A_STUDY, POWER, AlarmRate, SelfTest
 from tuner.core.planning.pilot import Pilot
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import percent
+from tuner.core.text.figures import percent, render_rest
 from tuner.reports.text.formats import Table, render_table
 
 _RULES = {

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from math import ceil, inf, sqrt
 from random import Random
 
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, spread_subset
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
-from tuner.core.search.spread import spread_subset
 from tuner.study.launch.plan_cells import Deadline
 from tuner.study.timetable import before_launches_s, guess_s
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from tuner.core.domain.layout import spread_subset
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
 from tuner.core.planning.aa_test import Pair, SelfTest, self_test
 from tuner.core.planning.pilot import Pilot, batch_square, noise_of, pilot_of
-from tuner.core.search.spread import spread_subset
-from tuner.core.search.strategies.pairs import Pairs
+from tuner.core.search.strategies.recheck import Pairs
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import MeanSquare
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 from tuner.core.windows.launch_sums import Sums
 from tuner.ports import Store
 from tuner.study.history import History

@@ -20,7 +20,7 @@ from tuner.core.search.growth import (
     opens_too_many,
     walk,
 )
-from tuner.core.settings.limit_text import WORDS, render_amount
+from tuner.core.settings.safety_limits import WORDS, render_amount
 from tuner.ports import Box
 from tuner.study.history import History
 from tuner.study.launch.plan_cells import Cell

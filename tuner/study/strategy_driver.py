@@ -12,9 +12,9 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord, StudyRecord
 from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, RemainingTime, Strategy
 from tuner.ports import Store
+from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
 from tuner.study.launch.plan_cells import Block, Cell
-from tuner.study.longer_launch import LongerLaunches
 from tuner.study.timetable import Timetable
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
 from tuner.core.messages.heats import slices_disagree
 from tuner.core.messages.launch import gil_came_back, inner_threads
-from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import render_rest
 from tuner.core.windows.layout_check import inner_of, inner_to_facts
 from tuner.ports import Clock, Progress, Store
+from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
 from tuner.study.launch.plan_cells import Block, Deadline
-from tuner.study.longer_launch import LongerLaunches
 from tuner.study.strategy_driver import Course
 from tuner.study.timetable import Timetable, check_budget
 

@@ -8,14 +8,12 @@ from dataclasses import replace
 from math import ceil
 from statistics import fmean
 
-from tuner.core.domain.layout import Layout
+from tuner.core.domain.layout import Layout, spread_subset
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
-from tuner.core.search.spread import spread_subset
 from tuner.core.settings.load import Pace, rate_kept
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import pluralize
+from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.warmup import LEAST_S
 from tuner.study.launch.plan_cells import NO_END, Deadline
 from tuner.study.launch.rate_search import least_search_s, usual_search_s

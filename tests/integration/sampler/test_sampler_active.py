@@ -13,8 +13,7 @@ import pytest
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.proc.procfs import ProcSampler
 from tuner.adapters.proc.task_states import ActiveTasks
-from tuner.core.domain.load import mean_active_from_load1
-from tuner.core.domain.window import Reading, Sample
+from tuner.core.domain.window import Reading, Sample, mean_active_from_load1
 
 pytestmark = [pytest.mark.integration, pytest.mark.alone]
 

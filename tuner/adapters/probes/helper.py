@@ -17,8 +17,7 @@ from typing import IO, Any
 from tuner.adapters.processes.signals import end_group, ending_in_words, signals_held
 from tuner.adapters.supervisord.config import User
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.counts import parse_json
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import parse_json, render_duration
 
 START_S = 60.0  #: to load the user's code, on a box that does other things too
 _LEAVING_S = 5.0  #: after its stdin was closed

@@ -14,7 +14,7 @@ from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.figures import LARGEST_COUNT
 from tuner.ports import Clock
 from tuner.probe import counter
 from tuner.probe.counter import DIRECTORY_VARIABLE, CounterError, Reader

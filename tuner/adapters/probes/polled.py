@@ -13,8 +13,7 @@ from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE
 from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import count_restarted
-from tuner.core.text.counts import LARGEST_COUNT, Segments, join_segments
-from tuner.core.text.figures import pluralize
+from tuner.core.text.figures import LARGEST_COUNT, Segments, join_segments, pluralize
 from tuner.core.text.foreign import one_line
 from tuner.ports import Clock, Warn
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from tuner.adapters.bounded_socket import Bound, TooMuchError
 from tuner.adapters.probes.sql import Row
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 
 _GRACE_S = 0.5  #: for the server to give up by itself: then the connection stays
 _LARGEST_BYTES = 8 << 20  #: of two rows; libpq keeps a row until it is there as a whole

@@ -19,7 +19,7 @@ from tuner.config.fields import LongerThanZero, Section
 from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE, FailedIncluded, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 from tuner.core.text.prometheus_text import is_legacy, parse_samples, similar_names
 from tuner.ports import Clock, Warn
 

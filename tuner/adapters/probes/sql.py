@@ -22,7 +22,7 @@ from tuner.config.fields import LongerThanZero
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from tuner.config.fields import LongerThanZero
 from tuner.config.kinds import PORT_FIELD, PORT_VARIABLE, ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import MeasurementError
-from tuner.core.text.counts import parse_json
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import parse_json, render_duration
 from tuner.core.text.http_request import LONGEST_SOCKET_BYTES
 from tuner.ports import Clock, Warn
 

@@ -13,14 +13,13 @@ from random import Random
 
 from tuner.adapters.proc.cgroup import Container, container_here
 from tuner.adapters.proc.computing_threads import ComputingThreads, ItemThreads
+from tuner.adapters.proc.cores import HostSpeed
 from tuner.adapters.proc.cpu_accounts import BackendAccount, ServiceAccount, ServiceUse, TunerAccount
 from tuner.adapters.proc.gil_waits import GilWaits, GilWatch
-from tuner.adapters.proc.host_speed import HostSpeed
 from tuner.adapters.proc.process_tree import BoxTimes, read_box_times, read_cgroup_pressure_s, read_pressure_s
 from tuner.adapters.proc.pss import PssReader
 from tuner.adapters.proc.task_states import ActiveTasks, StatesSeen, StateTimes
-from tuner.core.domain.load import LoadAverage
-from tuner.core.domain.window import Reading, Sample, Usage
+from tuner.core.domain.window import LoadAverage, Reading, Sample, Usage
 from tuner.core.errors import ConfigError
 from tuner.core.messages.host import memory_missed, no_backend, no_memory_figures
 from tuner.ports import Clock, Launch, Warn

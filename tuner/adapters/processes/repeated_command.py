@@ -18,7 +18,7 @@ from tuner.adapters.processes.signals import end_group, ending_in_words, running
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.messages.host import hook_failed
 from tuner.core.settings.safety_limits import CommandResult
-from tuner.core.text.durations import render_duration
+from tuner.core.text.figures import render_duration
 from tuner.ports import Clock
 
 _MOST_OUTPUT_BYTES = 4096

@@ -21,8 +21,7 @@ from tuner.adapters.queues.forms.rabbitmq_forms import FORMS, PROPERTIES
 from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_password
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
 from tuner.core.errors import ConfigError
-from tuner.core.text.counts import LARGEST_COUNT, parse_json
-from tuner.core.text.figures import pluralize
+from tuner.core.text.figures import LARGEST_COUNT, parse_json, pluralize
 from tuner.core.text.foreign import one_line
 
 _LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile

@@ -13,8 +13,7 @@ from tuner.adapters.queues.forms.message import BrokerAway, BrokerError, Clone, 
 from tuner.adapters.queues.forms.redis_forms import FORMS, Holding, forms_of, queues_there
 from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_password
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.text.counts import LARGEST_COUNT
-from tuner.core.text.figures import pluralize
+from tuner.core.text.figures import LARGEST_COUNT, pluralize
 from tuner.core.text.foreign import one_line
 
 if TYPE_CHECKING:

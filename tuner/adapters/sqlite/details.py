@@ -16,7 +16,7 @@ from tuner.adapters.sqlite.study_access import Damaged
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import N_BUCKETS, Latencies, Requests, spread_from_json, spread_to_json
 from tuner.core.domain.window import CLOCKS, SINCE, Reading, Sample, Usage, VoidReason, Window
-from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.figures import LARGEST_COUNT
 
 # A histogram of latencies in a few bytes: for the study file.
 #

@@ -13,8 +13,7 @@ from tuner.core.domain.fleet import BoxFacts
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Sample, Window
 from tuner.core.messages.fleet import box_gone
-from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.figures import format_block
+from tuner.core.text.figures import format_block, render_duration, render_rest
 from tuner.ports import BoxwiseProgress, Clock, FleetProgress
 
 # How a study on several boxes goes, told to whoever follows a study: a live view, the file beside it.

@@ -20,8 +20,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, WARMING_BLOCK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Window
 from tuner.core.messages.host import view_failed
-from tuner.core.ranking.leading import Leading
 from tuner.core.ranking.live_status import Board, BoardKeeper
+from tuner.core.ranking.overview import Leading
 from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
 from tuner.core.text.foreign import replace_unprintable
 

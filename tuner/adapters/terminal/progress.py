@@ -12,13 +12,11 @@ from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import FIRST_LOOK, LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.window import Sample, Window
-from tuner.core.text.durations import render_duration, render_rest, until
-from tuner.core.text.figures import format_block
+from tuner.core.text.figures import format_block, render_duration, render_rest, until
 from tuner.ports import Progress
 
 if TYPE_CHECKING:
-    from tuner.core.ranking.leading import Leading
-    from tuner.core.ranking.overview import Phase
+    from tuner.core.ranking.overview import Leading, Phase
 
 
 # Telling several how a study goes: the terminal, a file that others watch, metrics.

@@ -10,8 +10,7 @@ from random import Random
 from tuner.adapters.clock import VirtualClock
 from tuner.adapters.virtual.service import Service
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.load import LoadAverage
-from tuner.core.domain.window import VoidReason
+from tuner.core.domain.window import LoadAverage, VoidReason
 from tuner.core.messages import invalid
 from tuner.core.model.profile import Failure
 

@@ -13,7 +13,7 @@ from tuner.bootstrap.configs.seen_through import Behind, cannot_watch, find_serv
 from tuner.bootstrap.parts.services import WEB, url_of, web_script
 from tuner.core.errors import ConfigError
 from tuner.core.messages.service import service_behind
-from tuner.core.text.bound_ports import bound_ports
+from tuner.core.text.address import bound_ports
 from tuner.core.text.command_words import parse_command, split_command
 from tuner.core.text.wrappers import is_assignment
 

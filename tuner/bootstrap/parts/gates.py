@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tuner.core.domain.service import Gate
-from tuner.core.text.bound_ports import bound_ports
+from tuner.core.text.address import bound_ports
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings
@@ -31,10 +31,10 @@ def shared_by_layouts(settings: Settings) -> str:
         return "All layouts would use the same spool." if service.spool is not None else ""
     if gate_of(settings)[0] == "feed":
         if service.feeder.kind == "queue":
-            from tuner.bootstrap.parts.place_queues import why_no_own_queue
+            from tuner.bootstrap.parts.own_sources import why_no_own_queue
 
             return why_no_own_queue(settings)
-        from tuner.bootstrap.parts.place_ports import port_of
+        from tuner.bootstrap.parts.own_sources import port_of
 
         known = port_of(settings) is not None
         return "" if known else "The command names no single port that tuner can replace for each layout."
@@ -62,7 +62,7 @@ def _gate_of_script(settings: Settings, service: ScriptSettings) -> tuple[Gate, 
     if not service.feeder.can_pause:
         return "none", f"{record.gate_reason} This study has no feeder that can pause."
     if service.feeder.kind == "queue":
-        from tuner.bootstrap.parts.place_queues import why_no_own_queue
+        from tuner.bootstrap.parts.own_sources import why_no_own_queue
 
         if why := why_no_own_queue(settings):
             return "none", why

@@ -12,7 +12,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.messages.feeders import latency_at_saturation
-from tuner.core.text.bound_ports import bound_ports
+from tuner.core.text.address import bound_ports
 from tuner.ports import Clock, CrossCheck, Feeder, Probe, Warn
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def with_own_source(settings: Settings, number: int) -> Settings:
     *number*; gates.py checks that this is possible."""
     service = settings.service
     if service.kind == "script" and service.feeder.kind == "queue":
-        from tuner.bootstrap.parts.place_queues import at_own_queue
+        from tuner.bootstrap.parts.own_sources import at_own_queue
 
         return at_own_queue(settings, number)
-    from tuner.bootstrap.parts.place_ports import at_free_port
+    from tuner.bootstrap.parts.own_sources import at_free_port
 
     return at_free_port(settings)
 

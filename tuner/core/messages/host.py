@@ -7,8 +7,7 @@ from typing import Literal
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent
+from tuner.core.text.figures import percent, render_duration
 
 _MOST_LEFTOVERS = 8
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import warning
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import format_block, pluralize
+from tuner.core.text.figures import format_block, pluralize, render_duration
 
 
 @warning(

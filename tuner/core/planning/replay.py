@@ -14,7 +14,7 @@ from tuner.core.domain.strategy import Answer, Goal, Kind, Observed, Proposal, S
 from tuner.core.search.recorded import RecordedStudy
 from tuner.core.search.strategies import make_strategy, promises
 from tuner.core.search.suite import Suite
-from tuner.core.stats.binomial import wilson_interval
+from tuner.core.stats.interval import wilson_interval
 
 CAP_WINDOWS = 2000  #: where a strategy that does not end by itself is cut off: no answer
 

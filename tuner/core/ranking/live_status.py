@@ -14,8 +14,7 @@ from tuner.core.domain.strategy import Answer
 from tuner.core.domain.window import Window
 from tuner.core.ranking.overview import Live, Overview
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_beside
-from tuner.core.settings.limit_text import why_kept_out
-from tuner.core.settings.safety_limits import over_limit
+from tuner.core.settings.safety_limits import over_limit, why_kept_out
 from tuner.core.stats.groups import OfBest, behind_by, of_value
 from tuner.core.stats.interval import Estimate
 

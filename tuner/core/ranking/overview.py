@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from tuner.core.text.figures import percent, pluralize
 
 if TYPE_CHECKING:
     from tuner.core.domain.layout import Layout
     from tuner.core.domain.records import BoxRecord, LaunchRecord, StudyRecord, WindowRecord
+    from tuner.core.domain.strategy import Answer
     from tuner.core.model.diagnosis.explanation import Explanation
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.ranking.ranked import Ranking
+    from tuner.core.stats.interval import Estimate
 
 #: why a study that nobody measures goes no further
 Ending = Literal["over", "out-of-budget", "cut-off"]
@@ -73,3 +77,60 @@ class Overview:
     rest_s: float | None = None  #: what is expected to be left; None: the file alone does not tell
     is_spent: bool = False  #: its budget has no room for what is to be measured next
     boxes: Sequence[BoxRecord] = ()  #: of a fleet, as they joined; none: it was measured on one
+
+
+# Where a study stands, in one line: the leader, its lead, and how many layouts may still be the best.
+
+
+MOST_NAMED = 4  #: layouts in the line
+
+
+class LeaderSource(Protocol):
+    """What a strategy says of a study that runs."""
+
+    def answer(self) -> Answer:
+        """What may be claimed now."""
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each measured layout's value."""
+
+
+class Leading:
+    """Gives the line after the first block, and after each that changes who leads."""
+
+    def __init__(self, standing: LeaderSource, layouts: int) -> None:
+        self._standing, self._n_layouts = standing, layouts
+        self._block, self._leader = 0, None  # type: tuple[int, Layout | None]
+
+    def at(self, block: int) -> str | None:
+        """The line, when *block* begins; None: there is nothing new to say."""
+        if block <= self._block:
+            return None
+        self._block = block
+        answer = self._standing.answer()
+        if answer.layout is None or answer.layout == self._leader:
+            return None
+        self._leader = answer.layout
+        return describe_leader(answer, self._standing.estimates(), self._n_layouts)
+
+    def grew(self, layouts: int) -> None:
+        """There are so many layouts now."""
+        self._n_layouts = layouts
+
+
+def describe_leader(answer: Answer, estimates: Mapping[Layout, Estimate], n_layouts: int) -> str:
+    """Who leads, who comes next, and what is not known, in one line."""
+    means = {layout: one.mean for layout, one in estimates.items() if one.mean is not None}
+    best = means.get(answer.layout) if answer.layout is not None else None
+    others = sorted((x for x in means if x != answer.layout), key=lambda x: -means[x])
+    parts = []
+    for layout in others[: MOST_NAMED - 1]:
+        change = means[layout] / best - 1 if best else 0.0
+        parts.append(f"{layout} ({'+' if change > 0 else '-'}{percent(abs(change))})")
+    text = f"Standing: {answer.layout} leads"
+    if parts:
+        text += f", then {', '.join(parts)}"
+    open_ = [x for x in answer.ties if x not in answer.tied]
+    known = f"; {pluralize(len(open_), 'layout')} not ruled out yet" if open_ else ""
+    unseen = n_layouts - len(means)
+    return f"{text}{known}{f'; {unseen} not measured yet' if unseen > 0 else ''}"

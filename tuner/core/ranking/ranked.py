@@ -24,7 +24,7 @@ from tuner.core.windows.validity import Others
 if TYPE_CHECKING:
     from tuner.core.domain.strategy import Claim
     from tuner.core.model.diagnosis.diagnose import What
-    from tuner.core.ranking.longer_launch import LongerLaunch
+    from tuner.core.ranking.aging import LongerLaunch
     from tuner.core.ranking.step_case import NextStep
     from tuner.core.ranking.wider import Wider
 

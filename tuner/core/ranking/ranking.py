@@ -33,16 +33,15 @@ from tuner.core.domain.limits import (
 )
 from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.requests import LONGEST_S, ConnectionSpread, Requests
+from tuner.core.ranking.aging import throughput_trends
 from tuner.core.ranking.anova import blocks_of, boxes_of_blocks, launch_value, standings
 from tuner.core.ranking.axis_effects import axis_effects
 from tuner.core.ranking.host_speed import speed_changes
-from tuner.core.ranking.launch_trends import throughput_trends
 from tuner.core.ranking.pareto import Cost, Front, Traded, compare_throughput, pareto_front
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking, value_of
 from tuner.core.ranking.study_difference import PairGaps, Side
 from tuner.core.search.recheck import Launched
-from tuner.core.settings.limit_text import why_kept_out
-from tuner.core.settings.safety_limits import over_limit
+from tuner.core.settings.safety_limits import over_limit, why_kept_out
 from tuner.core.stats.groups import GROUPS, Group, OfBest
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.mixed_model import comparable

@@ -12,8 +12,8 @@ from tuner.core.domain.limits import Limit, limits_from
 from tuner.core.domain.records import Objective, StudyRecord, parse_objective
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.pareto import COSTS, Cost
-from tuner.core.settings.limit_text import parse_limits
-from tuner.core.text.durations import parse_duration
+from tuner.core.settings.safety_limits import parse_limits
+from tuner.core.text.figures import parse_duration
 
 
 @dataclass(frozen=True, slots=True)

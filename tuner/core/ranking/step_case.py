@@ -15,8 +15,8 @@ from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, resume_argumen
 from tuner.core.ranking.overview import Ending, Overview
 from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import RankedLayout, Ranking
-from tuner.core.settings.limit_text import OPTIONS
-from tuner.core.text.durations import render_exact_duration
+from tuner.core.settings.safety_limits import OPTIONS
+from tuner.core.text.figures import render_exact_duration
 
 Slug = Literal[
     "watch",

@@ -22,7 +22,7 @@ from typing import Any
 from tuner.core.domain.layout import Layout, parse_layout
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
-from tuner.core.text.durations import parse_duration, render_exact_duration
+from tuner.core.text.figures import parse_duration, render_exact_duration
 
 # How long the clients of a closed loop keep a connection, and which worker process it goes to.
 #

@@ -1,10 +1,16 @@
-"""Figures as sentences have them: ``2 %``, ``1 core``, ``24 cores``."""
+"""Numbers and durations: parsed strictly, and printed in sentences (``2 %``, ``24 cores``, ``1h30m``)."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any, NoReturn, TypeVar
 
 from tuner.core.errors import ConfigError
 
@@ -106,3 +112,182 @@ def format_kept_size(kept: str) -> str:
     """A size that a study keeps among its facts in GiB, as it is printed; other texts are as they are."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) GiB", kept)
     return kept if match is None else render_size(float(match[1]) * 1024**3)
+
+
+# Durations as people write them: ``10m``, ``30s``, ``1h30m``.
+
+
+_DURATION_EXAMPLE = "Write a number with its unit, as 30s, 10m, 1h30m or 8h."
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_UNITS = "|".join(_SECONDS)
+_PART = re.compile(rf"(\d+(?:\.\d+)?)({_DURATION_UNITS})", re.ASCII)
+_WHOLE = re.compile(rf"(?:\d+(?:\.\d+)?(?:{_DURATION_UNITS}))+", re.ASCII)
+_ORDER = list(_SECONDS)
+_DAY_S = 86400.0
+_LONGEST_S = 366 * _DAY_S
+_FORESEEN_S = 10 * _LONGEST_S
+
+
+def parse_duration(text: str) -> float:
+    """Read a duration; gives seconds, 0 or more.
+
+    Raises:
+        ConfigError: no unit, an unknown one, units out of order or named twice, or more than a year.
+    """
+    compact = text.strip().lower().replace(" ", "")
+    if re.fullmatch(r"\d+(\.\d+)?", compact):
+        raise ConfigError(
+            f"{text!r} has no unit", hint=f"Write {compact}s for seconds, {compact}m for minutes."
+        )
+    if re.fullmatch(r"\d{1,9}(:\d{1,9})+", compact):
+        raise ConfigError(f"{text!r} is a time of day, not a duration", hint=_clock_hint(compact))
+    if _WHOLE.fullmatch(compact) is None:
+        raise ConfigError(f"{text!r} is not a duration", hint=_DURATION_EXAMPLE)
+    parts = _PART.findall(compact)
+    ranks = [_ORDER.index(unit) for _, unit in parts]
+    if any(left <= right for left, right in pairwise(ranks)):
+        raise ConfigError(
+            f"{text!r} is not a duration: longer units come first, each once", hint=_DURATION_EXAMPLE
+        )
+    seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    if seconds > _LONGEST_S:
+        raise ConfigError(f"{text!r} is longer than a year", hint=_DURATION_EXAMPLE)
+    return seconds
+
+
+def render_duration(seconds: float) -> str:
+    """The same seconds for people, to the millisecond, as ``parse_duration`` reads them."""
+    milliseconds = round(seconds * 1000)
+    parts = []
+    for unit, size in (("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        count, milliseconds = divmod(milliseconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def render_exact_duration(seconds: float) -> str:
+    """The same seconds as text that ``parse_duration`` reads back, exactly: a study goes on with them."""
+    text = render_duration(seconds)
+    return text if parse_duration(text) == seconds else f"{Decimal(repr(seconds)):f}s"
+
+
+def render_rest(seconds: float) -> str:
+    """About how long something still takes, in two units at most: ``2 h 05 min``, ``40 s``."""
+    whole = max(0, round(seconds))
+    if whole < 90:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def until(end_wall_s: float, now_wall_s: float) -> str:
+    """The end of a sentence: ``, until 16:53``, with the day where that is a day or more ahead.
+
+    Empty beyond ten years. Times are of the box's own zone.
+    """
+    ahead_s = end_wall_s - now_wall_s
+    if ahead_s > _FORESEEN_S:
+        return ""
+    end = datetime.fromtimestamp(end_wall_s)
+    return f", until {end:%H:%M}" if ahead_s < _DAY_S else f", until {end:%Y-%m-%d %H:%M}"
+
+
+def _clock_hint(compact: str) -> str:
+    head, tail = compact.split(":")[:2]
+    return f"Write {int(head)}h{int(tail)}m or {int(head)}m{int(tail)}s."
+
+
+# Numbers and JSON that other programs write, read strictly.
+
+
+# One total that only grows, out of counts that begin anew when whoever counts is restarted.
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """A count that began anew."""
+
+    series: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """What was counted since the first look, over all series and all their restarts."""
+
+    total: float = 0
+    #: series -> what it showed last; one that is gone is kept, and None stands for: not looked yet
+    latest: Mapping[str, float] | None = None
+    falls: tuple[Fall, ...] = ()  #: in the order they were seen
+    n_falls: Mapping[str, int] = field(default_factory=dict)  #: by series
+
+
+def join_segments(before: Segments, counts: Mapping[str, float]) -> Segments:
+    """*before* with the next look at all series.
+
+    The first look is where counting begins. A series that comes later counts from 0, and so does one that
+    fell: who counted it was started anew. What was counted between the last look and the restart is lost.
+    """
+    if before.latest is None:
+        return Segments(latest=dict(counts))
+    falls = [
+        Fall(series, before.latest[series], count)
+        for series, count in counts.items()
+        if count < before.latest.get(series, 0)
+    ]
+    fallen = {fall.series for fall in falls}
+    grown = sum(
+        count - (0 if series in fallen else before.latest.get(series, 0)) for series, count in counts.items()
+    )
+    return Segments(
+        total=before.total + grown,
+        latest={**before.latest, **counts},
+        falls=(*before.falls, *falls),
+        n_falls={**before.n_falls, **{series: before.n_falls.get(series, 0) + 1 for series in fallen}},
+    )
+
+
+LARGEST_COUNT = 2**53  #: up to it a float tells every whole number; beyond it one item more is not seen
+
+
+def is_count(number: float) -> bool:
+    """Whether *number* can be a total of items: neither negative nor beyond what is told exactly."""
+    return math.isfinite(number) and 0 <= number <= LARGEST_COUNT
+
+
+# JSON that others write, read strictly: what two readers would read differently is refused.
+
+
+def parse_json(text: str | bytes, *, allow_control_characters: bool = False) -> Any:
+    """The value of *text*.
+
+    Args:
+        allow_control_characters: a string may hold them as they are, as some writers leave them.
+
+    Raises:
+        ValueError: it is no JSON, holds a key twice or NaN, or is nested deeper than any answer is.
+    """
+    try:
+        return json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse,
+            strict=not allow_control_characters,
+        )
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"{twice[:80]!r} stands twice in an object")
+    return found
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from tuner.core.text.counts import is_count
+from tuner.core.text.figures import is_count
 
 MOST_SAMPLES = 10_000  #: of one metric, with the labels that are asked for
 MOST_LINES = 50_000  #: of one metric, whatever their labels: each takes some 10 us

@@ -23,7 +23,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from tuner.core.text.counts import LARGEST_COUNT
+from tuner.core.text.figures import LARGEST_COUNT
 
 #: ``unreadable``: a line of a name that is counted, and nobody knows what it counts. ``other-type``: such a
 #: line that is no counter: statsd keeps timers of the same name apart. ``no-metric``: no line of statsd.

@@ -12,9 +12,8 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.launch import never_settled, warmup_cut
-from tuner.core.stats.binomial import most_by_chance
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.stats.interval import most_by_chance
+from tuner.core.text.figures import percent, pluralize, render_duration
 from tuner.core.warmup.verdict import Trend, pool_trends
 
 # How many launches never settled, against how many the verdict's own false alarms give.

@@ -3,7 +3,7 @@
 A worker fills its caches and heaps after its start, the faster the earlier: its memory bends. The first part
 of each launch is left out, and where the rest still bends, an exponential is fitted together with the line.
 Of the time constants that fit about equally well the longest counts: it leaves the least to the line. Steps
-and garbage collection are noise, which differs from launch to launch: see `tuner.core.stats.slopes`.
+and garbage collection are noise, which differs from launch to launch: see `tuner.core.stats.variance`.
 
 A start of ten minutes looks like a leak in launches of ten minutes. Launches of about an hour are therefore
 judged by their second half: the growth of a start has ended by then, or is far less than in the first half.
@@ -18,7 +18,7 @@ from statistics import fmean
 from typing import TypeVar
 
 from tuner.core.stats.interval import Estimate
-from tuner.core.stats.slopes import Slope, pool_slopes
+from tuner.core.stats.variance import Slope, pool_slopes
 
 K = TypeVar("K", bound=Hashable)
 

@@ -7,10 +7,17 @@ from itertools import pairwise
 from statistics import fmean
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.load import mean_active_from_load1
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import Requests
-from tuner.core.domain.window import CLOCKS, Reading, Sample, Usage, VoidReason, Window
+from tuner.core.domain.window import (
+    CLOCKS,
+    Reading,
+    Sample,
+    Usage,
+    VoidReason,
+    Window,
+    mean_active_from_load1,
+)
 
 _THREE_LOOKS_S = 15.1  #: in that time the kernel updates load1 three times, whenever it began
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tuner.core.model.pools import PoolCosts, run_waiting_pool
-from tuner.core.model.pools_fit import WaitingBatch, cpu_line, fit_pool_costs
+from tuner.core.model.pools import PoolCosts, WaitingBatch, cpu_line, fit_pool_costs, run_waiting_pool
 from tuner.lab.experiments.experiment import (
     FOREIGN,
     USABLE_CORES,

@@ -7,9 +7,16 @@ from tuner.core.domain.limits import Verdict, limits_from
 from tuner.core.domain.records import StudyRecord, WindowRecord
 from tuner.core.ranking.live_status import Board, LayoutStatus, State
 from tuner.core.ranking.overview import BoxLive, Live, Phase
-from tuner.core.settings.limit_text import WORDS, render_amount, render_limit
-from tuner.core.text.durations import render_duration, render_rest, until
-from tuner.core.text.figures import format_block, list_names, percent, pluralize
+from tuner.core.settings.safety_limits import WORDS, render_amount, render_limit
+from tuner.core.text.figures import (
+    format_block,
+    list_names,
+    percent,
+    pluralize,
+    render_duration,
+    render_rest,
+    until,
+)
 from tuner.core.text.foreign import printable
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 

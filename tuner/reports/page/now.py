@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from tuner.core.ranking.overview import BoxLive, Live
-from tuner.core.text.durations import render_duration, render_rest
-from tuner.core.text.figures import list_names
+from tuner.core.text.figures import list_names, render_duration, render_rest
 from tuner.reports.model.model import items, load
 from tuner.reports.page.blocks import Block, Facts, Section, Text
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Agreement, ChangedRatio, Claim, Guidance
-from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import list_names, percent, pluralize
+from tuner.core.text.figures import list_names, percent, pluralize, render_rest
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
 

@@ -12,8 +12,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.messages import launch as messages
 from tuner.core.messages.host import host_speed
 from tuner.core.ranking.ranked import Ranking
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import busy_cores, percent
+from tuner.core.text.figures import busy_cores, percent, render_duration
 from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
 from tuner.core.windows.validity import Others, foreign_limit_cores
 from tuner.reports.ranking.trends import describe_trends

@@ -8,8 +8,7 @@ from math import sqrt
 from tuner.core.defaults import TEN_MINUTES_S
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, WindowRecord, value_of
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import percent, pluralize
+from tuner.core.text.figures import percent, pluralize, render_duration
 
 ALIKE_RATIO = 0.1  #: launches and short windows differ so much by chance, whatever they count
 SIGMAS = 2.0

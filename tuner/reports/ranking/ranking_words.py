@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from tuner.core.domain.records import StudyRecord, memory_assumed
 from tuner.core.ranking.ranked import RankedLayout, Ranking, value_of
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import list_names, pluralize
+from tuner.core.text.figures import list_names, pluralize, render_duration
 from tuner.reports.ranking.answer import answer_notes
 from tuner.reports.ranking.boxes import boxes_notes
 from tuner.reports.ranking.evidence import (

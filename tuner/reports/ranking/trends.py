@@ -8,13 +8,11 @@ from typing import Any
 from tuner.core.domain.layout import Layout
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.launch import memory_grows, throughput_falls
-from tuner.core.ranking.launch_trends import loss_per_h
-from tuner.core.ranking.longer_launch import LongerLaunch
+from tuner.core.ranking.aging import LongerLaunch, loss_per_h
 from tuner.core.ranking.race_result import leader
 from tuner.core.ranking.ranked import RankedLayout, Ranking
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import percent, render_size
+from tuner.core.text.figures import percent, render_rest, render_size
 from tuner.core.windows.memory_growth import MemoryGrowth
 
 

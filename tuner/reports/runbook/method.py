@@ -12,8 +12,7 @@ from tuner.core.domain.provenance import IMPLEMENTATION, PYTHON, VERSION, Proven
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord, is_simulated
 from tuner.core.domain.service import connections_of
 from tuner.core.ranking.overview import Overview
-from tuner.core.text.durations import render_rest
-from tuner.core.text.figures import format_kept_size, pluralize
+from tuner.core.text.figures import format_kept_size, pluralize, render_rest
 from tuner.reports.documents.plain import shell_line
 from tuner.reports.ranking.evidence import others_cores
 from tuner.reports.ranking.limits import describe_limits

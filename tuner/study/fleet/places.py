@@ -13,7 +13,7 @@ from tuner.core.domain.strategy import Comparing, Proposal, RemainingTime
 from tuner.core.messages.study import budget_over_in_fleet, left_out, warmups_cut
 from tuner.core.search.fleet_strategy import SpreadingStrategy
 from tuner.core.stats.groups import OfBest
-from tuner.core.text.durations import render_rest
+from tuner.core.text.figures import render_rest
 from tuner.ports import Clock, FleetProgress, Store
 from tuner.study.first_look import n_of_first_block
 from tuner.study.fleet.roster import Work, covered_s

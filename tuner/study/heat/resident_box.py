@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tuner.core.domain.layout import Layout
-from tuner.core.domain.load import LoadAverage
-from tuner.core.domain.window import Reading, Sample, Usage
+from tuner.core.domain.window import LoadAverage, Reading, Sample, Usage
 from tuner.core.errors import MeasurementError
 from tuner.ports import Box, Counting, CrossCheck, Hooks, Launch, Probe, Sampler, Stop, Watch
 from tuner.study.heat.turns import Resident

@@ -26,9 +26,9 @@ from tuner.core.messages.launch import (
 from tuner.core.settings.load import Pace
 from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, Braked
 from tuner.core.warmup.report import CUT
-from tuner.core.windows.few_items import few_items_warning, mixed_items_warning
 from tuner.core.windows.layout_check import RanLayouts, refuse_alike
 from tuner.core.windows.summary import mean_fixed_work_cpu_s, mean_or_none
+from tuner.core.windows.validity import few_items_warning, mixed_items_warning
 from tuner.ports import Box, Clock, Launch, LaunchLog, Progress, Stop, Watch
 from tuner.study.launch.outcome import around_hooks, error_text, lost_source_reason
 from tuner.study.launch.plan_cells import NO_END, Cell, Deadline, NotWanted, spoils_launch

@@ -26,8 +26,7 @@ from tuner.core.model.calibration.left_out import (
     predicted_by,
     with_terms_of_worth,
 )
-from tuner.core.model.calibration.looks import estimate_looks
-from tuner.core.model.calibration.per_item import by_layout
+from tuner.core.model.calibration.per_item import by_layout, estimate_looks
 from tuner.core.model.calibration.sampling import AS_USUAL, N_DEMANDS, FittedDemands, Sampling
 from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine

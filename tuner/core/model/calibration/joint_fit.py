@@ -22,8 +22,15 @@ from tuner.core.domain.layout import Layout
 from tuner.core.model.calibration.alone import SoloDemands, estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks
 from tuner.core.model.calibration.gauss_newton import least_squares_near
-from tuner.core.model.calibration.looks import Looks, estimate_others_s, looks_in_d, spawning_of
-from tuner.core.model.calibration.per_item import PerItem, log_throughputs, per_item
+from tuner.core.model.calibration.per_item import (
+    Looks,
+    PerItem,
+    estimate_others_s,
+    log_throughputs,
+    looks_in_d,
+    per_item,
+    spawning_of,
+)
 from tuner.core.model.calibration.sampling import N_DEMANDS
 from tuner.core.model.demand import Array, Demands, LayoutDemands, Terms, stacked_demands
 from tuner.core.model.machine import Machine

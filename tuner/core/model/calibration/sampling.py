@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tuner.core.model.calibration.looks import Looks
+from tuner.core.model.calibration.per_item import Looks
 from tuner.core.model.demand import SECONDS, Array, Demands, Terms
 from tuner.core.stats.interval import Estimate
 

@@ -15,9 +15,8 @@ from tuner.core.domain.service import (
     shape_of,
 )
 from tuner.core.model.calibration.clocks import clocks_of, spare_cores_of
-from tuner.core.settings.limit_text import render_amount
-from tuner.core.text.durations import render_duration
-from tuner.core.text.figures import pluralize
+from tuner.core.settings.safety_limits import render_amount
+from tuner.core.text.figures import pluralize, render_duration
 from tuner.core.windows.launch_sums import (
     LaunchTally,
     LaunchVoid,

@@ -9,7 +9,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord
 from tuner.core.model.calibration.alone import estimate_solo_demands
 from tuner.core.model.calibration.clocks import Clocks, clocks_of, clocks_of_counted
-from tuner.core.model.calibration.looks import estimate_looks
+from tuner.core.model.calibration.per_item import estimate_looks
 from tuner.core.model.demand import Demands
 from tuner.core.model.diagnosis.diagnose import BUSY, Diagnosis, What, diagnose
 from tuner.core.model.diagnosis.evidence import Evidence

@@ -10,7 +10,7 @@ from typing import Any
 from tuner.core.errors import ConfigError
 from tuner.core.model.demand import SECONDS, Demands, Terms, above_nothing
 from tuner.core.model.machine import Machine
-from tuner.core.text.durations import parse_duration, render_duration
+from tuner.core.text.figures import parse_duration, render_duration
 
 #: what is typed -> the field of `Demands` it changes, and what people call it
 CHANGES = {

@@ -38,15 +38,15 @@ def make_strategy(name: str, goal: Goal, seed: int, n_windows: int | None = None
             n_blocks = None if n_windows is None else max(1, n_windows // len(goal.layouts))
             return FullGrid(goal, seed, n_blocks)
         case "in-order":
-            from tuner.core.search.strategies.in_order import InOrder
+            from tuner.core.search.strategies.baselines import InOrder
 
             return InOrder(goal, 1 if n_windows is None else max(1, n_windows // len(goal.layouts)))
         case "successive-halving":
-            from tuner.core.search.strategies.successive_halving import SuccessiveHalving
+            from tuner.core.search.strategies.baselines import SuccessiveHalving
 
             return SuccessiveHalving(goal, seed, n_windows)
         case "f-race":
-            from tuner.core.search.strategies.f_race import FRace
+            from tuner.core.search.strategies.baselines import FRace
 
             return FRace(goal, seed, n_windows)
     raise KeyError(name)

@@ -9,9 +9,10 @@ be claimed: it may not if it falls below the rival in the second half.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, expm1, isfinite
 
 from tuner.core.domain.fleet import is_fleet
 from tuner.core.domain.layout import Layout
@@ -20,10 +21,14 @@ from tuner.core.domain.records import value_of as value_of_window
 from tuner.core.domain.strategy import Answer, Proposal
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.launch import memory_confirmed, throughput_confirmed
-from tuner.core.ranking.launch_trends import loss_per_h
+from tuner.core.ranking.race_result import leader
+from tuner.core.ranking.ranked import Ranking
+from tuner.core.ranking.step_case import Case, NextStep
 from tuner.core.stats.interval import Estimate
-from tuner.core.text.figures import parse_size
-from tuner.core.windows.memory_growth import MemoryGrowth
+from tuner.core.stats.variance import Slope, pool_slopes
+from tuner.core.text.figures import parse_size, render_exact_duration
+from tuner.core.warmup.report import is_judged
+from tuner.core.windows.memory_growth import LONG_S, MemoryGrowth
 
 LASTS_S = 3600.0  #: of windows, in each of both launches
 SHORTEST_S = 600.0  #: of a window; more of them would only cost retries
@@ -183,3 +188,100 @@ def _halves(study: StudyRecord, layout: Layout, windows: Sequence[WindowRecord])
 def _mean(study: StudyRecord, windows: Sequence[WindowRecord]) -> float:
     length_s = sum(window.length_s for window in windows)
     return sum((value_of_window(one, study.objective) or 0.0) * one.length_s for one in windows) / length_s
+
+
+# The next steps of a race whose answer loses throughput or grows in memory: see `longer_launch`.
+
+
+def is_changing(ranking: Ranking) -> bool:
+    """Whether the answer of a race is shown to lose throughput or to grow in memory, by its windows alone."""
+    claim, row = ranking.claim, leader(ranking)
+    if claim is None or row is None or ranking.longer is not None:
+        return False
+    grows = row.memory_growth is not None and row.memory_growth.is_shown
+    return grows or loss_per_h(row.trend_per_h, claim.within) is not None
+
+
+def measure_for_longer(case: Case) -> NextStep | None:
+    """Continue a race that ended before its longer launches."""
+    row, is_left = leader(case.ranking), case.facts.ending in ("cut-off", "out-of-budget")
+    is_named = case.is_answered or case.ranking.is_answer_kept_out
+    if row is None or not is_left or not is_named or not is_changing(case.ranking):
+        return None
+    return NextStep(
+        "go-on",
+        f"Launches of {row.layout} change as they last. This launches it and its rival for an hour each, to"
+        " find out whether the change continues:",
+        case.going_on(),
+    )
+
+
+def race_in_long_windows(case: Case) -> NextStep | None:
+    """Race the layouts again in long windows, where a longer launch contradicts the answer."""
+    seen = case.ranking.longer
+    if seen is None or seen.rival is None or not seen.is_overtaken:
+        return None
+    window = render_exact_duration(round(seen.leader.lasts_s / 60) * 60.0)
+    layouts = f"{seen.leader.layout},{seen.rival.layout}"
+    return NextStep(
+        "longer",
+        f"{seen.leader.layout} fell below {seen.rival.layout} in a longer launch. A race in windows of that"
+        " length finds out which of them is better:",
+        case.anew("--layouts", layouts, "--window", window, "--min-window", window),
+    )
+
+
+def race_without_leaks(case: Case) -> NextStep | None:
+    """Race the layouts that are not shown to exceed a limit; None: there are none."""
+    claim = case.ranking.claim
+    out = {x for x, verdict in case.ranking.verdicts.items() if verdict and verdict.state == "beyond"}
+    left = [layout for layout in case.study.layouts if layout not in out]
+    if claim is None or not out or not left:
+        return None
+    return NextStep(
+        "limits",
+        f"The memory of {claim.answer.layout} grows beyond the limit. A race without such layouts names the"
+        " best of the others:",
+        case.anew("--layouts", ",".join(map(str, left))),
+    )
+
+
+# Whether launches of a layout lose throughput as they last.
+
+
+_LEAST_SE = 1e-6  #: of a slope, per hour; the noise of a simulation can be nothing at all
+
+
+def throughput_trends(
+    study: StudyRecord, launches: Iterable[LaunchRecord], confidence: float
+) -> dict[Layout, Estimate]:
+    """Return the trend that the launches of each layout share, in means per hour, with its interval.
+
+    Layouts without a launch that shows a trend are left out. Of a layout with long launches only those count.
+    """
+    slopes: defaultdict[Layout, list[Slope]] = defaultdict(list)
+    for one in launches:
+        slope, error = one.trend_ratio_per_h, one.trend_se_ratio_per_h
+        if slope is None or error is None or not is_judged(one) or not (isfinite(slope) and isfinite(error)):
+            continue
+        window_s = study.window_s if one.window_s is None else one.window_s
+        n_windows = study.windows_per_launch if one.n_windows is None else one.n_windows
+        slopes[one.layout].append(Slope(slope, max(error, _LEAST_SE) ** 2, window_s * n_windows))
+    groups = {
+        (layout, is_long): [one for one in own if (one.length_s >= LONG_S) is is_long]
+        for layout, own in slopes.items()
+        for is_long in (False, True)  # the later one counts, the other one shows the spread between launches
+    }
+    return {layout: trend for (layout, _), trend in pool_slopes(groups, confidence).items()}
+
+
+def loss_per_h(trend: Estimate | None, least_ratio: float) -> Estimate | None:
+    """Return the share of its throughput that a layout loses in an hour; None: no loss that matters is shown.
+
+    A loss is shown if the whole interval of the *trend* is below 0, and matters from *least_ratio* on. The
+    line is followed as an exponential, which stays below 100 % however steep it is.
+    """
+    if trend is None or trend.mean is None or trend.low is None or trend.high is None or trend.high >= 0:
+        return None
+    loss = Estimate(-expm1(trend.mean), -expm1(trend.high), -expm1(trend.low))
+    return loss if loss.mean is not None and loss.mean >= least_ratio else None

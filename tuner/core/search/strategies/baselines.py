@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import erfc, inf, sqrt
+from math import ceil, erfc, fsum, inf, log, log2, sqrt
 from random import Random
 
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
 from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
+from tuner.core.stats.groups import LEAST_LAUNCHES
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import chi_square_tail, student_t_quantile
 
@@ -210,3 +211,120 @@ class FRace:
             self._sums.add(values)
             if len(values) == 2:
                 self._differences.append(values[0] - values[1])
+
+
+# One layout after the other: how it was done in 2014, and how hyperfine does it.
+
+
+class InOrder:
+    """All launches of one layout, then all of the next; the best mean is named, and nothing promised.
+
+    Whatever the box does meanwhile goes into the difference between layouts: under drift more launches do
+    not help.
+    """
+
+    def __init__(self, goal: Goal, n_each: int = 1) -> None:
+        self._goal, self._n_each = goal, n_each
+        self._values: dict[Layout, list[float]] = defaultdict(list)
+        self._done: set[Layout] = set()  # what came of their launches is all that will
+        self._asked: Layout | None = None
+        self._launches = Launches()
+
+    def propose(self) -> Sequence[Proposal]:
+        """The launches of the next layout."""
+        for layout in self._goal.layouts:
+            lacking = self._n_each - len(self._values.get(layout, ()))
+            if lacking > 0 and layout not in self._done:
+                self._asked = layout
+                return [Proposal(layout, self._goal.max_window_s)] * lacking
+        return []
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """Take note of what its launches gave."""
+        self._done.update(failed)
+        if self._asked is not None:
+            self._done.add(self._asked)
+        for launch in by_launch(windows):
+            self._values[launch[0].layout].append(log(launch_value(launch)))
+            self._launches.add(launch, 0)
+
+    def answer(self) -> Answer:
+        """The best mean."""
+        means = {layout: fsum(values) / len(values) for layout, values in self._values.items()}
+        return Answer(max(means, key=lambda x: means[x]) if means else None, False, "none")
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each layout's mean. No interval: what the box did meanwhile is not known."""
+        return self._launches.estimates(self._goal.confidence)
+
+
+# Successive halving: a budget in equal parts, the better half of the layouts goes on.
+
+
+WINDOWS_PER_LAYOUT = 10  #: the budget when none is given
+
+
+class SuccessiveHalving:
+    """Rounds of equal cost, after each of which the worse half is dropped; it promises nothing.
+
+    A layout is dropped only once it was launched `stats.groups.LEAST_LAUNCHES` times: a first round has
+    that many blocks, though the budget then ends with more layouts left.
+
+    Within a round the layouts run in randomised blocks, and means are over all windows so far, which all
+    survivors have equally many of: drift between blocks cancels.
+
+    Source: Karnin, Koren & Somekh (2013), sequential halving; there a round forgets the ones before.
+    """
+
+    def __init__(self, goal: Goal, seed: int, n_windows: int | None = None) -> None:
+        self._goal, self._random = goal, Random(seed)
+        self._left = n_windows if n_windows is not None else WINDOWS_PER_LAYOUT * len(goal.layouts)
+        self._survivors = list(goal.layouts)
+        self._n_blocks = 0
+        self._blocks_left = self._blocks_of_round()
+        self._values: dict[Layout, list[float]] = defaultdict(list)
+        self._launches = Launches()
+
+    def propose(self) -> Sequence[Proposal]:
+        """The next block of the layouts that are left."""
+        if len(self._survivors) < 2 or self._left < len(self._survivors):
+            return []
+        order = list(self._survivors)
+        self._random.shuffle(order)
+        return [Proposal(layout, self._goal.max_window_s) for layout in order]
+
+    def learn(self, windows: Sequence[Observed], failed: Sequence[Layout] = ()) -> None:
+        """Take note of a block; at the end of a round, drop the worse half."""
+        for launch in by_launch(windows):
+            self._values[launch[0].layout].append(log(launch_value(launch)))
+            self._launches.add(launch, self._n_blocks)
+        self._n_blocks += 1
+        self._left -= len(self._survivors)  # a window that was void was paid for as well
+        self._survivors = [layout for layout in self._survivors if layout not in failed]
+        self._blocks_left -= 1
+        if not self._blocks_left and self._survivors:
+            better = self._ranked()[: ceil(len(self._survivors) / 2)]
+            self._survivors = [
+                layout
+                for layout in self._survivors
+                if layout in better or len(self._values.get(layout, ())) < LEAST_LAUNCHES
+            ]
+            self._blocks_left = self._blocks_of_round()
+
+    def answer(self) -> Answer:
+        """The best mean of the layouts that are left."""
+        ranked = [layout for layout in self._ranked() if self._values.get(layout)]
+        return Answer(ranked[0] if ranked else None, False, "none", tuple(ranked[1:]))
+
+    def estimates(self) -> Mapping[Layout, Estimate]:
+        """Each layout's value, as far as it was measured."""
+        return self._launches.estimates(self._goal.confidence)
+
+    def _blocks_of_round(self) -> int:
+        n = len(self._survivors)
+        n_rounds = max(1, ceil(log2(n)))
+        return max(1, LEAST_LAUNCHES - self._n_blocks, self._left // (n_rounds * n))
+
+    def _ranked(self) -> list[Layout]:
+        means = {x: fsum(values) / len(values) for x, values in self._values.items() if values}
+        return sorted(self._survivors, key=lambda x: -means.get(x, float("-inf")))

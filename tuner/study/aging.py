@@ -1,0 +1,120 @@
+"""How fast the memory of the layouts of a study grows, from the samples of its windows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.strategy import Answer, Judging, Proposal, Strategy
+from tuner.core.windows.launch_sums import Sums
+from tuner.core.windows.memory_growth import SHORTEST_S, Look, MemoryGrowth, pool_growth
+from tuner.ports import Store
+
+if TYPE_CHECKING:
+    from tuner.core.ranking.aging import Due, LongerLaunch
+    from tuner.core.windows.launch_sums import LaunchTally
+
+MOST_WINDOWS = 150  #: that are read again, 4 ms each
+
+
+def memory_growth(
+    store: Store, sums: Sums, confidence: float, horizon_s: float
+) -> Mapping[Layout, MemoryGrowth]:
+    """Return the growth of memory of each layout; those whose launches are too short are left out.
+
+    Each end of an interval holds with the *confidence*. At most `MOST_WINDOWS` windows are read, those
+    of the fastest layouts first.
+    """
+    chosen = _choose(sums.launches)
+    looks: dict[int, list[Look]] = {one.launch: [] for one in chosen}
+    windows = sums.windows_of(list(looks)) if looks else []
+    for one in sorted(windows, key=lambda window: (window.launch_id, window.index)):
+        if not one.void:
+            usage = store.window(one.launch_id, one.index, one.attempt).usage
+            looks[one.launch_id] += [
+                (moment.at_s, float(moment.pss_bytes)) for moment in usage if moment.pss_bytes is not None
+            ]
+    by_layout: defaultdict[Layout, list[LaunchTally]] = defaultdict(list)
+    for launch in chosen:
+        by_layout[launch.layout].append(launch)
+    looks_of = {x: [looks[one.launch] for one in own] for x, own in by_layout.items()}
+    now_bytes = {
+        x: sum(one.pss_bytes for one in own) / sum(one.n_pss for one in own) for x, own in by_layout.items()
+    }
+    return pool_growth(looks_of, now_bytes, confidence, horizon_s)
+
+
+def _choose(launches: Sequence[LaunchTally]) -> list[LaunchTally]:
+    """Return launches that are long enough, those of the fastest layouts first."""
+    n_done: Counter[Layout] = Counter()
+    lasted_s: defaultdict[Layout, float] = defaultdict(float)
+    for one in launches:
+        n_done[one.layout] += one.n_done
+        lasted_s[one.layout] += one.length_s
+    found: list[LaunchTally] = []
+    n_windows = 0
+    for one in sorted(launches, key=lambda one: (-n_done[one.layout] / lasted_s[one.layout], one.layout)):
+        if one.n_pss and one.length_s >= SHORTEST_S / 2 and n_windows + one.n_windows <= MOST_WINDOWS:
+            found.append(one)
+            n_windows += one.n_windows
+    return found
+
+
+# The longer launches of a race, from its store: see `tuner.core.ranking.aging`.
+
+
+LEAST_S = 600.0  #: of the windows of the answer; a trend in less does not justify two hours
+
+
+class LongerLaunches:
+    """The longer launches of a study, asked for once its strategy asks for nothing more."""
+
+    def __init__(self, store: Store, strategy: Strategy) -> None:
+        self._store, self._strategy = store, strategy
+        self.due: Due | None = None  #: as it was when they were asked for
+
+    def proposals(self) -> list[Proposal]:
+        """Return the launches; the same, whether the store holds some of them or none."""
+        study, answer = self._store.study(), self._strategy.answer()
+        if study.strategy != "race" or not answer.reached or study.provenance.is_quick:
+            return []
+        # only now: most launches are made before a race has an answer
+        from tuner.core.ranking.aging import due_of, is_longer, throughput_trends
+
+        launches = {number: one for number, one in self._store.launches() if not is_longer(study, one)}
+        sums = self._store.sums().of(launches)
+        if sum(one.length_s for one in sums.launches if one.layout == answer.layout) < LEAST_S:
+            return []
+        strategy = self._strategy
+        verdicts = strategy.verdicts() if isinstance(strategy, Judging) else {}
+        self.due = due_of(
+            study,
+            answer,
+            strategy.estimates(),
+            {layout for layout, verdict in verdicts.items() if verdict.state != "within"},
+            throughput_trends(study, launches.values(), study.confidence),
+            memory_growth(self._store, sums, study.confidence, study.horizon_s),
+        )
+        return [] if self.due is None else self.due.proposals(study.window_s)
+
+
+def longer_seen(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None:
+    """Return the result of the longer launches in *store*; None: there are none."""
+    from tuner.core.ranking.aging import is_longer, longer_launch_of
+
+    study = store.study()
+    launches = [(number, one) for number, one in store.launches() if is_longer(study, one)]
+    windows = sums.windows_of([number for number, _ in launches]) if launches else []
+    return longer_launch_of(study, answer, launches, windows)
+
+
+def without_longer(store: Store, sums: Sums) -> Sums:
+    """Return the *sums* of the launches that a race learns from."""
+    from tuner.core.ranking.aging import is_longer
+
+    study = store.study()
+    longer = {number for number, one in store.launches() if is_longer(study, one)}
+    known = {one.launch for one in sums.launches} | {one.launch for one in sums.void}
+    return sums.of(known - longer) if longer else sums
