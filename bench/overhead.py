@@ -43,9 +43,8 @@ from tuner.core.domain.service import ServiceSpec
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import Sample
 from tuner.core.ranking.live_status import Board
-from tuner.core.search.strategies.followed import Followed
 from tuner.core.search.strategies.full_grid import FullGrid
-from tuner.core.search.strategies.of_study import goal_of
+from tuner.core.search.strategies.of_study import Followed, goal_of
 from tuner.study.launch.watching import RunningLayout
 
 BAR_RATIO = 0.003

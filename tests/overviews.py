@@ -17,8 +17,8 @@ from tuner.core.domain.records import LaunchRecord, StudyRecord, WindowRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
+from tuner.core.ranking.ranked import RankingOptions
 from tuner.core.ranking.ranking import rank
-from tuner.core.ranking.ranking_options import RankingOptions
 
 STUDIES = Path(__file__).resolve().parents[1] / "bench" / "studies"
 RECORDED = sorted(path.name for path in STUDIES.glob("*.tuner.db"))

@@ -23,7 +23,7 @@ from tuner.config.load import Given, load_settings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.window import Reading, Sample, Usage, Window
-from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.safe_text import HIDDEN
 
 from ..wording import wording
 from .typed import Done, Typed

@@ -22,7 +22,7 @@ from redis import Redis
 from tuner.adapters.clock import SystemClock
 from tuner.adapters.probes.celery import CeleryCounting, CeleryProbe, CeleryQuestion
 from tuner.adapters.supervisord.config import Job
-from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+from tuner.adapters.supervisord.startup import WorkerJobs
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.domain.window import Reading

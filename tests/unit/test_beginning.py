@@ -13,7 +13,7 @@ from tuner.bootstrap.configs.configs import settings_of
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.records import StudyRecord
-from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.safe_text import HIDDEN
 
 from ..wording import key_of, wording
 

@@ -16,8 +16,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import LaunchRecord
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.live_status import BoardKeeper, board_of
-from tuner.core.search.strategies.followed import Followed
-from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import Followed, strategy_of
 from tuner.core.stats.groups import OfBest
 from tuner.core.stats.interval import Estimate
 from tuner.reports.live.live_words import describe_end, describe_place, describe_standing

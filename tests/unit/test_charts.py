@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tuner.core.domain.window import VoidReason
 from tuner.core.ranking.overview import Overview
-from tuner.core.text.foreign import visible
+from tuner.core.text.safe_text import visible
 from tuner.reports.charts import frame, heat_map_svg, ranking_svg, shares_svg, timeline_svg, trade_svg
 from tuner.reports.charts.frame import amount_colour, ink_on, labels, luminance, scale_for, tick_texts
 from tuner.reports.charts.in_time import stretches_of, time_axis

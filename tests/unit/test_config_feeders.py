@@ -10,7 +10,7 @@ from tuner.config.settings import ScriptSettings, Settings
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.errors import ConfigError
 from tuner.core.settings.load import EVEN, Pace, Share, WithinP95, rate_kept
-from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.safe_text import HIDDEN
 
 from ..raising import raises
 from ..wording import key_of, wording

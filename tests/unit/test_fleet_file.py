@@ -12,7 +12,7 @@ from tuner.adapters.sqlite.store import SqliteStore
 from tuner.app.study_queries import overview, rank_file
 from tuner.core.errors import ConfigError
 from tuner.core.ranking.live_status import board_of
-from tuner.core.ranking.ranking_options import RankingOptions
+from tuner.core.ranking.ranked import RankingOptions
 from tuner.reports.charts.timeline import timeline_picture
 from tuner.reports.page import render_page
 from tuner.reports.ranking.ranking import render_ranking

@@ -10,7 +10,7 @@ from tuner.core.domain.provenance import Provenance
 from tuner.core.domain.strategy import Goal, Observed
 from tuner.core.domain.window import Sample
 from tuner.core.search.strategies.fleet_grid import FleetGrid
-from tuner.core.search.strategies.followed import FollowedOnFleet
+from tuner.core.search.strategies.of_study import FollowedOnFleet
 
 from ..wording import wording
 from .test_follower import Silent

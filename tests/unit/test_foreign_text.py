@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tuner.core.text.foreign import (
+from tuner.core.text.safe_text import (
     escape_unprintable,
     number_unprintable,
     one_line,

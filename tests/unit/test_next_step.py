@@ -23,12 +23,11 @@ from tuner.core.ranking.aging import Halves, LongerLaunch
 from tuner.core.ranking.next_step import RULES, next_step
 from tuner.core.ranking.overview import Overview
 from tuner.core.ranking.ranked import LatencySeen, RankedLayout, Ranking
-from tuner.core.ranking.step_case import SLUGS, Facts, NextStep, facts_of
-from tuner.core.ranking.wider import Wider
+from tuner.core.ranking.step_case import SLUGS, Facts, NextStep, Wider, facts_of
 from tuner.core.stats.groups import Group
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise
-from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.safe_text import HIDDEN
 from tuner.core.windows.validity import Others
 from tuner.reports.ranking.next_step import command, remarks_on
 

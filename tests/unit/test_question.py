@@ -8,7 +8,7 @@ from tuner.adapters.virtual.box import VirtualService, virtual_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.limits import Limit
 from tuner.core.errors import ConfigError
-from tuner.core.ranking.ranking_options import RankingOptions, parse_question, selected_boxes
+from tuner.core.ranking.ranked import RankingOptions, parse_question, selected_boxes
 
 from ..wording import key_of, wording
 

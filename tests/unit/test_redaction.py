@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.core.text.redaction import HIDDEN, hidden_in, looks_secret, redact
+from tuner.core.text.safe_text import HIDDEN, hidden_in, looks_secret, redact
 
 pytestmark = pytest.mark.pythons
 

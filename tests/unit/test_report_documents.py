@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tuner.core.text.foreign import page_line
+from tuner.core.text.safe_text import page_line
 from tuner.reports.documents import (
     PAGE_FORMATS,
     Bullets,

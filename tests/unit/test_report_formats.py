@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tuner.core.text.foreign import escape_invisible
+from tuner.core.text.safe_text import escape_invisible
 from tuner.reports.text.formats import Table, escape, render_paragraph, render_table, table_formats
 
 pytestmark = pytest.mark.pythons

@@ -10,7 +10,7 @@ import pytest
 from tuner.core.domain.limits import Verdict
 from tuner.core.domain.strategy import Answer
 from tuner.core.ranking.live_status import Board
-from tuner.core.text.foreign import printable
+from tuner.core.text.safe_text import printable
 from tuner.reports.live.live import Look, live_lines
 from tuner.reports.live.live_words import describe_place, describe_standing
 from tuner.reports.text.cells import cut_cells, paint_line, plain, width

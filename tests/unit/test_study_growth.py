@@ -16,8 +16,7 @@ from tuner.core.domain.provenance import Provenance, WorkerFacts
 from tuner.core.domain.records import WARMING_BLOCK, StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.search.growth import growth_of
-from tuner.core.search.strategies.followed import Followed
-from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import Followed, strategy_of
 from tuner.core.windows.launch_sums import tally
 from tuner.ports import Box
 from tuner.study.launch.outcome import StudyOutcome

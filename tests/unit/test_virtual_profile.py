@@ -18,8 +18,7 @@ from tuner.core.model.demand import Demands, Terms
 from tuner.core.model.machine import Machine
 from tuner.core.model.network import predict
 from tuner.core.model.profile import Profile, ProfileMemory, ProfileNoise
-from tuner.core.search.strategies.followed import Unforeseen
-from tuner.core.search.strategies.of_study import strategy_of
+from tuner.core.search.strategies.of_study import Unforeseen, strategy_of
 from tuner.study.run import run_study
 
 PROFILES = Path(__file__).resolve().parents[2] / "configs" / "profiles"

@@ -14,7 +14,7 @@ from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.stored_config import StoredConfig
 from tuner.core.model.diagnosis.diagnose import Diagnosis, Figure, What
 from tuner.core.ranking.ranked import RankedLayout, Ranking
-from tuner.core.ranking.wider import Wider, wider_than
+from tuner.core.ranking.step_case import Wider, wider_than
 from tuner.core.search.growth import Ended, Growth, Way, growth_to_json
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.variance import Noise

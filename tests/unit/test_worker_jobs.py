@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+from tuner.adapters.supervisord.startup import WorkerJobs
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError

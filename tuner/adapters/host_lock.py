@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.foreign import replace_unprintable
+from tuner.core.text.safe_text import replace_unprintable
 
 _CLEANING_PATIENCE_S = 15.0  #: a guardian needs 10 s at most after its tuner was killed
 _RETRY_S = 0.1

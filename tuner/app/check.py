@@ -14,7 +14,7 @@ from tuner.config.profile import profile_kept
 from tuner.core.domain.records import is_simulated
 from tuner.core.domain.strategy import Proposal
 from tuner.core.errors import ConfigError
-from tuner.core.text.foreign import visible
+from tuner.core.text.safe_text import visible
 from tuner.study.recheck_plan import check_study, read_check, read_past, recheck_of, recheck_options
 from tuner.study.timetable import check_budget
 

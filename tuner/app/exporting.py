@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from tuner.core.domain.records import StudyRecord
     from tuner.core.planning.compared import Known, StudyComparison
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranked import Ranking
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import Ranking, RankingOptions
     from tuner.reports.documents import Block, Picture
     from tuner.reports.runbook.runbook import MadeWith
 
@@ -144,7 +143,7 @@ def ranked_as(study: Path, options: MadeWith) -> tuple[StudyRecord, Ranking]:
 
 def question_of(options: MadeWith) -> RankingOptions:
     """Read the objective, limits and costs of *options*."""
-    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.core.ranking.ranked import parse_question
 
     return parse_question(
         objective=options.objective,
@@ -216,7 +215,7 @@ def compare_studies(before: Path, after: Path, confidence: float | None = None) 
 def _read_known(file: Path) -> Known:
     from tuner.config.legacy import fill_defaults
     from tuner.core.planning.compared import Known
-    from tuner.core.text.foreign import visible
+    from tuner.core.text.safe_text import visible
 
     record, ranking = rank_file(file)
     record = replace(record, config=fill_defaults(record.config))

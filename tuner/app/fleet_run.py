@@ -82,8 +82,7 @@ def measure_on_fleet(session: Session, on: FleetAddress, say: Say) -> tuple[int,
     """
     from tuner.adapters.processes.signals import stopping_by_signal
     from tuner.bootstrap import wire
-    from tuner.core.search.strategies.followed import FollowedOnFleet
-    from tuner.core.search.strategies.of_study import spreading_strategy_of
+    from tuner.core.search.strategies.of_study import FollowedOnFleet, spreading_strategy_of
     from tuner.study.fleet.study import run_fleet
     from tuner.study.launch.outcome import INTERRUPTED
 

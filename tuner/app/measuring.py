@@ -15,7 +15,7 @@ from tuner.bootstrap import wire
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import StudyRecord, is_simulated
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.search.strategies.followed import Followed
+from tuner.core.search.strategies.of_study import Followed
 from tuner.core.text.figures import pluralize
 from tuner.ports import Warn
 from tuner.study.launch.outcome import INTERRUPTED
@@ -118,7 +118,9 @@ def measure(
                     followed,
                     partial(_grew, followed, parts),
                     began_s=began_s,
-                    looked=partial(_say_first_look, record, parts.say) if looks else None,
+                    looked=partial(_say_first_look, record, parts.say)
+                    if looks and record.provenance.has_first_look
+                    else None,
                 )
             return outcome.exit_code, outcome.is_over
         except KeyboardInterrupt:
@@ -139,7 +141,7 @@ def _simulated(record: StudyRecord, strategy: Strategy, say: Say, metrics: Metri
     Raises:
         ConfigError: *metrics* are asked for.
     """
-    from tuner.core.search.strategies.followed import Unforeseen
+    from tuner.core.search.strategies.of_study import Unforeseen
 
     if metrics is not None:
         raise ConfigError(
@@ -182,8 +184,7 @@ def _say_first_look(record: StudyRecord, say: Say, windows: Sequence[WindowRecor
 
 def _grew(followed: Followed, parts: Parts, study: StudyRecord) -> None:
     """Follow the strategy of *study*, whose grid has grown."""
-    from tuner.core.search.strategies.followed import Unforeseen
-    from tuner.core.search.strategies.of_study import strategy_of
+    from tuner.core.search.strategies.of_study import Unforeseen, strategy_of
 
     strategy = strategy_of(study)
     followed.follow(Unforeseen(strategy) if is_simulated(study) else strategy)
@@ -224,7 +225,7 @@ def beginning_grown(record: StudyRecord) -> str:
 
 
 def _starts(settings: Settings, record: StudyRecord) -> str:
-    from tuner.core.text.redaction import redact
+    from tuner.core.text.safe_text import redact
 
     layout = record.layouts[0]
     service = settings.service_in(layout.variant)

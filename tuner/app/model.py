@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tuner.core.model.profile import Profile
     from tuner.core.model.simulation.layouts import SimulatedLayouts
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import RankingOptions
     from tuner.core.windows.launch_sums import Sums
 
 

@@ -14,8 +14,7 @@ from tuner.core.errors import ConfigError, MeasurementError
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranked import Ranking
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import Ranking, RankingOptions
     from tuner.reports.ranking.first_screen import Starts
 
 # How the service of a study is started in one of its layouts, for good.

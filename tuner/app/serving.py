@@ -106,7 +106,7 @@ def _without_folder(make: Callable[[Path], T], file: Path) -> T:
 
 def _page(file: Path) -> bytes:
     from tuner.app.model import predict
-    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.core.ranking.ranked import parse_question
     from tuner.reports.page import render_page
 
     question = parse_question(costs="load,memory")
@@ -129,7 +129,7 @@ def _facts(file: Path) -> dict[str, Any]:
 
 def _now(file: Path) -> dict[str, Any]:
     """What runs, as figures and in words."""
-    from tuner.core.text.foreign import visible
+    from tuner.core.text.safe_text import visible
     from tuner.reports.live.live_facts import moment_facts
     from tuner.reports.page.blocks import Facts, Text
     from tuner.reports.page.now import now_section

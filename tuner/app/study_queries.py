@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from tuner.core.model.diagnosis.sizing import Rule
     from tuner.core.ranking.aging import LongerLaunch
     from tuner.core.ranking.overview import Live, Overview
-    from tuner.core.ranking.ranked import Ranking
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import Ranking, RankingOptions
     from tuner.core.ranking.step_case import NextStep
     from tuner.core.windows.launch_sums import Sums
     from tuner.study.strategy_driver import Recalled
@@ -54,7 +53,7 @@ def rank_file(
     Raises:
         ConfigError: a race was asked for its answer at another confidence, which it has none for.
     """
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import RankingOptions
 
     with open_store(file, read_only=True) as store:
         asked = question or RankingOptions()
@@ -117,7 +116,7 @@ def overview_of(
 ) -> Overview:
     """The same of a *store* that is open, *file* its own; *sums* are the store's where they are known."""
     from tuner.core.ranking.overview import Overview
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import RankingOptions
 
     question = question or RankingOptions()
     live, is_held = live_now(file)
@@ -205,7 +204,7 @@ def _rank(
     from tuner.core.domain.strategy import Comparing
     from tuner.core.ranking.race_result import by_claim
     from tuner.core.ranking.ranking import rank
-    from tuner.core.ranking.wider import wider_than
+    from tuner.core.ranking.step_case import wider_than
     from tuner.study.aging import longer_seen, without_longer
 
     record = store.study()
@@ -293,7 +292,7 @@ class _Seen:
 
 def _of_boxes(store: Store, question: RankingOptions, sums: Sums) -> _Seen:
     from tuner.core.domain.fleet import is_fleet
-    from tuner.core.ranking.ranking_options import selected_boxes
+    from tuner.core.ranking.ranked import selected_boxes
 
     launches = [launch for _, launch in store.launches()]
     fleet = [box.name for box in store.boxes()]
@@ -340,7 +339,7 @@ def explain_file(
     Raises:
         ConfigError: a confidence is given, and there is no limit.
     """
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import RankingOptions
 
     asked = question or RankingOptions()
     with open_store(file, read_only=True) as store:

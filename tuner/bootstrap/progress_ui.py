@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tuner.adapters.terminal.progress import LineProgress
     from tuner.adapters.terminal.screen import Keys, Screen
     from tuner.core.ranking.live_status import Board
-    from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
+    from tuner.core.search.strategies.of_study import Followed, FollowedOnFleet
 
 _ALL_LINES = 100_000
 _SVG_COLUMNS = 96
@@ -34,7 +34,7 @@ def showing(
         from tuner.adapters.terminal.progress import BEATS_S, LineProgress
         from tuner.adapters.terminal.screen import beating
         from tuner.core.ranking.overview import Leading
-        from tuner.core.search.strategies.followed import Followed
+        from tuner.core.search.strategies.of_study import Followed
 
         leading = Leading(strategy, len(study.layouts))
         lines = LineProgress(sys.stderr, is_race=study.strategy == "race", leading=leading)

@@ -53,7 +53,6 @@ from tuner.bootstrap.parts.services import (
 from tuner.bootstrap.stores import new_store, open_store
 from tuner.config.kinds import Surroundings
 from tuner.core.domain.records import StudyRecord, is_simulated
-from tuner.core.search.growth import initial_layouts
 from tuner.core.settings.load import parse_found
 from tuner.ports import Box, Fleet, FleetProgress, Hooks, Progress, Stop, Store, Warn, WhileStarting
 
@@ -61,8 +60,9 @@ if TYPE_CHECKING:
     from tuner.adapters.sqlite.store import SqliteStore
     from tuner.bootstrap.parts.metrics import MetricsAsked
     from tuner.config.settings import Settings
+    from tuner.core.domain.layout import Layout
     from tuner.core.domain.service import ServiceSpec
-    from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
+    from tuner.core.search.strategies.of_study import Followed, FollowedOnFleet
 
 Say = Callable[[str], object]  #: prints a line for the person at the terminal
 
@@ -348,10 +348,18 @@ def _place(
             hooks=hooks_of(settings, warn),
             cross_check=cross_check,
             brake=brake,
-            refuses=refusing(settings, spec, initial_layouts(record), feeder),
+            refuses=refusing(settings, spec, _initial_layouts(record), feeder),
             free_bytes=free_memory_bytes,
             while_starting=while_starting,
         )
+
+
+def _initial_layouts(record: StudyRecord) -> tuple[Layout, ...]:
+    if record.provenance.grid_grew is None:
+        return record.layouts
+    from tuner.core.search.growth import initial_layouts
+
+    return initial_layouts(record)
 
 
 def hooks_of(settings: Settings, warn: Warn, *, runs: bool = True) -> Hooks:

@@ -65,7 +65,7 @@ def compare(
     from tuner.app import exporting
     from tuner.cli.shared.output import show
     from tuner.core.planning.compared import slower
-    from tuner.core.text.foreign import visible
+    from tuner.core.text.safe_text import visible
     from tuner.reports.comparison.comparison import render_comparison
     from tuner.reports.comparison.words import describe_slower
 
@@ -105,7 +105,7 @@ def _share(text: str) -> float:
     Raises:
         ConfigError: it is no share from 0 to 1.
     """
-    from tuner.core.ranking.ranking_options import parse_share
+    from tuner.core.ranking.ranked import parse_share
 
     share = parse_share(text)
     if share is None or not 0 <= share < 1:

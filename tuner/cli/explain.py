@@ -45,7 +45,7 @@ def explain(
     """
     from tuner.app import study_queries
     from tuner.cli.shared.output import show
-    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.core.ranking.ranked import parse_question
     from tuner.reports.model.explain import render_explanation, render_explanation_json
 
     question = parse_question(max_memory=max_memory, horizon=horizon)

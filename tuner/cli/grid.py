@@ -162,11 +162,9 @@ def grid(
 
     Example: tuner grid --python python3.14 --python python3.14t -- python worker.py --threads {threads}
     """
-    from tuner.app.fleet_run import check_same_place, measure_on_fleet, parse_fleet_options
     from tuner.app.grid import begin_study
     from tuner.app.measuring import measure
     from tuner.app.session import resume_session
-    from tuner.bootstrap.parts.metrics import parse_metrics_options
     from tuner.cli.shared.option_parsing import (
         axis_options,
         check_as_it_is,
@@ -177,8 +175,15 @@ def grid(
     from tuner.cli.shared.output import echo_err
     from tuner.core.search.strategies.of_study import strategy_of
 
-    metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
-    on = parse_fleet_options(fleet, certs, force=force)
+    metrics_options = on = None
+    if metrics is not None or metrics_file is not None or metrics_open:
+        from tuner.bootstrap.parts.metrics import parse_metrics_options
+
+        metrics_options = parse_metrics_options(metrics, metrics_file, is_open=metrics_open)
+    if fleet is not None or certs is not None or force:
+        from tuner.app.fleet_run import parse_fleet_options
+
+        on = parse_fleet_options(fleet, certs, force=force)
     if on is not None and metrics_options is not None:
         raise ConfigError(
             "--metrics and --metrics-file cannot be combined with --fleet",
@@ -192,12 +197,16 @@ def grid(
         session = resume_session(
             resume, config, options, made_by="tuner grid", say=echo_err, simulate=simulate, is_here=on is None
         )
+        from tuner.app.fleet_run import check_same_place
+
         check_same_place(session.record, resume, on)
     else:
         session = begin_study(config, options, echo_err, simulate, study, on, like, quick=quick)
     if on is None:
         reached = measure(session, strategy_of(session.record), echo_err, metrics_options, looks=True)
     else:
+        from tuner.app.fleet_run import measure_on_fleet
+
         reached = measure_on_fleet(session, on, echo_err)
     return _shown(session, reached, simulate, on, as_json=as_json)
 

@@ -12,7 +12,7 @@ import typer
 from tuner.cli.shared.options import FILE, SERVICE, STDOUT, Service, ServiceCommand, ServiceSettings
 from tuner.cli.shared.output import echo_err
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redact
+from tuner.core.text.safe_text import redact
 
 
 def init(

@@ -30,7 +30,7 @@ def confidence_level(text: str) -> float:
     Raises:
         typer.BadParameter: it is no share, or not from 50 % to 99.9 %.
     """
-    from tuner.core.ranking.ranking_options import parse_share
+    from tuner.core.ranking.ranked import parse_share
 
     share = parse_share(text)
     if share is None:
@@ -185,7 +185,7 @@ def rank(
     """
     from tuner.app import study_queries
     from tuner.cli.shared.output import show
-    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.core.ranking.ranked import parse_question
     from tuner.reports.ranking.ranking import render_ranking
 
     question = parse_question(

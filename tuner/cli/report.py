@@ -66,7 +66,7 @@ def report(
     Example: tuner report crash-processor.tuner.db --current 1x24 -o report.html
     """
     from tuner.app.exporting import write_study_page
-    from tuner.core.ranking.ranking_options import parse_question
+    from tuner.core.ranking.ranked import parse_question
 
     question = parse_question(
         objective=objective,

@@ -18,7 +18,7 @@ import yaml
 from pydantic import AfterValidator, ValidationInfo
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.foreign import escape_unprintable
+from tuner.core.text.safe_text import escape_unprintable
 
 LARGEST_BYTES = 256 * 1024
 DEEPEST = 32  #: levels of nesting

@@ -17,8 +17,7 @@ from tuner.config.problems import Given, message, problems
 from tuner.config.settings import Settings
 from tuner.config.study import OF_STRATEGY
 from tuner.core.errors import ConfigError
-from tuner.core.text.foreign import escape_unprintable
-from tuner.core.text.redaction import HIDDEN, redact
+from tuner.core.text.safe_text import HIDDEN, escape_unprintable, redact
 
 __all__ = [
     "Given",

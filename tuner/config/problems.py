@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from tuner.config.document import Document, Place, path_of
 from tuner.config.fields import Misplaced, Section, nearest
-from tuner.core.text.foreign import escape_unprintable
+from tuner.core.text.safe_text import escape_unprintable
 
 _LONGEST_SHOWN = 60
 

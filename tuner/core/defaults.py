@@ -11,4 +11,5 @@ STOP_WAIT = f"{STOP_WAIT_S:g}s"  #: the same as text, as in a config
 HORIZON_S = 86_400.0  #: a layout is to keep its memory limit for so long after its start
 MEMORY_PRESSURE_RATIO = 0.05  #: share of a window spent waiting for memory; 0 on a host that has enough
 NO_GAIN_RATIO = 1.05  #: of the throughput of two layouts: a lower one is no gain
+LEAST_LAUNCHES = 2  #: of a layout, before it is told apart, ruled out or named
 TEN_MINUTES_S = 600.0  #: throughput is printed per ten minutes

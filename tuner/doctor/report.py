@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from tuner.core.text.figures import pluralize
-from tuner.core.text.foreign import printable
+from tuner.core.text.safe_text import printable
 from tuner.doctor.cores import (
     CoresSeen,
     KernelSeen,

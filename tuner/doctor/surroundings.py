@@ -42,7 +42,7 @@ def tools_seen(settings: Settings, spec: ServiceSpec, cores: int) -> Iterator[To
     """What every launch starts: supervisord, the service's program, the crash processor's stackwalker."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+    from tuner.adapters.supervisord.startup import WorkerJobs
 
     try:
         yield ToolSeen("supervisord", f"supervisor {version('supervisor')}", "", "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tuner.core.domain.records import StudyRecord
 from tuner.core.text.figures import percent, pluralize, render_duration, render_rest
-from tuner.core.text.foreign import visible
+from tuner.core.text.safe_text import visible
 
 _NAMED = 6  #: layouts; of more the first and the last
 

@@ -6,7 +6,7 @@ from tuner.core.planning.replay import ReplaySummary
 from tuner.core.search.recorded import RecordedStudy
 from tuner.core.search.suite import Suite
 from tuner.core.text.figures import percent, pluralize
-from tuner.core.text.foreign import visible
+from tuner.core.text.safe_text import visible
 from tuner.reports.text.formats import Table, render_table
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Judging, Proposal, Strategy
 from tuner.core.windows.launch_sums import Sums
-from tuner.core.windows.memory_growth import SHORTEST_S, Look, MemoryGrowth, pool_growth
 from tuner.ports import Store
 
 if TYPE_CHECKING:
     from tuner.core.ranking.aging import Due, LongerLaunch
     from tuner.core.windows.launch_sums import LaunchTally
+    from tuner.core.windows.memory_growth import Look, MemoryGrowth
 
 MOST_WINDOWS = 150  #: that are read again, 4 ms each
 
@@ -27,7 +27,9 @@ def memory_growth(
     Each end of an interval holds with the *confidence*. At most `MOST_WINDOWS` windows are read, those
     of the fastest layouts first.
     """
-    chosen = _choose(sums.launches)
+    from tuner.core.windows.memory_growth import SHORTEST_S, pool_growth
+
+    chosen = _choose(sums.launches, SHORTEST_S / 2)
     looks: dict[int, list[Look]] = {one.launch: [] for one in chosen}
     windows = sums.windows_of(list(looks)) if looks else []
     for one in sorted(windows, key=lambda window: (window.launch_id, window.index)):
@@ -46,7 +48,7 @@ def memory_growth(
     return pool_growth(looks_of, now_bytes, confidence, horizon_s)
 
 
-def _choose(launches: Sequence[LaunchTally]) -> list[LaunchTally]:
+def _choose(launches: Sequence[LaunchTally], least_s: float) -> list[LaunchTally]:
     """Return launches that are long enough, those of the fastest layouts first."""
     n_done: Counter[Layout] = Counter()
     lasted_s: defaultdict[Layout, float] = defaultdict(float)
@@ -56,7 +58,7 @@ def _choose(launches: Sequence[LaunchTally]) -> list[LaunchTally]:
     found: list[LaunchTally] = []
     n_windows = 0
     for one in sorted(launches, key=lambda one: (-n_done[one.layout] / lasted_s[one.layout], one.layout)):
-        if one.n_pss and one.length_s >= SHORTEST_S / 2 and n_windows + one.n_windows <= MOST_WINDOWS:
+        if one.n_pss and one.length_s >= least_s and n_windows + one.n_windows <= MOST_WINDOWS:
             found.append(one)
             n_windows += one.n_windows
     return found

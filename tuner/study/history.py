@@ -22,7 +22,7 @@ from tuner.core.settings.safety_limits import BRAKED, OVER_LIMIT, parse_brake_er
 from tuner.core.windows.layout_check import RanLayouts
 from tuner.ports import Store
 from tuner.study.launch.outcome import AWAY
-from tuner.study.launch.plan_cells import Block, Cell, spoils_launch
+from tuner.study.timetable import Block, Cell, spoils_launch
 
 # What ran of the layouts of a study that is resumed.
 
@@ -119,6 +119,25 @@ def _heat_of(launch: LaunchRecord) -> tuple[int, int, str]:
 
 FIRST_SCOUT = 1  #: its place before the first block; place 0 is that of launches which warm the page cache
 _NOTHING: Mapping[str, float] = {}
+
+
+def new_launch(asked: Proposal, which: tuple[int, int, int], box: str, started_wall_s: float) -> LaunchRecord:
+    """Return the record of the launch of *asked* that starts; *which* is its block, position, attempt."""
+    block, position, attempt = which
+    return LaunchRecord(
+        block=block,
+        position=position,
+        attempt=attempt,
+        layout=asked.layout,
+        box=box,
+        started_wall_s=started_wall_s,
+        running_after_s=None,
+        warmup_s=None,
+        settled=None,
+        window_s=asked.window_s,
+        n_windows=asked.n_windows,
+        heat=asked.heat,
+    )
 
 
 @dataclass(slots=True)

@@ -16,28 +16,25 @@ from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, StudyRecord, 
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
-from tuner.core.search.growth import Growth, growth_to_json, growth_warning
-from tuner.core.settings.safety_limits import BRAKED, parse_brake_error, was_stopped_by_brake
+from tuner.core.settings.safety_limits import BRAKED, parse_brake_error
 from tuner.core.warmup.report import SettlingCount, alarm_of
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Progress, Stop, Store
-from tuner.study import first_look
-from tuner.study.history import Launched, read_ran_before
+from tuner.study.history import Launched, new_launch, read_ran_before
 from tuner.study.launch.launching import Workbench
-from tuner.study.launch.outcome import SourceWatch, StudyOutcome, around_hooks, finishing, lost_source_reason
-from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
-from tuner.study.scouting import Scouting, is_due
-from tuner.study.strategy_driver import FailingAlike
-from tuner.study.study_plan import StudyPlan, keep_gil, note_inner
+from tuner.study.launch.outcome import SourceWatch, StudyOutcome, around_hooks, finishing, was_cut_off
+from tuner.study.strategy_driver import FailingAlike, smallest_of
+from tuner.study.study_plan import StudyPlan, keep_gil, last_seen_s, note_inner
+from tuner.study.timetable import NO_END, Cell, Deadline
 
 if TYPE_CHECKING:
+    from tuner.core.search.growth import Growth
     from tuner.study.heat.heat import Heats
+    from tuner.study.scouting import Scouting
 
 CACHE_KEEPS_S = 3600.0  #: so long after its last launch a study expects the page cache still to be warm
-MOST_DISTURBED = (
-    10  #: launches in a row without a window, for no fault of their own: the box is no place for it
-)
-
+#: launches in a row without a window, for no fault of their own: the host does not suit the study
+MOST_DISTURBED = 10
 
 #: gives the strategy of a study anew, which it asks for where its grid has grown
 Renewed = Callable[[StudyRecord], None]
@@ -113,18 +110,25 @@ class _Study:
         self._plan = StudyPlan(store, strategy, progress, box.clock, began_s, self._must_end)
         self._said: set[str] = set()  #: slugs of warnings that a session prints once
         launches = self._recall()
-        self._scouts_first = grew is not None and is_due(self.asked, launches)
-        self._looks_first = looked is not None and first_look.is_due(self.asked, launches)
+        self._scouts_first = self._looks_first = False
+        if grew is not None and self.asked.provenance.may_grow:
+            from tuner.study import scouting
+
+            self._scouts_first = scouting.is_due(self.asked, launches)
+        if looked is not None:
+            from tuner.study import first_look
+
+            self._looks_first = first_look.is_due(self.asked, launches)
         self._settling = SettlingCount.of(launch for _, launch in launches)
         self._n_disturbed = 0  #: launches in a row without a window, those that failed left out
         self.braked: str | None = None  #: what passed a limit of the user's, and so stops the study
         self._works: bool | None = None  #: whether any layout comes through its warm-up; None: not known yet
         if any(launch.warmup_s is not None for _, launch in launches):
             self._works = True
-        self._alike = FailingAlike(_smallest(self.asked.layouts))
+        self._alike = FailingAlike(smallest_of(self.asked.layouts))
         self._heats: Heats | None = None  #: once there was one
         self._source = SourceWatch(box.clock, box.feeder, progress.warning, stop.requested)
-        self._seen_wall_s = max((_last_seen_s(launch) for _, launch in launches), default=-inf)
+        self._seen_wall_s = max((last_seen_s(launch) for _, launch in launches), default=-inf)
 
     @property
     def asked(self) -> StudyRecord:
@@ -156,6 +160,8 @@ class _Study:
         """Take a first look if the study begins with one, and report its windows."""
         if not self._looks_first:
             return
+        from tuner.study import first_look
+
         assert self._looked is not None
         clock = self._box.clock
         for n, layout in enumerate(first_look.layouts_of(self.asked)):
@@ -183,11 +189,15 @@ class _Study:
                 return
 
     def _scouting(self) -> Scouting:
+        from tuner.study.scouting import Scouting
+
         return Scouting.of(
             self.asked, self._box, self._plan.history, self._plan.timetable, self._store.windows()
         )
 
     def _grow(self, growth: Growth, more: Sequence[Layout]) -> None:
+        from tuner.core.search.growth import growth_to_json, growth_warning
+
         assert self._grew is not None
         self._store.add_to_study(more, Provenance(grid_grew=growth_to_json(growth)))
         self._recall()
@@ -283,7 +293,8 @@ class _Study:
             self._n_disturbed = 0
         elif cell.is_vain and not cell.is_hopeless:
             self._n_disturbed += 1
-            self._warn_when_disturbed()
+            if self._n_disturbed == MOST_DISTURBED:
+                self._progress.warning(*messages.box_not_quiet(MOST_DISTURBED))
 
     def _launch_of(self, cell: Cell, deadline: Deadline, bench: Workbench | None = None) -> Launched:
         which = cell.block, cell.position, cell.n_spoilt + 1
@@ -322,23 +333,9 @@ class _Study:
         *bench* is that of a launch that takes turns with others; None: it runs alone.
         """
         bench = bench or self._bench
-        block, position, attempt = which
-        self._progress.launch_started(asked.layout, block, position, self._plan.remaining_s())
+        self._progress.launch_started(asked.layout, *which[:2], self._plan.remaining_s())
         began_s = bench.box.clock.monotonic_s()
-        launch = LaunchRecord(
-            block=block,
-            position=position,
-            attempt=attempt,
-            layout=asked.layout,
-            box=self._box.name,
-            started_wall_s=self._box.clock.wall_s(),
-            running_after_s=None,
-            warmup_s=None,
-            settled=None,
-            window_s=asked.window_s,
-            n_windows=asked.n_windows,
-            heat=asked.heat,
-        )
+        launch = new_launch(asked, which, self._box.name, self._box.clock.wall_s())
         launched = self._plan.history.begin(launch)
         window_taken = partial(self._window_taken, cell, launched)
         launched.launch = launch = bench.make(launch, cell, window_taken, deadline)
@@ -352,7 +349,7 @@ class _Study:
         if launch.warmup_s is not None:  # one that was given up while it started shows nothing
             self._works = self._works is not False
         self._source.after(launch)
-        if launch.error is not None and not self._stop.requested() and not _was_cut_off(launch):
+        if launch.error is not None and not self._stop.requested() and not was_cut_off(launch):
             if self._works is None:
                 self._see_whether_it_works(bench)
             elif self._works and self._plan.history.n_windows == 0:
@@ -365,11 +362,11 @@ class _Study:
         A launch that the brake stops says nothing about that.
         """
         self._works = False
-        smallest = _smallest(self.asked.layouts)
+        smallest = smallest_of(self.asked.layouts)
         tried = self._discard(smallest, bench=bench)
         if tried.warmup_s is not None:
             self._works = True
-        elif tried.error is None or _was_cut_off(tried):
+        elif tried.error is None or was_cut_off(tried):
             self._works = None
         else:
             self._progress.warning(
@@ -395,28 +392,8 @@ class _Study:
         plan = self._plan
         self._progress.window_taken(window, plan.history.n_windows, plan.n_planned(), plan.remaining_s())
 
-    def _warn_when_disturbed(self) -> None:
-        if self._n_disturbed == MOST_DISTURBED:
-            self._progress.warning(*messages.box_not_quiet(MOST_DISTURBED))
-
     def outcome(self) -> StudyOutcome:
         """Return the outcome so far."""
         is_over = self._plan.block is None and not self._scouts_first
         interrupted = self._stop.requested() and not is_over
         return self._plan.outcome(braked=self.braked, interrupted=interrupted, is_over=is_over)
-
-
-def _smallest(layouts: Sequence[Layout]) -> Layout:
-    return min(layouts, key=lambda layout: (layout.total_threads, layout))
-
-
-def _was_cut_off(launch: LaunchRecord) -> bool:
-    """Whether the brake or a lost source ended *launch*, which tells nothing of the service."""
-    return was_stopped_by_brake(launch) or lost_source_reason(launch) is not None
-
-
-def _last_seen_s(launch: LaunchRecord) -> float:
-    """When *launch* surely had the service's files in the page cache."""
-    if launch.ended_wall_s is not None:
-        return launch.ended_wall_s
-    return -inf if launch.block == WARMING_BLOCK else launch.started_wall_s

@@ -23,8 +23,7 @@ from tuner.core.search.growth import (
 from tuner.core.settings.safety_limits import WORDS, render_amount
 from tuner.ports import Box
 from tuner.study.history import History
-from tuner.study.launch.plan_cells import Cell
-from tuner.study.timetable import Timetable
+from tuner.study.timetable import Cell, Timetable
 
 if TYPE_CHECKING:
     from tuner.core.model.diagnosis.diagnose import What

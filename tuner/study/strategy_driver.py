@@ -14,8 +14,7 @@ from tuner.core.domain.strategy import Claim, Comparing, Foreseeing, Proposal, R
 from tuner.ports import Store
 from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
-from tuner.study.launch.plan_cells import Block, Cell
-from tuner.study.timetable import Timetable
+from tuner.study.timetable import Block, Cell, Timetable
 
 if TYPE_CHECKING:
     from tuner.core.ranking.overview import Ending
@@ -188,6 +187,11 @@ def replay_study(store: Store, strategy: Strategy) -> Recalled:
 
 _SLUG = re.compile(r"(?:^|[:;] )([a-z]+(?:-[a-z]+)+): ")  #: of docs/messages.md, in a launch's error
 _VARYING = re.compile(r"\d+x(?:\d+|-)(?:\S*\w)?|\d+(?:\.\d+)?")  #: layouts, pids, seconds, ports
+
+
+def smallest_of(layouts: Sequence[Layout]) -> Layout:
+    """Return the layout with the fewest threads."""
+    return min(layouts, key=lambda layout: (layout.total_threads, layout))
 
 
 class FailingAlike:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from tuner.core.domain.provenance import GIL, GIL_MODULE, GIL_SEEN, Provenance, WorkerFacts
-from tuner.core.domain.records import LaunchRecord, WindowRecord
+from tuner.core.domain.records import WARMING_BLOCK, LaunchRecord, WindowRecord
 from tuner.core.domain.strategy import Proposal, Strategy
 from tuner.core.domain.window import Window
 from tuner.core.messages import study as messages
@@ -17,9 +18,8 @@ from tuner.ports import Clock, Progress, Store
 from tuner.study.aging import LongerLaunches
 from tuner.study.history import History
 from tuner.study.launch.outcome import StudyOutcome
-from tuner.study.launch.plan_cells import Block, Deadline
 from tuner.study.strategy_driver import Course
-from tuner.study.timetable import Timetable, check_budget
+from tuner.study.timetable import Block, Deadline, Timetable, check_budget
 
 
 class StudyPlan:
@@ -203,3 +203,10 @@ def keep_gil(store: Store, launch: LaunchRecord, warn: Callable[[str, str], None
     store.add_to_study((), Provenance(workers=WorkerFacts.of_variant(variant, data)))
     if launch.has_gil and workers.fact(GIL, variant) == "off":
         warn(*gil_came_back(launch.gil_module, variant))
+
+
+def last_seen_s(launch: LaunchRecord) -> float:
+    """When *launch* surely had the service's files in the page cache."""
+    if launch.ended_wall_s is not None:
+        return launch.ended_wall_s
+    return -inf if launch.block == WARMING_BLOCK else launch.started_wall_s

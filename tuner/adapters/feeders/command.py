@@ -24,7 +24,7 @@ from tuner.config.kinds import FeederSurroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.redaction import redact
+from tuner.core.text.safe_text import redact
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings

@@ -53,7 +53,7 @@ from tuner.core.settings.load import (
     render_connections,
 )
 from tuner.core.text.http_request import HttpUrl, parse_url
-from tuner.core.text.redaction import redact
+from tuner.core.text.safe_text import redact
 
 if TYPE_CHECKING:
     from tuner.config.service import ScriptSettings

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from tuner import __version__
 from tuner.adapters.metrics.figures import PHASES, StudyFigures
-from tuner.core.text.foreign import replace_unprintable
+from tuner.core.text.safe_text import replace_unprintable
 
 _LONGEST = 200  #: characters of a label's value
 _UNITS = ("seconds", "bytes")  #: a name that ends so says it

@@ -22,7 +22,7 @@ from tuner.config.fields import Count, LongerThanZero
 from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.redaction import hidden_in
+from tuner.core.text.safe_text import hidden_in
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class CeleryProbeSettings(ProbeSettings):
 
     def build(self, _settings: Settings, around: Surroundings) -> CeleryProbe:
         """See `ProbeSettings`."""
-        from tuner.adapters.supervisord.worker_jobs import WorkerJobs
+        from tuner.adapters.supervisord.startup import WorkerJobs
 
         spec, record = around.spec, around.record
 

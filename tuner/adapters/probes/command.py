@@ -22,7 +22,7 @@ from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import layout_variables
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.core.text.figures import render_duration
-from tuner.core.text.redaction import hidden_in
+from tuner.core.text.safe_text import hidden_in
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

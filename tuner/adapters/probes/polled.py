@@ -14,7 +14,7 @@ from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import count_restarted
 from tuner.core.text.figures import LARGEST_COUNT, Segments, join_segments, pluralize
-from tuner.core.text.foreign import one_line
+from tuner.core.text.safe_text import one_line
 from tuner.ports import Clock, Warn
 
 PATIENCE_S = 0.2  #: that a look waits for the answer; the study looks once a second

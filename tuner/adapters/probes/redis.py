@@ -19,7 +19,7 @@ from tuner.config.kinds import ProbeSettings, Surroundings
 from tuner.config.request_fields import RedisUrl
 from tuner.core.domain.layout import Layout
 from tuner.core.errors import ConfigError, MeasurementError
-from tuner.core.text.foreign import one_line
+from tuner.core.text.safe_text import one_line
 from tuner.ports import Clock, Warn
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tuner.core.domain.window import Reading
 from tuner.core.errors import MeasurementError
 from tuner.core.messages.probes import packets_lost, statsd_lines, statsd_names
 from tuner.core.text.figures import LARGEST_COUNT
-from tuner.core.text.foreign import one_line
+from tuner.core.text.safe_text import one_line
 from tuner.core.text.statsd import Passed, StatsdTally
 from tuner.ports import Clock
 

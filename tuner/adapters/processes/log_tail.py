@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tuner.core.text.redaction import redact, secrets_of, without
+from tuner.core.text.safe_text import redact, secrets_of, without
 
 # Keeps a log from filling the disk while somebody writes to it: what it began with is given back.
 #

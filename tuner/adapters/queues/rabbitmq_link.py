@@ -15,7 +15,7 @@ from tuner.adapters.queues.forms.message import BODY, BrokerAway, BrokerError, M
 from tuner.adapters.queues.forms.rabbitmq_forms import HEADERS, PROPERTIES, UNKEPT
 from tuner.adapters.queues.queue import without_password
 from tuner.core.errors import ConfigError, TunerError
-from tuner.core.text.foreign import one_line
+from tuner.core.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from amqp import Channel, Connection

@@ -22,7 +22,7 @@ from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_passwo
 from tuner.adapters.queues.rabbitmq_link import Link, Parcel, Waiting
 from tuner.core.errors import ConfigError
 from tuner.core.text.figures import LARGEST_COUNT, parse_json, pluralize
-from tuner.core.text.foreign import one_line
+from tuner.core.text.safe_text import one_line
 
 _LOOKED_AT = 1000  #: messages from which a sample is taken: workers do not get them meanwhile
 _GONE_WITHIN_S = 10.0  #: consumers of a service that was stopped

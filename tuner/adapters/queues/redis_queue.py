@@ -14,7 +14,7 @@ from tuner.adapters.queues.forms.redis_forms import FORMS, Holding, forms_of, qu
 from tuner.adapters.queues.queue import Backlog, Claim, hint_for, without_password
 from tuner.core.errors import ConfigError, TunerError
 from tuner.core.text.figures import LARGEST_COUNT, pluralize
-from tuner.core.text.foreign import one_line
+from tuner.core.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -13,9 +13,14 @@ from typing import Literal, Self
 from tuner.adapters.supervisord import config as config
 from tuner.adapters.supervisord.guardian import Guardian, new_run_folder
 from tuner.adapters.supervisord.launch import SupervisedLaunch, last_log_lines
-from tuner.adapters.supervisord.startup import Readiness, await_ready, await_running, raise_if_dead
+from tuner.adapters.supervisord.startup import (
+    Readiness,
+    WorkerJobs,
+    await_ready,
+    await_running,
+    raise_if_dead,
+)
 from tuner.adapters.supervisord.sweep import Swept
-from tuner.adapters.supervisord.worker_jobs import WorkerJobs
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError, MeasurementError

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import pwd
+import resource
 import select
+import shutil
+import signal
+import stat
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.adapters.supervisord.config import GROUP
+from tuner.adapters.proc.cgroup import kernel_lines
+from tuner.adapters.supervisord.config import GROUP, INTERNAL, Job, User, program_logs
 from tuner.adapters.supervisord.launch import SupervisedLaunch
+from tuner.adapters.supervisord.sweep import KEEPS_MARKS, RUN_ID
+from tuner.core.domain.layout import Layout
+from tuner.core.domain.service import ServiceSpec
 from tuner.core.errors import ConfigError, MeasurementError
 from tuner.ports import ReadyCheck
 
@@ -184,3 +194,202 @@ def _start_error(launch: SupervisedLaunch, process: int) -> MeasurementError:
         hint = "It must stay in the foreground: look for an option like --nodaemon."
     who = f"process {process + 1} of {launch.n_programs} of {launch.layout}"
     return MeasurementError(f"{who} died at start: {how}", hint=hint)
+
+
+# From a service's settings to the jobs of its worker processes; checks beforehand all that can be.
+
+
+_LIMITS = {
+    name.removeprefix("RLIMIT_").lower(): getattr(resource, name)
+    for name in dir(resource)
+    if name.startswith("RLIMIT_")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerJobs:
+    """Makes the jobs of one service's workers."""
+
+    spec: ServiceSpec
+    cores: int  #: what ``{cores}`` stands for
+    cpus: frozenset[int] | None  #: the cores workers may use; None: all of tuner's
+    marker: str  #: value of TUNER_RUN_ID
+
+    def check(self) -> None:
+        """Find what would make every launch fail, before the first one.
+
+        Raises:
+            ConfigError: the command is missing or not executable, or its user, folder, limits, stop signal or
+                cores cannot be had.
+        """
+        self.stop_signal()
+        self._limits()
+        self._check_cpus()
+        user = self._user()
+        directory = self._directory()
+        if not directory.is_dir():
+            raise ConfigError(f"the folder {directory} that {self.spec.name} should run in is not there")
+        program = self._program(self._command(Layout(1, 1), 0, {}), self._environment(Layout(1, 1), 0, {}))
+        if not _may_run(program, user):
+            who = f"user {self.spec.user}" if self.spec.user else "this user"
+            raise ConfigError(
+                f"the command of {self.spec.name}, {program}, is not executable for {who}",
+                hint=f"Try `chmod +x {program}`.",
+            )
+
+    def jobs(self, layout: Layout, added: Mapping[str, str], *, logs: Path, status: Path) -> list[Job]:
+        """One job per program of *layout*, with *added* in their environments."""
+        outputs = program_logs(logs, self.spec.n_programs(layout))
+        return [self._job(layout, n, added, output, status) for n, output in enumerate(outputs)]
+
+    def stop_signal(self) -> signal.Signals:
+        """The signal that asks a worker to stop. ConfigError when there is none of that name."""
+        try:
+            return signal.Signals[f"SIG{self.spec.stop_signal}"]
+        except KeyError:
+            raise ConfigError(
+                f"stop signal {self.spec.stop_signal!r} of {self.spec.name} is not a signal",
+                hint="Use TERM, INT, QUIT, HUP, USR1 or USR2.",
+            ) from None
+
+    def _job(self, layout: Layout, process: int, added: Mapping[str, str], output: Path, status: Path) -> Job:
+        command = self._command(layout, process, added)
+        environment = self._environment(layout, process, added)
+        return Job(
+            process=process,
+            program=str(self._program(command, environment)),
+            argv=command,
+            directory=str(self._directory()),
+            output=str(output),
+            environment=environment,
+            without=INTERNAL,
+            status=str(status),
+            death_signal=self.stop_signal(),
+            umask=_umask(),
+            limits=self._limits(),
+            cpus=tuple(sorted(self.cpus)) if self.cpus is not None else None,
+            user=self._user(),
+        )
+
+    def _command(self, layout: Layout, process: int, added: Mapping[str, str]) -> tuple[str, ...]:
+        try:
+            command = self.spec.command_line(layout, process, self.cores, added)
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise self._bad_field("command", error) from error
+        if not command or not command[0]:
+            raise ConfigError(f"{self.spec.name} has an empty command")
+        return command
+
+    def _environment(self, layout: Layout, process: int, added: Mapping[str, str]) -> dict[str, str]:
+        try:
+            own = self.spec.environment_of(layout, process, self.cores, added)
+        except (KeyError, IndexError, ValueError, AttributeError) as error:
+            raise self._bad_field("environment", error) from error
+        return {**self._home(), **own, **added, **KEEPS_MARKS, RUN_ID: self.marker}
+
+    def _bad_field(self, where: str, error: Exception) -> ConfigError:
+        known = ("processes", "threads", "process", "variant", "cores", *self.spec.probe_fields)
+        fields = " ".join(f"{{{name}}}" for name in known)
+        return ConfigError(
+            f"the {where} of {self.spec.name} cannot be filled in: {type(error).__name__}: {error}",
+            hint=f"Fields are {fields}; write {{{{ and }}}} for braces.",
+        )
+
+    def _home(self) -> dict[str, str]:
+        """What a login would set: another user's programs look for their files there."""
+        if self.spec.user is None:
+            return {}
+        entry = self._passwd()
+        return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
+
+    def _passwd(self) -> pwd.struct_passwd:
+        assert self.spec.user is not None
+        try:
+            return pwd.getpwnam(self.spec.user)
+        except KeyError:
+            raise ConfigError(f"there is no user {self.spec.user!r} to run {self.spec.name} as") from None
+
+    def _user(self) -> User | None:
+        if self.spec.user is None:
+            return None
+        entry = self._passwd()
+        if os.geteuid() == entry.pw_uid:
+            return None
+        if os.geteuid() != 0:
+            raise ConfigError(
+                f"only root can run {self.spec.name} as user {entry.pw_name}",
+                hint="Start tuner as root or as that user.",
+            )
+        groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+        return User(entry.pw_uid, entry.pw_gid, groups)
+
+    def _directory(self) -> Path:
+        return Path(os.path.abspath(self.spec.directory or os.getcwd()))
+
+    def _program(self, command: tuple[str, ...], environment: Mapping[str, str]) -> Path:
+        name = command[0]
+        if "/" in name:
+            program = self._directory() / name
+            if not program.exists():
+                raise ConfigError(f"the command of {self.spec.name}, {program}, is not there")
+        else:
+            path = {**os.environ, **environment}.get("PATH", os.defpath)
+            # F_OK: a file of that name that may not be run is another error than none at all
+            found = shutil.which(name, path=path) or shutil.which(name, mode=os.F_OK, path=path)
+            if found is None:
+                raise ConfigError(
+                    f"the command of {self.spec.name}, {name}, is not on the PATH",
+                    hint="Name it by its whole path, or activate its environment.",
+                )
+            program = Path(os.path.abspath(found))
+        if program.is_dir():
+            raise ConfigError(f"the command of {self.spec.name}, {program}, is a folder")
+        return program
+
+    def _limits(self) -> tuple[tuple[int, int, int], ...]:
+        # nofile as tuner has it: supervisord may have raised its own
+        limits = {resource.RLIMIT_NOFILE: resource.getrlimit(resource.RLIMIT_NOFILE)}
+        for name, value in self.spec.limits.items():
+            if name not in _LIMITS:
+                near = difflib.get_close_matches(name, _LIMITS, 1)
+                hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(sorted(_LIMITS))}."
+                raise ConfigError(f"limit {name!r} of {self.spec.name} is not a resource limit", hint=hint)
+            hard = resource.getrlimit(_LIMITS[name])[1]
+            if os.geteuid() != 0 and hard != resource.RLIM_INFINITY and not 0 <= value <= hard:
+                raise ConfigError(
+                    f"limit {name} = {value} of {self.spec.name} is above the hard limit of this user, {hard}"
+                )
+            limits[_LIMITS[name]] = (value, value)
+        return tuple((which, soft, hard) for which, (soft, hard) in limits.items())
+
+    def _check_cpus(self) -> None:
+        if self.cpus is None:
+            return
+        missing = sorted(self.cpus - os.sched_getaffinity(0))
+        if missing or not self.cpus:
+            problem = f"this process may not use {missing}" if missing else "the list is empty"
+            raise ConfigError(
+                f"cannot pin the workers to cores {sorted(self.cpus)}: {problem}",
+                hint=f"Choose among the cores {sorted(os.sched_getaffinity(0))}.",
+            )
+
+
+def _may_run(program: Path, user: User | None) -> bool:
+    if user is None:
+        return os.access(program, os.X_OK)
+    status = program.stat()
+    if user.uid == 0:
+        return bool(status.st_mode & 0o111)
+    if user.uid == status.st_uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    if status.st_gid in (user.gid, *user.groups):
+        return bool(status.st_mode & stat.S_IXGRP)
+    return bool(status.st_mode & stat.S_IXOTH)
+
+
+def _umask() -> int:
+    """tuner's own umask, read without changing it."""
+    for line in kernel_lines(Path("/proc/self/status")):
+        if line.startswith("Umask:"):
+            return int(line.split()[1], 8)
+    return 0o022

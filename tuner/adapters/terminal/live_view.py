@@ -22,8 +22,8 @@ from tuner.core.domain.window import Window
 from tuner.core.messages.host import view_failed
 from tuner.core.ranking.live_status import Board, BoardKeeper
 from tuner.core.ranking.overview import Leading
-from tuner.core.search.strategies.followed import Followed, FollowedOnFleet
-from tuner.core.text.foreign import replace_unprintable
+from tuner.core.search.strategies.of_study import Followed, FollowedOnFleet
+from tuner.core.text.safe_text import replace_unprintable
 
 EVERY_S = 2.0  #: between two drawings; bench/overhead.py --bars says what one costs
 _ASIDE = 4  #: lines of the terminal that are left to the windows above

@@ -289,7 +289,7 @@ def render_config_for(
         ConfigError: the command's service, or one of the settings *given* for it, is not known.
     """
     from tuner.config.load import Given
-    from tuner.core.text.redaction import redact
+    from tuner.core.text.safe_text import redact
     from tuner.services.catalogue import known_services
     from tuner.services.derived.starter import starter, web_starter
 

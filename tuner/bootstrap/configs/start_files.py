@@ -17,7 +17,7 @@ from tuner.config.start_files.started import Source, Started
 from tuner.config.start_files.supervisor_conf import read_supervisor_conf
 from tuner.config.start_files.systemd_unit import read_unit
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redact
+from tuner.core.text.safe_text import redact
 
 if TYPE_CHECKING:
     from tuner.bootstrap.configs.on_this_host import Adapted
@@ -49,7 +49,7 @@ def config_from_file(source: str, kind: str | None, given: Mapping[str, str], fo
     """
     from tuner.bootstrap.configs.configs import render_config_for
     from tuner.bootstrap.configs.on_this_host import adapt, relative_to
-    from tuner.core.text.foreign import escape_unprintable
+    from tuner.core.text.safe_text import escape_unprintable
     from tuner.services.catalogue import known_services
     from tuner.services.running import escape_fields
 

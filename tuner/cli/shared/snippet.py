@@ -10,7 +10,7 @@ import typer
 from tuner.cli.shared.exit_codes import EXIT_WEAKER
 
 if TYPE_CHECKING:
-    from tuner.core.ranking.ranking_options import RankingOptions
+    from tuner.core.ranking.ranked import RankingOptions
 
 
 def _names_kinds(value: str | None) -> str | None:

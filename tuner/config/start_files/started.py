@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import looks_secret
+from tuner.core.text.safe_text import looks_secret
 
 Where = Callable[[int], str]  #: of a place in a text: ``file:line:column``
 #: stands before and after what only a shell can compute, as ``$(nproc)``; no word of a command has it

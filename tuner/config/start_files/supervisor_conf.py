@@ -14,7 +14,7 @@ from tuner.config.start_files.dotenv import read_text
 from tuner.config.start_files.shell_line import read_shell_line, shell_text
 from tuner.config.start_files.started import Source, Started, Variables
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import looks_secret
+from tuner.core.text.safe_text import looks_secret
 
 _KINDS = ("program:", "fcgi-program:")
 #: options that matter to a study, and are left out

@@ -22,12 +22,12 @@ from functools import reduce
 from math import exp, fsum, log, sqrt
 from typing import Literal, Protocol, get_args
 
+from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.records import WindowRecord
 from tuner.core.domain.requests import BUCKET_RATIO, LONGEST_S, Requests
 from tuner.core.domain.strategy import Kind
 from tuner.core.errors import ConfigError
-from tuner.core.stats.groups import LEAST_LAUNCHES
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import student_t_quantile, student_t_tail
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Literal, Self
 
 from tuner.core.domain.layout import Layout
-from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.safe_text import HIDDEN
 
 
 @dataclass(frozen=True)

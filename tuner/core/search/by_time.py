@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.search.posterior import Array, Posterior
-from tuner.core.stats.groups import LEAST_LAUNCHES
 from tuner.core.stats.quantiles import student_t_tail
 
 #: Significance level of all tests of a race together. bench/robustness.py finds a change that is none in 0.5

@@ -10,11 +10,11 @@ from random import Random
 
 import numpy as np
 
+from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.domain.strategy import Kind
 from tuner.core.search.posterior import LENGTH_REF_S, Array, Posterior
 from tuner.core.search.unequal_noise import OwnScales, own_scales
 from tuner.core.stats.groups import (
-    LEAST_LAUNCHES,
     Beside,
     OfBest,
     bound,

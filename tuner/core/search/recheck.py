@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from math import exp, fsum, log, log1p, sqrt
 from typing import Literal
 
+from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Kind
-from tuner.core.stats.groups import LEAST_LAUNCHES
 from tuner.core.stats.quantiles import f_quantile, student_t_quantile, student_t_tail
 from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 from tuner.core.stats.variance import MeanSquare

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from math import ceil, exp, inf, log, sqrt
 from typing import Literal, get_args
 
+from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.stats.interval import BEYOND_NUMBERS, Estimate, ratio_around
 from tuner.core.stats.own_noise import OwnNoise, estimate_own_noise, mixture_reach, mixture_tail
 from tuner.core.stats.quantiles import student_t_quantile, student_t_tail, studentized_range_quantile
@@ -24,7 +25,6 @@ from tuner.core.stats.two_way_anova import AdditiveFit, Observation, fit
 
 Group = Literal["best-or-tied", "not-ruled-out", "slower"]
 GROUPS: tuple[Group, ...] = get_args(Group)  #: in the order of a ranking
-LEAST_LAUNCHES = 2  #: of its own, before a layout is told apart, ruled out or named
 FAR = 2.0  #: margins: a layout that may be further behind than that is not called tied
 _HALVINGS = 60
 

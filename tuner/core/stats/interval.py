@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, exp, fsum, log, pi, sqrt
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tuner.core.defaults import CONFIDENCE
-from tuner.core.stats.own_noise import OwnNoise, mixture_reach
 from tuner.core.stats.quantiles import incomplete_beta, student_t_quantile
-from tuner.core.stats.two_way_anova import AdditiveFit, Observation
+
+if TYPE_CHECKING:
+    from tuner.core.stats.own_noise import OwnNoise
+    from tuner.core.stats.two_way_anova import AdditiveFit, Observation
 
 # The error of the mean of all blocks if the host drifts slowly.
 
@@ -151,6 +153,8 @@ def _reach(
     fit: AdditiveFit, layout: int, own: OwnNoise | None, drift: Sequence[DriftPart], confidence: float
 ) -> float | None:
     """Half of the interval of *layout*; None: not known."""
+    from tuner.core.stats.own_noise import mixture_reach
+
     n_blocks, per_residual = fit.n_blocks_of[fit.components[layout]], fit.effect_variance[layout]
     noises: list[tuple[float, tuple[float, float] | None]] = [(1.0, None)]
     if own is not None:

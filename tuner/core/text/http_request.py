@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from urllib.parse import unquote, urlsplit
 
 from tuner.core.errors import ConfigError
-from tuner.core.text.redaction import redact
+from tuner.core.text.safe_text import redact
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VISIBLE = re.compile(r"[\x21-\x7e]+")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
-from tuner.core.text.foreign import visible
+from tuner.core.text.safe_text import visible
 
 # Elements of SVG as text, every foreign word in them escaped.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.core.text.foreign import page_line
+from tuner.core.text.safe_text import page_line
 from tuner.reports.documents import asciidoc, confluence, html, jira, markdown, rst
 from tuner.reports.documents.blocks import Block, Bullets, Code, Heading, Note, Paragraph, Picture
 from tuner.reports.documents.plain import shell_line

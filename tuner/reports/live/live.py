@@ -10,7 +10,7 @@ from tuner.core.domain.records import simulation_notes
 from tuner.core.ranking.live_status import Board
 from tuner.core.ranking.overview import BoxLive, Live
 from tuner.core.text.figures import pluralize, render_rest
-from tuner.core.text.foreign import printable
+from tuner.core.text.safe_text import printable
 from tuner.reports.live.live_table import table_lines
 from tuner.reports.live.live_words import (
     describe_end,

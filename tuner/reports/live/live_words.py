@@ -17,7 +17,7 @@ from tuner.core.text.figures import (
     render_rest,
     until,
 )
-from tuner.core.text.foreign import printable
+from tuner.core.text.safe_text import printable
 from tuner.reports.ranking.groups import condition_of_claim, describe_groups
 
 _MOST_NAMED = 6  #: layouts in a sentence; the rows show more

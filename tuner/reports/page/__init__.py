@@ -34,7 +34,7 @@ def render_page(
         small: without script, and shorter tables: for mail.
         live: says what runs, and loads itself anew every few seconds from where it was served.
     """
-    from tuner.core.text.foreign import visible
+    from tuner.core.text.safe_text import visible
     from tuner.reports.page.document import LONGEST_NAME, document
     from tuner.reports.ranking.ranking_words import headline
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tuner.core.planning.compared import StudyComparison
 from tuner.core.text.figures import percent
-from tuner.core.text.foreign import visible
+from tuner.core.text.safe_text import visible
 from tuner.reports.charts.changes import changes_picture
 from tuner.reports.comparison.comparison import (
     FIGURES_TOLD,

@@ -60,7 +60,7 @@ def render_template(template: str, *, script: str = "", live: bool = False, **sh
     import jinja2
     from markupsafe import Markup
 
-    from tuner.core.text.foreign import visible
+    from tuner.core.text.safe_text import visible
 
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tuner.reports.page"),

@@ -20,7 +20,7 @@ def render_index(studies: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(study: Mapping[str, Any]) -> dict[str, Any]:
-    from tuner.core.text.foreign import visible
+    from tuner.core.text.safe_text import visible
 
     row = {"name": visible(study["name"], _LONGEST), "page": study["page"], "problem": ""}
     if "problem" in study:

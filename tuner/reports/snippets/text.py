@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from tuner.core.domain.rollout import PROCESS, Rollout
 from tuner.core.errors import ConfigError
-from tuner.core.text.foreign import number_unprintable
+from tuner.core.text.safe_text import number_unprintable
 
 WIDTH = 110  #: of comments
 

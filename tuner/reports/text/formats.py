@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import tabulate as tabulate_module
 from tabulate import tabulate, tabulate_formats
 
-from tuner.core.text.foreign import table_cell
+from tuner.core.text.safe_text import table_cell
 
 # Two blanks beside every header, which tabulate adds, take the table past the 100 columns of a terminal.
 tabulate_module.MIN_PADDING = 0

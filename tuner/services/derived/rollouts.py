@@ -14,7 +14,7 @@ from tuner.core.domain.service import cores_per_process
 from tuner.core.errors import ConfigError
 from tuner.core.text.command_words import parse_command
 from tuner.core.text.figures import parse_duration
-from tuner.core.text.redaction import HIDDEN
+from tuner.core.text.safe_text import HIDDEN
 from tuner.services.crash_processor import MODULE, PROGRAM
 from tuner.services.expansion import QUEUE_SET
 from tuner.services.record import GIVEN, Command, Counted, Form, Service, Told

@@ -26,10 +26,10 @@ from tuner.core.domain.window import Sample, Window
 from tuner.core.errors import ConfigError
 from tuner.core.windows.summary import record_of
 from tuner.ports import Box, Stop
-from tuner.study.history import History
+from tuner.study.history import History, new_launch
 from tuner.study.launch.launching import Workbench
 from tuner.study.launch.outcome import lost_source_reason
-from tuner.study.launch.plan_cells import NO_END, Cell, Deadline
+from tuner.study.timetable import NO_END, Cell, Deadline
 
 TOLD_EVERY_S = 5.0  #: so often it is told how a launch goes
 _TOLD_PER_S = 20.0  #: by all boxes together at most: each costs the coordinator most of a millisecond
@@ -81,19 +81,8 @@ def _make_launch(
     stopped: Callable[[float], None],
 ) -> LaunchRecord:
     asked, deadline = order.place.asked, _deadline(order.time_left, box.clock.monotonic_s())
-    launch = LaunchRecord(
-        block=WARMING_BLOCK if order.discards else order.place.block,
-        position=order.place.position,
-        attempt=order.attempt,
-        layout=asked.layout,
-        box=box.name,
-        started_wall_s=box.clock.wall_s(),
-        running_after_s=None,
-        warmup_s=None,
-        settled=None,
-        window_s=asked.window_s,
-        n_windows=asked.n_windows,
-    )
+    block = WARMING_BLOCK if order.discards else order.place.block
+    launch = new_launch(asked, (block, order.place.position, order.attempt), box.name, box.clock.wall_s())
     bench = Workbench(study, box, reporter, reporter, stop, stopped=stopped)
     if order.discards:
         return _as_attempt(bench.make(launch, deadline=deadline))

@@ -13,7 +13,7 @@ from tuner.core.errors import MeasurementError, SourceAway, TunerError
 from tuner.core.messages.catalogue import Message
 from tuner.core.messages.host import hook_failed
 from tuner.core.messages.study import source_away, source_is_back, source_lost_often, source_stays_away
-from tuner.core.settings.safety_limits import parse_brake_error
+from tuner.core.settings.safety_limits import parse_brake_error, was_stopped_by_brake
 from tuner.ports import Clock, Feeder, Hooks, Warn
 
 DONE, NOTHING_MEASURED, WEAKER_THAN_ASKED, BRAKED, INTERRUPTED = 0, 3, 5, 6, 130
@@ -119,6 +119,11 @@ _TOLD_EVERY_S = 30.0
 def lost_source_reason(launch: LaunchRecord) -> str | None:
     """How *launch* lost its source; None: it did not."""
     return parse_brake_error(launch.error, AWAY)
+
+
+def was_cut_off(launch: LaunchRecord) -> bool:
+    """Whether the brake or a lost source ended *launch*, which tells nothing of the service."""
+    return was_stopped_by_brake(launch) or lost_source_reason(launch) is not None
 
 
 def error_text(error: MeasurementError) -> str:

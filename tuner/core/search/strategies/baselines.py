@@ -9,10 +9,10 @@ from functools import lru_cache
 from math import ceil, erfc, fsum, inf, log, log2, sqrt
 from random import Random
 
+from tuner.core.defaults import LEAST_LAUNCHES
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.strategy import Answer, Goal, Observed, Proposal
 from tuner.core.search.strategies.launches import Launches, by_launch, launch_value
-from tuner.core.stats.groups import LEAST_LAUNCHES
 from tuner.core.stats.interval import Estimate
 from tuner.core.stats.quantiles import chi_square_tail, student_t_quantile
 
