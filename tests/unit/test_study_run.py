@@ -231,6 +231,7 @@ def test_the_limits_of_a_valid_window_are_the_studys() -> None:
 
     assert Ran((burst,)).outcome.n_void == 1
     assert Ran((burst,), foreign_limit_cores=0.5).outcome.n_void == 0
+    assert Ran((burst,), n_resident=2).outcome.n_void == 0
 
 
 def test_seconds_that_were_slept_through_are_left_out_and_void_the_window() -> None:

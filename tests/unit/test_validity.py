@@ -9,10 +9,11 @@ import pytest
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason
 from tuner.core.windows.summary import items_per_s, record_of, window_from
-from tuner.core.windows.validity import foreign_limit_cores, missing_threads, void_reasons
+from tuner.core.windows.validity import foreign_limit_cores, foreign_limit_of, missing_threads, void_reasons
 
 from ..raising import raises
 from ..wording import wording
+from .test_ranking_limits import study
 
 DIED = VoidReason("worker-died", "process 2 of 4 (pid 77) ended: exit status 3")
 CORES = 2.0
@@ -353,3 +354,11 @@ def test_whoever_slept_is_not_said_to_have_a_slow_probe() -> None:
     slept = [sample for n, sample in enumerate(samples()) if n not in (4, 5, 6)]
 
     assert slugs(void_reasons(slept, window_of(), cores=CORES)) == ["stalled"]
+
+
+def test_other_processes_may_use_all_cores_while_layouts_take_turns() -> None:
+    alone = study(box_cores=8.0)
+    in_turns = replace(alone, n_resident=4)
+    assert foreign_limit_of(alone) == pytest.approx(foreign_limit_cores(8.0))
+    assert foreign_limit_of(in_turns) == 8.0
+    assert foreign_limit_of(replace(in_turns, foreign_limit_cores=0.5)) == 0.5

@@ -14,6 +14,7 @@ from math import ceil
 
 from tuner.core.defaults import MEMORY_PRESSURE_RATIO
 from tuner.core.domain.layout import Layout
+from tuner.core.domain.records import StudyRecord
 from tuner.core.domain.requests import Latencies, bucket_limits_ns
 from tuner.core.domain.window import Reading, Sample, Usage, VoidReason, Window
 from tuner.core.messages import invalid
@@ -34,6 +35,17 @@ def foreign_limit_cores(cores: float, limit_cores: float | None = None) -> float
     if limit_cores is not None:
         return limit_cores
     return max(FOREIGN_FLOOR_CORES, FOREIGN_SHARE_RATIO * cores)
+
+
+def foreign_limit_of(study: StudyRecord) -> float:
+    """Return the cores that other processes may use in a valid window of *study*, on average.
+
+    The default is `foreign_limit_cores`. If layouts take turns, others disturb all of them alike, so that
+    the default is all cores of the host.
+    """
+    if study.foreign_limit_cores is None and study.n_resident > 1:
+        return study.box_cores
+    return foreign_limit_cores(study.box_cores, study.foreign_limit_cores)
 
 
 def missing_threads(layout: Layout, usage: Usage, reading: Reading) -> tuple[VoidReason, ...]:

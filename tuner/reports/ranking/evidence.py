@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from tuner.core.messages.host import host_speed
 from tuner.core.ranking.ranked import Ranking
 from tuner.core.text.figures import busy_cores, percent, render_duration
 from tuner.core.windows.layout_check import InnerThreads, describe_extra_threads, inner_threads_of
-from tuner.core.windows.validity import Others, foreign_limit_cores
+from tuner.core.windows.validity import Others, foreign_limit_of
 from tuner.reports.ranking.trends import describe_trends
 
 # Settings that let in what tuner's usual ones keep out: said beside every answer that rests on them.
@@ -27,9 +28,11 @@ USUAL_SHORTEST_IN_TURNS_S = 20.0  #: the same of layouts that take turns, as noi
 def find_weakened(study: StudyRecord) -> tuple[str, ...]:
     """What is weaker than usual in how *study* was measured, in a few words each with the usual value."""
     found = []
-    usual_cores = foreign_limit_cores(study.box_cores)
-    limit_cores = study.foreign_limit_cores
-    if limit_cores is not None and limit_cores > usual_cores:
+    usual_cores, limit_cores = (
+        foreign_limit_of(replace(study, foreign_limit_cores=None)),
+        foreign_limit_of(study),
+    )
+    if limit_cores > usual_cores:
         found.append(
             f"other processes may use {limit_cores:g} cores in a window that counts (usual: {usual_cores:g})"
         )

@@ -17,7 +17,7 @@ from tuner.core.messages import invalid
 from tuner.core.settings.safety_limits import Braked
 from tuner.core.warmup import Seen, has_settled
 from tuner.core.windows.summary import window_from
-from tuner.core.windows.validity import find_lost_counts, missing_threads, void_reasons
+from tuner.core.windows.validity import find_lost_counts, foreign_limit_of, missing_threads, void_reasons
 from tuner.ports import BrakeWatch, Clock, Counting, Feeder, Launch, Watch
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class RunningLayout:
             source_dry=window.dry,
             probe_problem=window.probe_problem,
             feeder_problem=self.feeder.problem() if window.dry or not window.n_done else "",
-            foreign_limit=self.study.foreign_limit_cores,
+            foreign_limit=foreign_limit_of(self.study),
             memory_pressure_limit=self.study.memory_pressure_limit_ratio,
             interval_s=SAMPLE_EVERY_S,
             looked_s=window.looked_s,
