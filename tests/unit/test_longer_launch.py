@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from math import log
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from tuner.adapters.virtual.box import Noise, VirtualBox, VirtualService, virtual_study
 from tuner.adapters.virtual.memory import MemoryProgress, MemoryStore, PlannedStop
+from tuner.app.exporting import compare_studies
 from tuner.app.study_queries import rank_file, replay_study
 from tuner.core.domain.layout import Layout
 from tuner.core.domain.provenance import Provenance
 from tuner.core.ranking.ranked import Ranking
+from tuner.core.search.recheck import Asked
 from tuner.core.search.strategies.of_study import strategy_of
 from tuner.reports.ranking.answer import answer_sentence
 from tuner.reports.ranking.ranking_data import render_ranking_json
 from tuner.reports.ranking.ranking_words import notes
 from tuner.study.launch.outcome import StudyOutcome
+from tuner.study.recheck_plan import read_past
 from tuner.study.run import run_study
 
 from ..leaking_studies import MB, kept
@@ -187,3 +192,27 @@ def test_a_race_whose_budget_ends_before_its_longer_launches_says_how_to_continu
     assert step is not None
     assert step.sentence == wording("rank.longer-launch-left")
     assert "--resume" in step.words
+
+
+def test_a_check_compares_with_the_launches_that_the_race_learnt_from() -> None:
+    store = measured(-1.0)
+    long_ones = {n for n, one in store.launches() if one.n_windows == 6}
+    past = read_past(store, Asked(A, (B,), 0.02, 0.95, "strict"))
+
+    assert len(long_ones) == 2
+    assert past is not None
+    ordinary = [one for one in store.windows() if one.launch_id not in long_ones]
+    mean = fmean(log(one.n_done / one.length_s) for one in ordinary if one.layout == A)
+    assert past.levels[A] - past.levels[B] == pytest.approx(-past.gaps[B][0])
+    assert past.levels[A] == pytest.approx(mean, abs=0.03)  # its hour alone is at half of that
+
+
+def test_a_comparison_is_of_the_launches_that_the_race_learnt_from(tmp_path: Path) -> None:
+    fallen, steady = measured(-1.0), measured(0.0)
+    before = kept(tmp_path / "before.tuner.db", steady)
+    after = kept(tmp_path / "after.tuner.db", fallen)
+
+    change = compare_studies(before, after).throughput.of(A)
+    assert change is not None
+    of_a = [number for number, one in fallen.launches() if one.layout == A and one.warmup_s is not None]
+    assert change.n_launches[1] == len(of_a) - 1  # without the hour

@@ -216,9 +216,11 @@ def _read_known(file: Path) -> Known:
     from tuner.config.legacy import fill_defaults
     from tuner.core.planning.compared import Known
     from tuner.core.text.safe_text import visible
+    from tuner.study.aging import longer_numbers
 
     record, ranking = rank_file(file)
     record = replace(record, config=fill_defaults(record.config))
     with open_store(file, read_only=True) as store:
-        windows = store.windows()
+        longer = longer_numbers(store)
+        windows = [one for one in store.windows() if one.launch_id not in longer]
     return Known(visible(file.name), record, ranking, windows)

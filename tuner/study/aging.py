@@ -112,11 +112,16 @@ def longer_seen(store: Store, sums: Sums, answer: Answer) -> LongerLaunch | None
     return longer_launch_of(study, answer, launches, windows)
 
 
-def without_longer(store: Store, sums: Sums) -> Sums:
-    """Return the *sums* of the launches that a race learns from."""
+def longer_numbers(store: Store) -> set[int]:
+    """Return the numbers of the longer launches in *store*."""
     from tuner.core.ranking.aging import is_longer
 
     study = store.study()
-    longer = {number for number, one in store.launches() if is_longer(study, one)}
+    return {number for number, one in store.launches() if is_longer(study, one)}
+
+
+def without_longer(store: Store, sums: Sums) -> Sums:
+    """Return the *sums* of the launches that a race learns from."""
+    longer = longer_numbers(store)
     known = {one.launch for one in sums.launches} | {one.launch for one in sums.void}
     return sums.of(known - longer) if longer else sums

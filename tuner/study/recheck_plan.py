@@ -17,6 +17,7 @@ from tuner.core.search.strategies.recheck import Recheck
 from tuner.core.stats.two_way_anova import Observation, fit
 from tuner.core.stats.variance import MeanSquare
 from tuner.ports import Store
+from tuner.study.aging import without_longer
 from tuner.study.strategy_driver import replay_study
 from tuner.study.timetable import Timetable
 
@@ -104,7 +105,8 @@ def recheck_of(study: StudyRecord, past: Past | None) -> Recheck:
 def read_past(store: Store, asked: Asked) -> Past | None:
     """What the study in *store* knows of the layouts asked for; None: nothing that has a noise."""
     study = store.study()
-    tallies = [one for one in store.sums().launches if one.n_done and launch_value(one, study.objective) > 0]
+    launches = without_longer(store, store.sums()).launches
+    tallies = [one for one in launches if one.n_done and launch_value(one, study.objective) > 0]
     block_of = blocks_of(tallies, joins_single=True)
     return past_of(
         asked,
