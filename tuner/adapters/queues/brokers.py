@@ -1,4 +1,4 @@
-"""Which broker a queue is in, by its url."""
+"""Choice of the broker client, RabbitMQ or Redis, by the URL of the queue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The process that keeps a queue full: makes clones of a recorded sample, in turn, as they are worked off.
+"""Process that keeps a message queue full with clones of a recorded sample of messages.
 
-It runs until it is ended; nothing is left half done by that, as the broker takes a push as a whole. It prints
-nothing but why it failed.
+The process runs until it is ended. A push is atomic in the broker, so ending the process leaves no partial
+push. It prints only the error that stopped it.
 """
 
 from __future__ import annotations

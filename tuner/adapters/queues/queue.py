@@ -1,4 +1,4 @@
-"""What feeding a queue asks of a broker, whichever it is."""
+"""Protocol of a message queue that tuner feeds, implemented for Redis and for RabbitMQ."""
 
 from __future__ import annotations
 

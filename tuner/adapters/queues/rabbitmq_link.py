@@ -1,4 +1,4 @@
-"""A connection to RabbitMQ: what waits in a queue, looking at it, sifting it, and publishing."""
+"""RabbitMQ connection with limits on time and size: inspect a queue, remove messages, publish."""
 
 from __future__ import annotations
 

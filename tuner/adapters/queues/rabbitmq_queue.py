@@ -1,4 +1,4 @@
-"""A queue in RabbitMQ, and the word that says which study feeds it."""
+"""RabbitMQ queue that tuner feeds, with a record in the broker of the study that feeds it."""
 
 from __future__ import annotations
 

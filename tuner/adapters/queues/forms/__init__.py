@@ -1,1 +1,1 @@
-"""How each library writes its messages into Redis."""
+"""Message formats of each queue library, in Redis and in RabbitMQ."""

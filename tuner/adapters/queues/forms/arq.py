@@ -1,4 +1,4 @@
-"""arq's jobs: ids in a sorted set until they are done, a pickle for each."""
+"""arq jobs in Redis: a sorted set of the ids of unfinished jobs, and a pickle for each job."""
 
 from __future__ import annotations
 

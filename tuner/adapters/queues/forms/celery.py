@@ -1,4 +1,4 @@
-"""Celery's messages on Redis: JSON in a list per priority, what is in hand in one hash for all queues."""
+"""Celery messages in Redis: a list of JSON texts per priority, and one hash of unacknowledged messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dramatiq's messages on Redis: ids in a list, JSON in a hash until it is acknowledged."""
+"""dramatiq messages in Redis: a list of ids, and a hash of JSON texts until acknowledgement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""huey's messages in a list of Redis: a pickle each, looked into without running any of it."""
+"""huey messages in Redis: a list of pickles, which tuner parses without running code from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as a broker keeps them, and how new ones are made of a recorded one."""
+"""Recorded messages, clones of them with new ids, and the sample file that stores them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Messages of nobody's library in a list of Redis: what an own worker takes with BRPOP, BLPOP or BLMOVE.
+"""Messages of a worker without a queue library, in a Redis list that it pops (BRPOP, BLPOP or BLMOVE).
 
-Such a message has no id of its own. A clone is marked by blanks and tabs after its end, which readers of JSON
-and of pickles pass over.
+Such a message has no id. A clone is marked by blanks and tabs after its end, which parsers of JSON and of
+pickles ignore.
 """
 
 from __future__ import annotations

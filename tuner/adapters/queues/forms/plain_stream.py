@@ -1,7 +1,7 @@
-"""Messages of nobody's library in a stream of Redis: what an own worker reads with XREADGROUP.
+"""Messages of a worker without a queue library, in a Redis stream that it reads with XREADGROUP.
 
-A clone is known by its place in the stream: the second number of its id begins with the study's mark and ends
-with eight zeros in binary, which a number that Redis counts up has not.
+A clone is identified by its stream id: the second number of the id begins with the mark of the study and
+ends with eight zero bits. Ids that Redis assigns do not.
 """
 
 from __future__ import annotations

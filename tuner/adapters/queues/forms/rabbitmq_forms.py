@@ -1,4 +1,4 @@
-"""The forms of messages that are known on RabbitMQ: what a clone differs in, and which queues go with one."""
+"""Message formats of Celery and dramatiq in RabbitMQ: how to clone a message, and its related queues."""
 
 from __future__ import annotations
 

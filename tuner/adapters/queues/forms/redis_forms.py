@@ -1,4 +1,4 @@
-"""The forms of messages that are known on Redis."""
+"""Protocol and registry of the message formats in Redis, and a search for queues with messages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the forms on Redis have in common: looking through lists, sets and hashes, and sifting them.
+"""Functions shared by the message formats in Redis: scan lists, sets and hashes, and remove own entries.
 
-What is sifted stays whole for everybody else: nothing of others is removed or is elsewhere for a moment, and
-it keeps its order (but for what others add in that very moment to a list of many thousands).
+Removal is safe for other clients: their entries are never removed or moved, and keep their order. The one
+exception is an entry that another client adds at that moment to a list of many thousands.
 """
 
 from __future__ import annotations

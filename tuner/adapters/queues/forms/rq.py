@@ -1,4 +1,4 @@
-"""RQ's jobs: ids in a list, a hash for each job, registries of what was begun and what failed."""
+"""RQ jobs in Redis: a list of ids, a hash for each job, and registries of started and failed jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SAQ's jobs: ids in a list, a JSON text for each job, and one sorted set of all that are not done."""
+"""SAQ jobs in Redis: a list of ids, a JSON text for each job, and a sorted set of all incomplete jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of streaq: ids in a stream until they are done, and a key with the data of each."""
+"""streaq tasks in Redis: a stream of the ids of unfinished tasks, and a key with the data of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""taskiq's messages in a list of Redis (``ListQueueBroker``): JSON."""
+"""taskiq messages in Redis: a list of JSON texts (``ListQueueBroker``)."""
 
 from __future__ import annotations
 
