@@ -1,4 +1,4 @@
-"""A command of the user's that supplies items as long as a launch runs."""
+"""Feeder that runs a user's command, which supplies items during a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load generator of a launch: keeps an HTTP service supplied with requests."""
+"""Feeder that runs the HTTP load generator, which sends requests to the service during a launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For services that find their items by themselves."""
+"""Null feeder for services that fetch their items from a source of their own."""
 
 from __future__ import annotations
 

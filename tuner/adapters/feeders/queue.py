@@ -1,4 +1,4 @@
-"""Keeps a service's queue full, beside a launch, with clones of a recorded sample of messages."""
+"""Feeder that keeps the queue of a service full with clones of a recorded sample of messages."""
 
 from __future__ import annotations
 

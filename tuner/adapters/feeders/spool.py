@@ -1,4 +1,4 @@
-"""The spool of the built-in crash processor: filled once by its own command, offered again and again."""
+"""Feeder for the built-in crash processor: a spool folder that is filled once and reused by all launches."""
 
 from __future__ import annotations
 
