@@ -1,4 +1,4 @@
-"""The probe for Celery: a helper in the service's own Python asks the nodes, or listens to their events."""
+"""Probe for Celery: a helper in the service's Python queries the nodes or counts their events."""
 
 from __future__ import annotations
 

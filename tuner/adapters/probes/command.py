@@ -1,4 +1,4 @@
-"""The probe for a command of the user's that prints how many items were finished."""
+"""Probe that runs a user's command, which prints the number of finished items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe for services that the load generator feeds: what it got answers for is what was finished."""
+"""Probe that counts the answers which the HTTP load generator received."""
 
 from __future__ import annotations
 

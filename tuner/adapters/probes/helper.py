@@ -1,4 +1,4 @@
-"""A helper: a program that runs as long as a launch does and answers each line with one of JSON."""
+"""Client for a helper process, which answers each input line with a line of JSON during a launch."""
 
 from __future__ import annotations
 

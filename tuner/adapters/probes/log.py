@@ -1,4 +1,4 @@
-"""The probe for services that log a line for each item."""
+"""Probe that counts the log lines of a service which match a pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe for workers that count by themselves, with ``tuner.probe.counter``."""
+"""Probe that reads the memory-mapped counters of workers which use ``tuner.probe.counter``."""
 
 from __future__ import annotations
 

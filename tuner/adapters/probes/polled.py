@@ -1,4 +1,4 @@
-"""Counts that others keep, asked for in a thread of its own: a slow answer stalls nobody."""
+"""Polling of an external count in a thread, so that a slow answer does not delay the study."""
 
 from __future__ import annotations
 

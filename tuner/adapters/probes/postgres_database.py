@@ -1,4 +1,4 @@
-"""A PostgreSQL server, asked by the SQL probe: read only, and never longer than allowed."""
+"""Read-only PostgreSQL connection with time limits, for the SQL probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe for services that show Prometheus a page of metrics."""
+"""Probe that reads a metric from a service's page in Prometheus format."""
 
 from __future__ import annotations
 

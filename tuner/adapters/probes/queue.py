@@ -1,4 +1,4 @@
-"""The probe for services whose queue tuner keeps full: what was fed less what is left went through."""
+"""Probe that counts messages leaving the queue that tuner feeds: messages fed minus messages left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe for services whose queue or results lie in Redis."""
+"""Probe that adds up numbers in Redis, such as the length of a queue or of a list of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe for services whose database knows what is done: SQLite or PostgreSQL, asked by a query."""
+"""Probe that queries a SQLite or PostgreSQL database for the number of finished items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The probe for services that tell statsd what they do: gunicorn, uWSGI, any client of statsd."""
+"""Probe that receives the statsd metrics of a service (gunicorn, uWSGI, or any client of statsd)."""
 
 from __future__ import annotations
 

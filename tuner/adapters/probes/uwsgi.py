@@ -1,4 +1,4 @@
-"""The probe for uWSGI, which tells what each worker did at its stats socket."""
+"""Probe that reads the request counts of each worker from the stats socket of uWSGI."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Programs that run in the service's own Python, beside a launch: single files, nothing of tuner in them."""
+"""Single-file programs that run in the service's Python during a launch and do not import tuner."""

@@ -1,17 +1,18 @@
-"""Says how many tasks the nodes of a Celery service have done. tuner runs it in the service's own Python.
+"""Program that prints how many tasks the nodes of a Celery service have finished.
 
-It knows nothing of tuner, needs Celery and nothing else, and runs on Python 3.8. On its stdin comes one line
-of JSON that says what is wanted, then an empty line for each look; each gets one line of JSON as an answer:
+tuner runs it in the service's Python. It imports only Celery, nothing of tuner, and runs on Python 3.8. It
+reads from stdin one line of JSON with the request, then an empty line for each query. It answers each line
+with one line of JSON:
 
-    {"ready": "celery 5.7.0", "others": [NODE]}           the first line
-    {"done": {NODE: N}, "failed": {NODE: N}, "nodes": k}  all others; "failed" is null: nobody counts them
-    {"error": "..."}                                      not now; the next look may have more luck
-    {"wrong": "..."}                                      never: something has to be put right
+    {"ready": "celery 5.7.0", "others": [NODE]}           answer to the request
+    {"done": {NODE: N}, "failed": {NODE: N}, "nodes": k}  answer to a query; "failed" is null if not counted
+    {"error": "..."}                                      no count now; a later query may succeed
+    {"wrong": "..."}                                      permanent error; the setup has to be corrected
 
-What is wanted: ``via`` (inspect, events, or check: be ready, and that is all), ``nodes``, ``timeout_s``, and
-``broker`` (a URL) or ``options`` (of Celery's command line: app, broker, workdir, loader, config). ``others``
-are the nodes that do not belong to the service; when it is not there, those that answer now, before the
-service is started. It ends when its stdin does.
+Fields of the request: ``via`` (inspect, events, or check, which only tests the setup), ``nodes``,
+``timeout_s``, and ``broker`` (a URL) or ``options`` (of Celery's command line: app, broker, workdir, loader,
+config). ``others`` are the nodes that do not belong to the service; if the field is missing, they are the
+nodes that answer now, before the service is started. The program ends at the end of its stdin.
 """
 
 from __future__ import annotations

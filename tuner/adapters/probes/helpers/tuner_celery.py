@@ -1,8 +1,8 @@
-"""Counts the tasks that a Celery node finishes. The node imports it (``--include``), in the user's Python.
+"""Plugin that counts the tasks a Celery node finishes; the node imports it with ``--include``.
 
-Celery itself counts tasks as they begin, so that a retry and a failure are tasks as well. This listens to
-its signal ``task_postrun``, which the process that worked on a task sends, and counts where tuner reads it.
-It lies in a launch's folder of counters, beside ``tuner.probe.counter`` as ``tuner_counter``.
+Celery itself counts tasks when they begin, and counts retries and failures as tasks. This module counts at
+the signal ``task_postrun``, which the process that ran a task sends, into the counter that tuner reads. The
+file lies in the launch's folder of counters, next to ``tuner.probe.counter`` as ``tuner_counter``.
 """
 
 from __future__ import annotations
