@@ -1,1 +1,1 @@
-"""The checks whether a launch is ready: one kind per file, with its settings (`tuner/config/kinds.py`)."""
+"""Ready checks of a launch: one kind per file, with its settings (`tuner/config/kinds.py`)."""

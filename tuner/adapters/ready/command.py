@@ -1,4 +1,4 @@
-"""The check whether a command of the user finds a launch ready."""
+"""Ready check that passes when a user's command exits with code 0."""
 
 from __future__ import annotations
 

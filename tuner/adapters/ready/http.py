@@ -1,4 +1,4 @@
-"""The check whether a URL of a launch answers."""
+"""Ready check that passes when a URL answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check whether lines in the logs of a launch show that it is ready."""
+"""Ready check that passes when enough log lines match a pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check whether an address of a launch accepts connections."""
+"""Ready check that passes when an address accepts connections."""
 
 from __future__ import annotations
 
