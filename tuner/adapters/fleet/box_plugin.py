@@ -1,4 +1,4 @@
-"""Execute the orders that Dask brings to a host's worker: one launch at a time, while it is wanted."""
+"""Dask worker plugin that executes the orders for a host: one launch at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker of a box: it joins the scheduler, joins again when either was away, and leaves in good order."""
+"""Dask worker of a fleet host: joins the scheduler, reconnects after a loss, and shuts down in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys for a fleet: who holds them is of the fleet, and nobody else."""
+"""TLS certificates of a fleet; every holder of the key can join the fleet."""
 
 from __future__ import annotations
 

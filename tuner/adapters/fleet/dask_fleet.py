@@ -1,8 +1,8 @@
-"""A Fleet on dask.distributed: the coordinator's side.
+"""Fleet port on dask.distributed: the coordinator's side.
 
-One order is one task, of one worker by its address, tried once. What comes of it comes as events, under a
-topic of this coordinator's own, while the task runs. A thread looks each second who is there; everything
-that is decided, is decided in the thread that asks for news.
+An order is one Dask task, pinned to one worker by address and never retried. Its results arrive as events
+under a topic of this coordinator while the task runs. A thread lists the present workers once a second. All
+decisions are made in the thread that calls `news`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the process of a launch tells, as it goes through a pipe, then through Dask, to the coordinator.
+"""Binary frames that carry the news of a launch process through a pipe and Dask to the coordinator.
 
-A frame in the pipe is the box's time, a length and so many bytes; one of no bytes only says that its sender
-is alive. Whatever passes frames on does not look into them.
+A frame in the pipe is the host's time, a length and a payload of that many bytes. An empty payload is a sign
+of life. Processes that forward frames do not decode them.
 """
 
 from __future__ import annotations

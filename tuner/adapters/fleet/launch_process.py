@@ -1,4 +1,4 @@
-"""The process that makes one launch, as the box's worker sees it: starts it, passes on what it tells."""
+"""Subprocess that makes one launch on a fleet host: both ends of its pipe, and its lifetime."""
 
 from __future__ import annotations
 

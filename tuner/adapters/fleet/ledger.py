@@ -1,7 +1,7 @@
-"""Which boxes are there, what each was ordered, and which of the things they say are still news.
+"""Coordinator's record of the hosts, of their orders, and of the news that are not yet reported.
 
-Whatever Dask does (runs a task twice, drops a message, brings back a worker that was given up), an order is
-told of once, in its order, and to its end: it ended, was refused, or is lost.
+Dask may run a task twice, drop a message, or bring back a worker that was given up. Still, the news of an
+order are reported once, in order, and end with one result: ended, refused or lost.
 """
 
 from __future__ import annotations

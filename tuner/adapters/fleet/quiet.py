@@ -1,4 +1,4 @@
-"""How Dask is to behave: nothing runs again by itself, and nothing is looked at that is not needed."""
+"""Dask settings that disable retries and unneeded monitoring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scheduler of a fleet: brings coordinator and boxes together, and keeps nothing."""
+"""Dask scheduler that connects the coordinator and the hosts of a fleet and stores nothing."""
 
 from __future__ import annotations
 
