@@ -1,1 +1,1 @@
-"""Small web pages of this box's own: a server that is careful whom it answers, and what it shows."""
+"""HTTP server for the pages of studies, with access checks."""

@@ -1,7 +1,7 @@
-"""A web server for few readers: GET and HEAD only, one request per connection, a bounded number at a time.
+"""Small HTTP server: GET and HEAD only, one request per connection, a bounded number at a time.
 
-At a loopback address it answers only requests that name this box in their Host header: else a page from
-elsewhere, whose name is made to lead here (DNS rebinding), could read what we show through a browser.
+At a loopback address it answers only requests whose Host header names this host. Without this check, a
+foreign web page whose name resolves to this host (DNS rebinding) could read the pages through a browser.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pages of some studies: which there are is decided here, never by what a reader types."""
+"""Web site of a fixed set of studies; a request cannot select other files."""
 
 from __future__ import annotations
 
