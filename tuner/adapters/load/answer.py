@@ -1,8 +1,8 @@
-"""Reads HTTP/1.1 answers as they arrive, in pieces of any size; knows no socket.
+"""HTTP/1.1 response parser that works on partial input and does no I/O.
 
-By RFC 9112, with what it asks of a client that meets less careful servers: lines that end with LF alone
-(2.2), headers folded over several lines (5.2), a blank before a colon (5.1). Not so in chunks, which nobody
-writes by hand.
+It follows RFC 9112 and accepts the deviations that the RFC tolerates: lines that end with LF alone (2.2),
+folded headers (5.2), a blank before a colon (5.1). In chunked bodies, which programs generate, it accepts
+none of these.
 """
 
 from __future__ import annotations

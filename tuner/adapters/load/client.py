@@ -1,4 +1,4 @@
-"""One HTTP/1.1 client: one request at a time, each on a new connection or on one that it keeps."""
+"""HTTP/1.1 client for one request at a time, on new connections or on a connection that it keeps."""
 
 from __future__ import annotations
 

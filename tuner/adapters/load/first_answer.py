@@ -1,4 +1,4 @@
-"""Waits for the first answer of a service, and finds where it listens and whether it encrypts."""
+"""Wait for the first answer of a service, with detection of its address and of TLS."""
 
 from __future__ import annotations
 

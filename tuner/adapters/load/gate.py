@@ -1,4 +1,4 @@
-"""The gate of the load generator: shut while the feeder wants it to pause."""
+"""Gate of the load generator, which is closed while the feeder requests a pause."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A load generator for HTTP: ``python -m tuner.adapters.load ORDER TOTALS``; standard library only.
+"""HTTP load generator: ``python -m tuner.adapters.load ORDER TOTALS``; standard library only.
 
-It waits until the service answers, sends what ORDER (a JSON file, see ``Order``) says until SIGTERM, and lets
-what is under way come to its end. It counts into TOTALS and prints nothing but why it failed.
+It waits until the service answers and then sends the requests of ORDER (a JSON file, see ``Order``) until
+SIGTERM. Then it waits for the requests under way. It counts into TOTALS and prints only the error that
+stopped it.
 """
 
 from __future__ import annotations

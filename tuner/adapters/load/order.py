@@ -1,4 +1,4 @@
-"""What the generator is told: which requests to send, how many at once or how often, and for how long."""
+"""Order of the load generator: the requests, their concurrency or rate, and the duration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generator's running totals, in a file that it maps into memory and anybody may read meanwhile."""
+"""Running totals of the load generator, in a memory-mapped file that other processes can read."""
 
 from __future__ import annotations
 

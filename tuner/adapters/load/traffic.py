@@ -1,4 +1,4 @@
-"""The requests that the load generator sends to a service, how it sends them, and a file that lists them."""
+"""Requests that the load generator sends, their settings, and the file that lists them."""
 
 from __future__ import annotations
 

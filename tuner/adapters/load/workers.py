@@ -1,4 +1,4 @@
-"""Which worker process holds which connection, by the kernel's tables of sockets."""
+"""Mapping of connections to worker processes, from the kernel's socket tables."""
 
 from __future__ import annotations
 
