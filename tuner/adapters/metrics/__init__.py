@@ -1,1 +1,1 @@
-"""A study under way as metrics: over HTTP for Prometheus, as a file for node_exporter."""
+"""Metrics of a running study: over HTTP for Prometheus, or as a file for node_exporter."""

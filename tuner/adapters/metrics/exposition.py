@@ -1,4 +1,4 @@
-"""Metrics for whoever asks by HTTP, and in a file for node_exporter's textfile collector."""
+"""Export of metrics over HTTP and in a file for node_exporter's textfile collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a study as families of metrics; docs/metrics.md has them all."""
+"""Prometheus metric families of a study; docs/metrics.md lists them."""
 
 from __future__ import annotations
 

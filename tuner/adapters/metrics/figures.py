@@ -1,6 +1,6 @@
-"""What metrics show of a study: plain figures, told by the study as it goes, read by whoever scrapes.
+"""Current figures of a running study, which the study updates and a metrics scrape reads.
 
-Telling is a few assignments a second. What a scrape costs is paid when one comes, in the scraper's thread.
+An update is a few assignments a second. The thread that serves a scrape does the remaining work.
 """
 
 from __future__ import annotations
