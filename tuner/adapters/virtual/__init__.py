@@ -1,1 +1,1 @@
-"""The simulated host, and stores in memory: the same ports without processes."""
+"""Simulated host and in-memory stores, which implement the ports without processes."""

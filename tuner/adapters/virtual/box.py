@@ -1,9 +1,9 @@
-"""A simulated box behind the same ports as a real one: for tests, dry runs and teaching.
+"""Simulated host that implements the ports of a real one, for tests, dry runs and teaching.
 
-Time is its own and costs nothing. What a launch or window gives follows from the seed and from which cell
-and try it is, never from when it is taken or what came before: a study that was cut off and resumed sees
-the same windows as one that was not. The box learns which cell it runs from the study's hooks; the user's
-own commands do not run on it.
+Simulated time costs no real time. The results of a launch or window depend only on the seed, the cell and
+the attempt, not on the time or on earlier launches. So a study that was interrupted and resumed gets the same
+windows as an uninterrupted one. The study's hooks name the cell that runs. User commands do not run on a
+simulated host.
 """
 
 from __future__ import annotations

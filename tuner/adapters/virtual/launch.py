@@ -1,4 +1,4 @@
-"""A layout that runs on a virtual box: items, CPU and load, second by second."""
+"""Layout that runs on a simulated host: items, CPU and load, second by second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapters that keep all in memory: the store of a test or a replay, and what stands beside it."""
+"""In-memory implementations of ports: store, progress, stop and fleet, for tests and replays."""
 
 from __future__ import annotations
 

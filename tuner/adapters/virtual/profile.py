@@ -1,4 +1,4 @@
-"""A service as its profile has it, on a virtual box: the model says what each layout gives."""
+"""Simulated service whose model profile gives the throughput of each layout."""
 
 from __future__ import annotations
 

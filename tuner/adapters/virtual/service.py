@@ -1,4 +1,4 @@
-"""What is true of a service on a virtual box, and how windows scatter around it."""
+"""True values of a simulated service, and the noise of its windows."""
 
 from __future__ import annotations
 

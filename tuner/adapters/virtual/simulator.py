@@ -1,4 +1,4 @@
-"""The C program ``tuner-simulate``: many scenarios in one process, millions of events a second."""
+"""Client of the C program ``tuner-simulate``, which simulates many scenarios in one process."""
 
 from __future__ import annotations
 
