@@ -1,1 +1,1 @@
-"""One file per kind of worker service: how it is started and fed."""
+"""Records of the known services, one file per service: how tuner starts, feeds, counts and stops it."""

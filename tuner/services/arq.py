@@ -1,4 +1,4 @@
-"""arq: each program is one event loop; how many jobs it has at once only its WorkerSettings say."""
+"""Service record of arq: each program is an event loop whose concurrency is set in its WorkerSettings."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The services that tuner knows: its own, and those that installed packages bring.
+"""Catalogue of the known services: tuner's records, and records from installed packages.
 
-A record of tuner's own is imported once it is asked for: a command needs one of them, or none.
+A record of tuner is imported when it is first looked up, because a command needs at most one of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Celery: nodes that work on tasks with a pool of processes, threads or greenlets."""
+"""Service record of Celery: nodes that run tasks in a pool of processes, threads or greenlets."""
 
 from __future__ import annotations
 

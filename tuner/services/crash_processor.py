@@ -1,4 +1,4 @@
-"""The built-in worker: a Socorro-like crash processor, run and filled through its own command."""
+"""Service record of the built-in crash processor, which resembles Socorro's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dramatiq: a master that starts worker processes, each with a pool of threads or greenlets."""
+"""Service record of dramatiq: a master that starts worker processes with threads or greenlets."""
 
 from __future__ import annotations
 

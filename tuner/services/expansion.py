@@ -1,4 +1,4 @@
-"""From a known service and the user's command to the settings of a script."""
+"""Expansion of a service record and the user's command into the settings of a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gnocchi: metricd makes aggregates of measures, in worker processes with threads for its storage."""
+"""Service record of Gnocchi: metricd aggregates measures in worker processes with storage threads."""
 
 from __future__ import annotations
 

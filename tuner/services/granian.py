@@ -1,4 +1,4 @@
-"""granian: workers with an HTTP server in Rust, for WSGI, ASGI and RSGI."""
+"""Service record of granian: workers with an HTTP server in Rust, for WSGI, ASGI and RSGI."""
 
 from __future__ import annotations
 

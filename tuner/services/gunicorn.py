@@ -1,4 +1,4 @@
-"""gunicorn: a master that starts WSGI or ASGI workers."""
+"""Service record of gunicorn: a master that starts WSGI or ASGI workers."""
 
 from __future__ import annotations
 

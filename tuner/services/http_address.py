@@ -1,4 +1,4 @@
-"""What HTTP servers share: where one listens, as its options say it, how it is fed and counted."""
+"""Parts shared by records of HTTP servers: the listening address from options, the feeder, the probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""huey: consumers with worker processes, threads or greenlets."""
+"""Service record of huey: consumers with worker processes, threads or greenlets."""
 
 from __future__ import annotations
 

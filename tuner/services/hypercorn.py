@@ -1,4 +1,4 @@
-"""hypercorn: an event loop in each worker process, for ASGI; WSGI applications run in threads beside it."""
+"""Service record of hypercorn: worker processes with an event loop for ASGI, and threads for WSGI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command of a launch that reads a queue which no other launch of the study reads."""
+"""Command of a launch that reads a queue of its own, separate from the other launches of the study."""
 
 from __future__ import annotations
 

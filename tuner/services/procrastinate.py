@@ -1,4 +1,4 @@
-"""procrastinate: each program is one event loop; its jobs are rows of PostgreSQL."""
+"""Service record of procrastinate: each program is one event loop; jobs are rows of PostgreSQL."""
 
 from __future__ import annotations
 

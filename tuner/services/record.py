@@ -1,4 +1,4 @@
-"""What is known of a worker service: how a layout becomes its processes, who counts, feeds and stops it."""
+"""Classes of a service record: forms, settings, probes, and the parsing of the service's command."""
 
 from __future__ import annotations
 

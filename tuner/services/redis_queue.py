@@ -1,4 +1,4 @@
-"""What services behind a queue have in common: the settings that tuner feeds and counts by."""
+"""Parts shared by records of queue services: queue settings, feeder and probe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RQ: worker processes that do one job at a time."""
+"""Service record of RQ: worker processes that run one job at a time."""
 
 from __future__ import annotations
 

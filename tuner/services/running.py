@@ -1,4 +1,4 @@
-"""What every kind of service has in common: where, as whom and with what it runs."""
+"""Settings shared by all kinds of services: user, directory, environment, how to stop, and similar."""
 
 from __future__ import annotations
 

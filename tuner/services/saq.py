@@ -1,4 +1,4 @@
-"""SAQ: each program is one event loop; only its settings say how many jobs it works on at once."""
+"""Service record of SAQ: each program is an event loop whose concurrency is set in its settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker of the user's own: its command, run as it is."""
+"""Service specification of a user's own command, which tuner runs unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""taskiq: a master that starts workers, each with an event loop and a pool for what is not async."""
+"""Service record of taskiq: workers with an event loop, and a pool for functions that are not async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uvicorn: an event loop in each worker process."""
+"""Service record of uvicorn: an event loop in each worker process."""
 
 from __future__ import annotations
 

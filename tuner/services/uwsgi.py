@@ -1,4 +1,4 @@
-"""uWSGI: a master that starts workers with threads."""
+"""Service record of uWSGI: a master that starts workers with threads."""
 
 from __future__ import annotations
 

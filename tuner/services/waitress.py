@@ -1,4 +1,4 @@
-"""waitress: one process with a pool of threads, for WSGI; several of them listen at an address each."""
+"""Service record of waitress: one WSGI process with a thread pool; each process has its own address."""
 
 from __future__ import annotations
 

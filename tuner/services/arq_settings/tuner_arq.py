@@ -1,6 +1,7 @@
-"""A user's WorkerSettings with the layout's number of jobs at once; arq imports it, in the user's Python.
+"""Wrapper that replaces ``max_jobs`` in the user's WorkerSettings with the layout's number of jobs.
 
-arq reads ``max_jobs`` there and nowhere else: tuner has it import this instead, and changes no file.
+arq reads ``max_jobs`` only from WorkerSettings. tuner has arq import this module instead of the user's
+settings, in the user's Python, and changes no file.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Configs, rollouts and descriptions, made from a service record."""
+"""Configs, rollouts and descriptions that are generated from a service record."""

@@ -1,4 +1,4 @@
-"""The numbers of processes and threads that a command says: the layout that is used today."""
+"""Current numbers of processes and threads, parsed from a service's command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a study kept of its service to a rollout: one of its layouts, as production starts it."""
+"""Rollout of a layout: the production command and environment, from the config stored in a study."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records for people: a commented config for a command, and what the record of its service says."""
+"""Generator of commented starter configs, and descriptions of service records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Declares one more queue at a user's broker; dramatiq imports it in the user's Python.
+"""Module that declares one more queue at a user's broker; dramatiq imports it in the user's Python.
 
-A worker of dramatiq reads only queues that somebody has declared, most often an actor. A message names its
-actor, so the application works on messages of this queue, too.
+A dramatiq worker reads only declared queues, and usually actors declare them. A message names its actor, so
+the application also processes messages of this queue.
 """
 
 from __future__ import annotations

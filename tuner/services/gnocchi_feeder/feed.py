@@ -1,9 +1,9 @@
-"""Keeps one batch of measures waiting for each of its own metrics, and counts the batches that are done.
+"""Feeder for Gnocchi that keeps one batch of measures waiting per metric and counts finished batches.
 
-A batch is counted when metricd has taken it out of Redis, which is after its aggregates are written. The next
-one of a metric is put there only then: metricd takes all that waits of a metric at once, so that with several
-the work of an item would depend on how many there are. Measures are put by Gnocchi's own driver. Run as a
-file, by the Python that has gnocchi.
+A batch is finished when metricd has removed it from Redis, after it has written the aggregates. Only then
+is the next batch of the metric added: metricd processes all waiting measures of a metric at once, so with
+several batches the work per item would depend on their number. Gnocchi's own driver adds the measures. tuner
+runs this file with the Python that has gnocchi installed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""A user's settings of SAQ with the layout's number of jobs at once; SAQ imports it, in the user's Python.
+"""Wrapper that replaces ``concurrency`` in the user's SAQ settings with the layout's number of jobs.
 
-SAQ reads ``concurrency`` there and nowhere else: tuner has it import this instead, and changes no file.
+SAQ reads ``concurrency`` only from its settings. tuner has SAQ import this module instead of the user's
+settings, in the user's Python, and changes no file.
 """
 
 from __future__ import annotations
