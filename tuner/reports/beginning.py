@@ -1,4 +1,4 @@
-"""What is said before anything starts: what is measured, for how long, and what is started."""
+"""Lines printed before a study starts: the measurements, their duration, and the started commands."""
 
 from __future__ import annotations
 

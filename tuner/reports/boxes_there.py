@@ -1,4 +1,4 @@
-"""The boxes of a fleet as a table."""
+"""Table of the hosts of a fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an answer still holds, in words and figures: for people and for programs."""
+"""Report of `tuner check`: whether an answer still holds, as text and as JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a study will take, and what limits it: for people and for programs."""
+"""Report of `tuner plan`: the expected duration of a study and its limits, as text and as JSON."""
 
 from __future__ import annotations
 

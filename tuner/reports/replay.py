@@ -1,4 +1,4 @@
-"""The figures of a replay, as people read them."""
+"""Report of a replay: a sentence and a table of its figures."""
 
 from __future__ import annotations
 

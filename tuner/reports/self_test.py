@@ -1,4 +1,4 @@
-"""A layout against itself, in words and figures: for people and for programs."""
+"""Report of `tuner aa`, which compares a layout with itself, as text and as JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services that tuner knows, and what it does with each, for people to read."""
+"""List of the known services, and the page of each service, as text."""
 
 from __future__ import annotations
 

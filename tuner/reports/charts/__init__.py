@@ -1,7 +1,7 @@
-"""Pictures of a study as SVG: values in, text out; no script, no font, no request.
+"""Charts of a study as SVG: pure functions from values to text, without scripts, fonts or requests.
 
-Each is drawn for a width, so that a phone gets one of its own and not a small copy of the large one; see
-`docs/adr/20261122-pictures-are-svg.md`.
+Each chart is drawn for a given width, so a phone gets a chart of its own instead of a scaled-down large one;
+see `docs/adr/20261122-pictures-are-svg.md`.
 """
 
 from tuner.reports.charts.heat_map import heat_map_svg

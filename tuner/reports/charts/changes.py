@@ -1,4 +1,4 @@
-"""What changed from one study to another as a picture: a mark and its interval for each layout."""
+"""Chart of the changes between two studies: a mark and its interval for each layout."""
 
 from __future__ import annotations
 

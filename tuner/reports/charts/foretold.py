@@ -1,4 +1,4 @@
-"""Prediction against measurement: each layout as a fit foretold it that had not seen it."""
+"""Chart of predicted against measured values, predicted for each layout without its own data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Axes, ticks and legends, alike in all pictures."""
+"""Axes, ticks, legends, colours and marks shared by all charts."""
 
 from __future__ import annotations
 

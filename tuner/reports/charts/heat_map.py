@@ -1,4 +1,4 @@
-"""Throughput over processes and threads: a cell for each layout, with its interval."""
+"""Heat map of throughput over processes and threads, with an interval in each cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study's windows in time order: what pictures of any width, and the table below them, are made from."""
+"""Windows of a study in time order: the data of the time charts and of the table below them."""
 
 from __future__ import annotations
 

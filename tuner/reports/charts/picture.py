@@ -1,4 +1,4 @@
-"""A finished picture, to be put into a page or to stand by itself."""
+"""SVG elements and finished charts, to be embedded in a page or saved as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranking as a picture: a mark and the interval that its group rests on for each layout, in groups."""
+"""Chart of the ranking, by group: a mark for each layout and the interval that decides its group."""
 
 from __future__ import annotations
 

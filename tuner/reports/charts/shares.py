@@ -1,4 +1,4 @@
-"""What the threads of each layout spend their time on, as bars of shares."""
+"""Bar chart of how the threads of each layout spend their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throughput of layouts that took turns, in each group relative to the best layout, over time."""
+"""Chart of layouts that took turns: throughput relative to the best layout, over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every window of a study in time order: throughput, drift of the host, launches, invalid windows."""
+"""Chart of all windows in time order: throughput, drift of the host, launches, invalid windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Throughput against what it costs: load, memory or CPU, with the Pareto front."""
+"""Chart of throughput against load, memory or CPU, with the Pareto front."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rows of a ranking have in common when they are drawn."""
+"""Axis title and tooltip of the rows of a ranking, for all charts."""
 
 from __future__ import annotations
 

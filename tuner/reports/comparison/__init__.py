@@ -1,1 +1,1 @@
-"""`tuner compare`: sentences, tables and data."""
+"""Report of `tuner compare`: sentences, tables and data."""

@@ -1,4 +1,4 @@
-"""What changed from one study to another, for people: sentences and tables in any text format."""
+"""Comparison of two studies as text and tables in any format, and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of two studies that are compared: sentences, notes, and a word for each layout."""
+"""Sentences, notes and cell texts for the comparison of two studies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A page of text in the formats people keep runbooks in: what it is made of, and one writer per format.
+"""Documents made of plain-text blocks, and one writer for each markup format.
 
-Blocks hold plain text, never markup. A writer shows every character as it is, on one line, whatever the text:
-names, hosts and commands of a study come from anywhere.
+A writer escapes all text, so that it is shown literally and on one line. Names, hosts and commands of a study
+are untrusted.
 """
 
 from __future__ import annotations

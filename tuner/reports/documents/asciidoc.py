@@ -1,4 +1,4 @@
-"""AsciiDoc, as Asciidoctor reads it."""
+"""AsciiDoc writer (the dialect of Asciidoctor)."""
 
 from __future__ import annotations
 

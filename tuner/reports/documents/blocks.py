@@ -1,4 +1,4 @@
-"""What a page is made of. All text is plain: writers escape it."""
+"""Blocks of a document: headings, paragraphs, notes, lists, code, pictures. Writers escape their text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confluence's storage format: what its REST interface takes as a page's body."""
+"""Confluence writer (storage format, the page body in its REST API)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of an HTML page; well-formed as XML, too."""
+"""HTML fragment writer; the output is also well-formed XML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jira's wiki markup."""
+"""Jira wiki markup writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown, as GitHub, CommonMark and Python-Markdown read it."""
+"""Markdown writer (GitHub, CommonMark and Python-Markdown)."""
 
 from __future__ import annotations
 

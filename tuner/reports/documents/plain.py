@@ -1,4 +1,4 @@
-"""Commands to type, whatever characters are in their words."""
+"""Shell quoting of commands that a user can copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""reStructuredText, as docutils reads it."""
+"""reStructuredText writer (docutils)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The live view of a study."""
+"""Live view of a study in the terminal and as JSON."""

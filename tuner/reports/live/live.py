@@ -1,4 +1,4 @@
-"""A study for a terminal: what runs, the leader, the time left, then every layout with its interval."""
+"""Terminal view of a running study: the current launch, the leader, the time left and all layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A study as it stands, for programs; docs/watch.md has the fields."""
+"""JSON fields of a running study; docs/watch.md lists them."""
 
 from __future__ import annotations
 

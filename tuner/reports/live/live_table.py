@@ -1,4 +1,4 @@
-"""The layouts of a study in a terminal: a row each, with its interval as a bar, and how it stands."""
+"""Terminal table of the layouts of a running study: a row each, with an interval bar and a status."""
 
 from __future__ import annotations
 

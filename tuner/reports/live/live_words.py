@@ -1,4 +1,4 @@
-"""The sentences of the live view."""
+"""Sentences of the live view."""
 
 from __future__ import annotations
 

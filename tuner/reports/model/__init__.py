@@ -1,1 +1,1 @@
-"""Demands, bottlenecks and predictions, printed."""
+"""Reports on demands, bottlenecks and predictions."""

@@ -1,4 +1,4 @@
-"""What an item asks for, in words and figures: for people and for programs."""
+"""Report of the demands of an item, as text and as JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What binds each layout, and the rules of thumb for sizing, for people and for programs."""
+"""Report of `tuner explain`: the bottleneck of each layout and sizing rules, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words that what is told of the model has in common."""
+"""Sentences, tables and number formats shared by the reports on the model."""
 
 from __future__ import annotations
 

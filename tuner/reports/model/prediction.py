@@ -1,4 +1,4 @@
-"""What is predicted of layouts, and how far to trust it: for people and for programs."""
+"""Report of `tuner predict`: predicted layouts and the accuracy of predictions, as text and as JSON."""
 
 from __future__ import annotations
 

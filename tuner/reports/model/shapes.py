@@ -1,4 +1,4 @@
-"""Processes or threads? One table over the variants of a service, for people and for programs."""
+"""Table that compares processes with threads over all variants of a service, as text and as JSON."""
 
 from __future__ import annotations
 

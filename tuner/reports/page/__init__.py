@@ -1,6 +1,6 @@
-"""A study as one HTML page in one file: it reads without a script, and sends no request.
+"""HTML page of a study in a single file, readable without scripts; it sends no requests.
 
-`docs/report.md` is for its readers, `docs/adr/20261122-pictures-are-svg.md` has the reasons.
+`docs/report.md` describes the page, and `docs/adr/20261122-pictures-are-svg.md` gives the reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The first screen: what to run, how sure that is, what it gains and what to do next."""
+"""First section of the HTML page: the recommended layout, its certainty, its gain and the next step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few kinds of block of a page, which the template renders."""
+"""Kinds of blocks of an HTML page, which the template renders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hosts of a fleet: the level of each, its invalid windows and failures, and how they differ."""
+"""Section of the HTML page on the hosts of a fleet: level, invalid windows, failures, differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranking, throughput over processes and threads, and what more load and memory buy."""
+"""Sections of the HTML page that compare layouts: ranking, heat map, and trade-offs."""
 
 from __future__ import annotations
 

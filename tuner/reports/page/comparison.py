@@ -1,4 +1,4 @@
-"""Two studies compared, as a page of its own."""
+"""HTML page that compares two studies."""
 
 from __future__ import annotations
 

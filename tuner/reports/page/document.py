@@ -1,4 +1,4 @@
-"""The frame of every page: the template, its guard on every text, style, script and policy."""
+"""Frame of every HTML page: template, escaping of all texts, style, script and security policy."""
 
 from __future__ import annotations
 

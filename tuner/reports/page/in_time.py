@@ -1,4 +1,4 @@
-"""Every window in time order, and the invalid ones with their reasons."""
+"""Section of the HTML page with all windows in time order and the reasons of invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A page that lists studies, each with its address."""
+"""HTML page that lists studies with links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment and method: enough to repeat the study."""
+"""Section of the HTML page on environment and method, with what is needed to repeat the study."""
 
 from __future__ import annotations
 

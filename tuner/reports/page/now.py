@@ -1,4 +1,4 @@
-"""The launch that runs now, for a page that is served while a study runs."""
+"""Section of the HTML page on the current launch, while a study runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bottleneck of each layout, and how well a model predicts the measurements."""
+"""Sections of the HTML page on bottlenecks and on the accuracy of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts that took turns: their throughput relative to the best one over time."""
+"""Section of the HTML page on layouts that took turns."""
 
 from __future__ import annotations
 

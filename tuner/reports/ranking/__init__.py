@@ -1,1 +1,1 @@
-"""The ranking: answer, groups, limits, latency, next step."""
+"""Reports of a ranking: answer, groups, limits, latency, next step."""

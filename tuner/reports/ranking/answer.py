@@ -1,4 +1,4 @@
-"""The answer of an adaptive study, in a sentence for people and in fields for programs."""
+"""Answer of an adaptive study, as a sentence and as JSON fields."""
 
 from __future__ import annotations
 

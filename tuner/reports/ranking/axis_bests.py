@@ -1,4 +1,4 @@
-"""The values of an axis beside each other, each at its best layout: a sentence, and fields for programs."""
+"""Comparison of the values of an axis, each at its best layout, as sentences and JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the boxes of a fleet do, as people and programs read it."""
+"""Differences between the hosts of a fleet, as sentences, table and JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What weakens the figures of a study, in sentences and for programs: other processes, and settings."""
+"""Reservations about a study's figures (other processes, weakened settings), as text and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The provisional ranking that a first look gives."""
+"""Provisional ranking after a first look."""
 
 from __future__ import annotations
 

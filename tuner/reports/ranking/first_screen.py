@@ -1,4 +1,4 @@
-"""The first lines for an operator: what to run, how sure that is, and what it gains."""
+"""Recommendation for an operator: the layout to run, its certainty, and its gain."""
 
 from __future__ import annotations
 

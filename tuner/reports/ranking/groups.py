@@ -1,4 +1,4 @@
-"""The three groups of a ranking in words: one place for what they are called and what their claim assumes."""
+"""Names of the three groups of a ranking, and the assumptions of its claim."""
 
 from __future__ import annotations
 

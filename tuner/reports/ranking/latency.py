@@ -1,4 +1,4 @@
-"""How long requests took, as people read it and as programs do."""
+"""Request latencies of a ranking, as sentences, table and JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layouts keep the limits, as people read it and as programs do."""
+"""Limits on load, memory or p95 latency and the layouts that keep them, as text, table and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The next step below an answer: a sentence and a command, for people and for programs."""
+"""Recommended next step after an answer: a sentence and a command, as text and as JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What more load, memory or CPU buys, as people read it and as programs do."""
+"""Pareto fronts of throughput against load, memory or CPU, as sentences, table and JSON fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ranking as people read it, in any format."""
+"""Ranking as readable text in any table format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of a ranking as cells and sentences have them; ``-`` for what is not known."""
+"""Number formats of the ranking's cells and sentences; ``-`` stands for unknown values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ranking as programs read it: JSON, and one row a layout."""
+"""Ranking as data: JSON, and a table with a row for each layout."""
 
 from __future__ import annotations
 

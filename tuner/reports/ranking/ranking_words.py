@@ -1,4 +1,4 @@
-"""What a ranking says, in sentences."""
+"""Sentences of the ranking: headline, method, verdict and notes."""
 
 from __future__ import annotations
 

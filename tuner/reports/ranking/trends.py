@@ -1,4 +1,4 @@
-"""Throughput that falls and memory that grows after the start of the best layout, in sentences."""
+"""Warnings on falling throughput or growing memory during the launches of the best layout."""
 
 from __future__ import annotations
 

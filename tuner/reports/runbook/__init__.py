@@ -1,1 +1,1 @@
-"""The runbook: its page, steps, conditions and pictures."""
+"""Runbook of a study: page, steps, conditions and pictures."""

@@ -1,4 +1,4 @@
-"""A study as a page of a runbook, for an operator on call who has not seen the study."""
+"""Runbook page of a study, for an operator on call who has not seen the study."""
 
 from __future__ import annotations
 

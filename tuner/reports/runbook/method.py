@@ -1,4 +1,4 @@
-"""The conditions of a study, a line each."""
+"""Conditions of a study (host, system, time, input, limits), a line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pictures of a runbook: files beside it."""
+"""Picture files of a runbook, stored next to it."""
 
 from __future__ import annotations
 

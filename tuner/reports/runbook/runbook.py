@@ -1,14 +1,14 @@
-"""The part of a runbook that belongs to tuner: what lies between its two marks, and nothing else.
+"""Insertion of tuner's section into a runbook file, between two marks; the rest stays unchanged.
 
-What stands there `tuner.reports.runbook.document` says.
+`tuner.reports.runbook.document` generates the text of the section.
 
-The marks are comments of the runbook's own format, named after the service; in Markdown::
+The marks are comments in the runbook's format, named after the service; in Markdown::
 
     <!-- tuner:ranking:crash_processor begin -->
     <!-- tuner:ranking:crash_processor end -->
 
-Each stands on a line of its own. A section made with options (`--current 1x24`) says so in a comment below
-its first mark, so that a check that is told nothing compares like with like. Marks in a fenced code block
+Each mark stands on a line of its own. A section made with options (`--current 1x24`) stores them in a comment
+below its first mark, so that a check without options compares like with like. Marks in a fenced code block
 (as in a page about tuner) are text, not marks.
 """
 

@@ -1,4 +1,4 @@
-"""The commands that apply a layout, roll it back, and measure again."""
+"""Runbook steps: the commands that apply a layout, roll it back, and measure again."""
 
 from __future__ import annotations
 

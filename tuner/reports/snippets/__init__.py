@@ -1,4 +1,4 @@
-"""Ready-to-apply settings of a layout, one file per kind: from a rollout to text; nothing is applied."""
+"""Snippets: ready-to-apply settings of a layout as text, one file per format; tuner applies nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables of Ansible, for the roles and templates that people have."""
+"""Snippet for Ansible: a file of variables for existing roles and templates."""
 
 from __future__ import annotations
 

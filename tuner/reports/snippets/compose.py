@@ -1,4 +1,4 @@
-"""An override file of compose."""
+"""Snippet for compose: an override file."""
 
 from __future__ import annotations
 

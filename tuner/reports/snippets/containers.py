@@ -1,4 +1,4 @@
-"""What Kubernetes and compose have in common: a container each for several programs, alike but for hosts."""
+"""Parts shared by the snippets for Kubernetes and compose: one container per program."""
 
 from __future__ import annotations
 

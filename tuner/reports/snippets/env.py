@@ -1,4 +1,4 @@
-"""A .env file: what sh and python-dotenv read alike."""
+"""Snippet as a .env file that sh and python-dotenv parse alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gunicorn.conf.py."""
+"""Snippet for gunicorn: a gunicorn.conf.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A strategic merge patch for a Deployment."""
+"""Snippet for Kubernetes: a strategic merge patch of a Deployment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of a Procfile."""
+"""Snippet for a Procfile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the settings of a snippet come from: study, service, date, layout, its value, what is guaranteed."""
+"""Provenance of a snippet: study, service, date, layout, its throughput, and the guarantee."""
 
 from __future__ import annotations
 

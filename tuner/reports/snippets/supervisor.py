@@ -1,4 +1,4 @@
-"""A [program:x] section of supervisord."""
+"""Snippet for supervisord: a [program:x] section."""
 
 from __future__ import annotations
 

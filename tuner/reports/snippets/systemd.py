@@ -1,4 +1,4 @@
-"""A drop-in for a unit of systemd."""
+"""Snippet for systemd: a drop-in for a unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the formats of snippets have in common: comments, names, texts in quotes, and what does not fit."""
+"""Parts shared by all snippets: comments, names, quoting, and the error for unsupported rollouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A uwsgi.ini."""
+"""Snippet for uWSGI: a uwsgi.ini."""
 
 from __future__ import annotations
 

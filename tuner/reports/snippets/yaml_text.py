@@ -1,4 +1,4 @@
-"""YAML that holds any text: strings always in double quotes, everything else as PyYAML would read it."""
+"""YAML writer that always double-quotes strings, so that no parser reads one as a number or a date."""
 
 from __future__ import annotations
 

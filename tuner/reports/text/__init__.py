@@ -1,1 +1,1 @@
-"""Tables, paragraphs and cells in every format, escaped."""
+"""Tables, paragraphs and terminal cells, escaped for each format."""

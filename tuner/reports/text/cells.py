@@ -1,4 +1,4 @@
-"""Lines for a terminal: pieces of text with a style, cut to its width, nothing in it that steers."""
+"""Terminal lines: styled text, cut to the width of the terminal, without control characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and paragraphs in the formats people keep rankings in, every cell escaped for its format."""
+"""Tables and paragraphs in all output formats, with every cell escaped for its format."""
 
 from __future__ import annotations
 
