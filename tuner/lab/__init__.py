@@ -1,1 +1,1 @@
-"""The use cases of `tuner lab`: published experiments, repeated on this host."""
+"""Use cases of `tuner lab`: published experiments, repeated on this host."""

@@ -1,4 +1,4 @@
-"""Which interpreters an experiment is run by, and by which its results were made."""
+"""Choice of the interpreters for an experiment, and check against those of stored results."""
 
 from __future__ import annotations
 

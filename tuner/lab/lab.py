@@ -1,4 +1,4 @@
-"""Published experiments, run here."""
+"""Use case that runs a published experiment and stores its results."""
 
 from __future__ import annotations
 

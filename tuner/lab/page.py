@@ -1,4 +1,4 @@
-"""Published experiments as a page: a text, and what was measured as charts."""
+"""Page of a published experiment, with charts of its measurements."""
 
 from __future__ import annotations
 

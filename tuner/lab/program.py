@@ -1,4 +1,4 @@
-"""One program of ``workers/lab/``, run to its end and timed from outside."""
+"""Subprocess runner for one program of ``workers/lab/``, with timing of wall clock and CPU."""
 
 from __future__ import annotations
 

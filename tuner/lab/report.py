@@ -1,4 +1,4 @@
-"""A published experiment, what was measured of it here and what the model says, for people and programs."""
+"""Report of a published experiment: published, measured and modelled figures, as text and as JSON."""
 
 from __future__ import annotations
 

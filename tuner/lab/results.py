@@ -1,4 +1,4 @@
-"""What the runs of an experiment gave, in a file that is replaced as a whole after each of them."""
+"""Results file of an experiment, which is replaced atomically after each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published experiments whose runs are windows of ordinary studies, kept beside the results."""
+"""Experiments whose runs are windows of ordinary studies, which are stored next to the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the programs of an experiment (Go among them), and which of them this box cannot run."""
+"""Tools that experiments need (interpreter, packages, Go), and detection of missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Published experiments that anybody can repeat: what is run, what the model says of it, what was claimed."""
+"""Published experiments that tuner can repeat: programs, model and claims of each."""
 
 from tuner.lab.experiments.experiment import Experiment
 from tuner.lab.experiments.gnocchi import Gnocchi

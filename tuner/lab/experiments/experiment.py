@@ -1,8 +1,8 @@
-"""An experiment that others published: its points, the runs made of them here, and what is made of both.
+"""Protocols and data of published experiments: points, runs, rows, models and claims.
 
-An experiment is values in, values out. It names the programs that are to be run, by their words, and takes
-what they measured; the published figures are handed in, and reach nothing but the column that shows them
-and the claims that are held against it.
+An experiment is a set of pure functions. It names the programs to run by their command line, and takes their
+measurements as values. The published figures are passed in; only their column and the checks of the claims
+use them.
 """
 
 from __future__ import annotations

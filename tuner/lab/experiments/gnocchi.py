@@ -1,4 +1,4 @@
-"""When do threads pay? Eight series, each read, worked on and written: in a loop, or by a pool of threads."""
+"""Gnocchi experiment, when threads pay: a batch of eight series, in a loop or by a pool of threads."""
 
 from __future__ import annotations
 

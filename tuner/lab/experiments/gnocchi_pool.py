@@ -1,4 +1,4 @@
-"""What a batch of gnocchi's takes in a loop and by a pool, and from which wait on the pool pays."""
+"""Model of a gnocchi batch: its time in a loop and in a pool, and the wait from which a pool pays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads, coroutines or goroutines? 10 000 tasks that wait, all at once."""
+"""Gornir experiment: threads, coroutines and goroutines with 10 000 tasks that wait at once."""
 
 from __future__ import annotations
 

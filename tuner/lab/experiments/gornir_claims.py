@@ -1,4 +1,4 @@
-"""What was claimed of goroutines and threads, held against what was measured."""
+"""Published claims on goroutines and threads, checked against the measurements."""
 
 from __future__ import annotations
 

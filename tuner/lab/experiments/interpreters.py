@@ -1,4 +1,4 @@
-"""An experiment on several interpreters: each point on each, and what the interpreter alone changes."""
+"""Wrapper that repeats an experiment on several interpreters and estimates their effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads are enough threads? 10 000 tasks that wait, on a pool of threads."""
+"""Nornir experiment, how many threads are enough: 10 000 tasks that wait, on a pool of threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many threads may there be? Jobs that compute and sleep by turns, on four kinds of pools."""
+"""Pi-pools experiment, how many threads are useful: jobs that compute and sleep, on four kinds of pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said of pools for jobs that compute and sleep, held against what was measured."""
+"""Published claims on pools for jobs that compute and sleep, checked against the measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of pi-pools that were run, and within what single runs lie."""
+"""Measured rows of the pi-pools experiment, and the spread of their single runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of many threads, or many processes of one? The crash processor, in the published layouts."""
+"""Socorro experiment, processes or threads: the crash processor in the published layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was claimed of socorro's layouts, held against what was measured on this box and simulated beside."""
+"""Published claims on socorro's layouts, checked against measurements on this host and simulations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of the crash processor: out of windows of this box, and simulated event by event on a larger one."""
+"""Runs of the crash processor: windows measured on this host, and simulations of a larger host."""
 
 from __future__ import annotations
 

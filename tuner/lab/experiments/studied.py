@@ -1,4 +1,4 @@
-"""An experiment whose runs are windows of ordinary studies, as `tuner grid` makes them."""
+"""Protocol of experiments whose runs are windows of ordinary studies, as `tuner grid` makes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether measured figures say what was claimed: yes, no, or some runs so and others not."""
+"""Verdicts on claims: true, false, or undecided because runs differ."""
 
 from __future__ import annotations
 
