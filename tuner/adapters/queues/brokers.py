@@ -13,25 +13,25 @@ from tuner.core.errors import ConfigError
 
 
 def is_rabbitmq(url: str) -> bool:
-    """Whether *url* is one of RabbitMQ; else it is one of Redis."""
+    """Return whether *url* is an address of RabbitMQ; all other URLs are addresses of Redis."""
     return url.startswith("amqp://")
 
 
 def open_queue(url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> MessageQueue:
-    """A queue that has not asked anything yet; ConfigError when the broker's client is not installed."""
+    """Return a queue that has not connected yet; ConfigError if the broker's client is not installed."""
     kind = RabbitQueue if is_rabbitmq(url) else RedisQueue
     return kind(url, form, queue, claim, timeout_s)
 
 
 def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
-    """The form and the name of the one queue where messages wait; ConfigError when they cannot be told."""
+    """Return form and name of the only queue with waiting messages; ConfigError if there is not just one."""
     if is_rabbitmq(url):
         return rabbitmq_queue.find_queue(url, form, queue, timeout_s)
     return redis_queue.find_queue(url, form, queue, timeout_s)
 
 
 def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigError:
-    """The error that *queue* is empty; in Redis it names the queues that hold messages."""
+    """Return the error for an empty *queue*; in Redis it names the queues that hold messages."""
     if not is_rabbitmq(url):
         return redis_queue.empty_queue(url, form, queue, timeout_s)
     return ConfigError(
@@ -41,12 +41,12 @@ def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigErro
 
 
 def separates_taken_items(url: str, form: str) -> bool:
-    """Whether what is worked on does not count as waiting."""
+    """Return whether messages that a worker has taken no longer count as waiting."""
     return is_rabbitmq(url) or REDIS_FORMS[form].separates_taken_items
 
 
 def client_folder(url: str) -> Path:
-    """Where the broker's client is installed."""
+    """Return the folder in which the broker's client is installed."""
     if is_rabbitmq(url):
         import amqp
 

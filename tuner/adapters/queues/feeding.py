@@ -48,10 +48,10 @@ _TAKEN_WITHIN_S = 1.5  #: by workers that wait for some: they are told at once, 
 
 
 def cuts_of(queue: MessageQueue, messages: Sequence[Message], path: Path) -> list[Cut]:
-    """What clones of *messages* are made of.
+    """Return the templates of clones of *messages*.
 
     Raises:
-        ConfigError: one cannot be cloned; says why, and which.
+        ConfigError: a message cannot be cloned; the error names the message and the reason.
     """
     cuts = []
     for number, message in enumerate(messages, start=1):
@@ -66,7 +66,7 @@ def cuts_of(queue: MessageQueue, messages: Sequence[Message], path: Path) -> lis
 
 
 class Feeding:
-    """One run."""
+    """One run of the feeding process."""
 
     def __init__(self, order: FeedOrder, queue: MessageQueue, cuts: Sequence[Cut], ids: Ids) -> None:
         self._order, self._queue, self._cuts, self._ids = order, queue, cuts, ids
@@ -82,7 +82,7 @@ class Feeding:
         self._small_least = _SMALL_PER_THREAD * order.n_threads
 
     def run(self, state: Path) -> None:
-        """Keep the queue full; BrokerError when that is not possible any more."""
+        """Keep the queue full until the broker fails, which raises BrokerError."""
         self._see_that_nobody_takes()
         self._top_up()
         reported = StateWriter(state)
@@ -107,8 +107,7 @@ class Feeding:
         return None
 
     def _pause(self, asked: Asked | None) -> None:
-        """Push nothing until we are to resume; answer each word once it is done: the queue is empty, or is
-        filled."""
+        """Push nothing until asked to resume; answer each request once the queue is empty or full again."""
         assert self._pausing is not None
         self._is_small = True
         ends_s: float | None = None
@@ -125,10 +124,10 @@ class Feeding:
         self._pausing.answer(asked)
 
     def _see_that_nobody_takes(self) -> None:
-        """Before the service is started: a few messages stay where they are.
+        """Push a few messages before the service is started, and check that they stay in the queue.
 
         Raises:
-            BrokerError: other workers took some.
+            BrokerError: other workers took some of them.
         """
         n_first = min(_FIRST, self._order.depth or _FIRST)
         self._queue.push(list(islice(self._clones(), n_first)))
@@ -143,7 +142,10 @@ class Feeding:
                 )
 
     def _top_up(self, *, resumes: bool = False) -> int:
-        """Push what is missing; gives how many waited before: none, if it *resumes*."""
+        """Push the missing messages and return how many waited before.
+
+        *resumes*: the queue was emptied for a pause, so that it is empty is no reason to keep more in it.
+        """
         backlog = self._queue.look()
         self._rate.add(time.monotonic(), backlog.done)
         wanted = self._order.depth or wanted_backlog(
@@ -163,7 +165,9 @@ class Feeding:
         return backlog.left.ready
 
     def _clones(self) -> Iterator[tuple[bytes, dict[str, bytes]]]:
-        """Clones without end, sent now; the next ones go on in the sample where these stopped."""
+        """Yield clones without end, marked as sent now; a later call continues in the sample where this
+        one stopped.
+        """
         now_s = time.time()
         cuts = [cut.stamped(now_s) for cut in self._cuts] if self._say_when else self._cuts
         for cut in islice(cycle(cuts), self._place, None):
@@ -173,7 +177,7 @@ class Feeding:
 
 
 def main(order_path: str, state: str) -> None:
-    """Run the order in the file *order_path*, telling how it goes in the file *state*."""
+    """Run the order in the file *order_path* and report progress in the file *state*."""
     order = read_order(Path(order_path))
     try:
         queue = open_queue(order.url, order.form, order.queue, order.claim, order.timeout_s)
@@ -181,14 +185,14 @@ def main(order_path: str, state: str) -> None:
         cuts = cuts_of(queue, read_sample(sample, order.form), sample)
         Feeding(order, queue, cuts, Ids(queue.tag)).run(Path(state))
     except (BrokerError, TunerError) as error:
-        print(error, file=sys.stderr)  # noqa: T201  # the feeder tells it
+        print(error, file=sys.stderr)  # noqa: T201  # the feeder prints it
         raise SystemExit(AWAY_EXIT if isinstance(error, BrokerAway) else FAILED_EXIT) from None
 
 
-# What the feeding process is told.
+# Order and state: the input and the progress report of the feeding process.
 
 
-# What the feeding process tells while it runs: a few numbers in a file that it maps into memory.
+# The progress of the feeding process: a few numbers in a file that it maps into memory.
 
 _LAYOUT = struct.Struct("=8sdd")
 _MAGIC = b"tunfeed1"
@@ -196,14 +200,14 @@ _MAGIC = b"tunfeed1"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How feeding goes."""
+    """Progress of the feeding process."""
 
     best_per_s: float  #: the best rate seen
     dry_at_s: float  #: when nothing waited for the last time, monotonic; 0: never
 
 
 class StateWriter:
-    """Makes the file once the queue is full for the first time; readers find it whole or not at all."""
+    """Creates the file when the queue is full for the first time; readers find all of it or no file."""
 
     def __init__(self, path: Path) -> None:
         draft = path.with_name(f"{path.name}.{os.getpid()}")
@@ -217,12 +221,12 @@ class StateWriter:
         os.replace(draft, path)
 
     def write(self, state: State) -> None:
-        """Put *state* where readers see it."""
+        """Write *state* to the shared file."""
         _LAYOUT.pack_into(self._mapped, 0, _MAGIC, state.best_per_s, state.dry_at_s)
 
 
 def read_state(path: Path) -> State | None:
-    """What was told last; None before the queue was full for the first time."""
+    """Return the latest state; None until the queue has been full for the first time."""
     try:
         magic, best_per_s, dry_at_s = _LAYOUT.unpack(path.read_bytes())
     except FileNotFoundError:
@@ -234,7 +238,7 @@ def read_state(path: Path) -> State | None:
 
 @dataclass(frozen=True, slots=True)
 class FeedOrder:
-    """A run of the feeding process."""
+    """Order for one run of the feeding process."""
 
     url: str
     form: str
@@ -250,13 +254,13 @@ class FeedOrder:
     gate_descriptor: int | None = None  #: of the socket by which it is asked to pause; None: nobody asks
 
     def write(self, path: Path) -> None:
-        """Keep it where only this user reads it: the url may hold a password."""
+        """Write the order to *path*, readable only by this user: the url may contain a password."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(descriptor, "w", encoding="utf-8") as file:
             json.dump(asdict(self), file)
 
 
 def read_order(path: Path) -> FeedOrder:
-    """What ``FeedOrder.write`` kept."""
+    """Read an order that ``FeedOrder.write`` wrote."""
     data = json.loads(path.read_text(encoding="utf-8"))
     return FeedOrder(**{**data, "claim": Claim(**data["claim"])})

@@ -14,7 +14,7 @@ from tuner.adapters.queues.forms.message import Clone, Cut, Left, Message
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How a launch stands, all seen in one moment."""
+    """Messages of a launch at one moment."""
 
     fed: int  #: messages pushed since the launch began
     left: Left
@@ -22,13 +22,13 @@ class Backlog:
 
     @property
     def done(self) -> int:
-        """Messages that went through: finished or, where the broker forgets what it hands out, started."""
+        """Number of processed messages: finished or, if the broker forgets delivered messages, started."""
         return self.fed - self.left.ready - self.left.in_hand
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who feeds a queue."""
+    """Identity of the study that feeds a queue."""
 
     study_id: str  #: the same when the study is resumed
     study: str  #: its file, for people
@@ -36,12 +36,12 @@ class Claim:
 
 
 def claim_of(study_id: str, file: str) -> Claim:
-    """Return the mark that the study in *file*, on this host, leaves in a broker at its queue."""
+    """Return the claim that the study in *file*, on this host, stores in the broker."""
     return Claim(study_id, str(Path(file).absolute()), platform.node())
 
 
 def without_password(url: str) -> str:
-    """*url* without its user and password."""
+    """Return *url* without its user and password."""
     return re.sub(r"(?<=://)[^/]*@", "", url)
 
 
@@ -70,58 +70,60 @@ _SAID = {
 
 
 def hint_for(error: BaseException, otherwise: str) -> str:
-    """Return what to do about a client's error that *error* came from, or *otherwise*."""
+    """Return the remedy for the client's error that caused *error*, or *otherwise*."""
     cause = error.__cause__
     said = (hint for words, hint in _SAID.items() if words in str(cause))
     return _REFUSED.get(type(cause).__name__) or next(said, otherwise)
 
 
 class MessageQueue(Protocol):
-    """One queue of one broker, which messages of one form go through.
+    """One queue of one broker, for messages of one form.
 
-    Everything raises BrokerError when the broker cannot be asked.
+    All methods raise BrokerError if the broker cannot be queried.
     """
 
     tag: str  #: what the ids of this study's messages begin with
 
     @property
     def where(self) -> str:
-        """The queue, for people."""
+        """Description of the queue for messages to users."""
 
     def sample(self, n_most: int) -> list[Message]:
-        """Messages that wait, evenly spread over the queue; nothing is removed or changed."""
+        """Return waiting messages, evenly spread over the queue, without changing the queue."""
 
     def cut(self, message: Message) -> Cut:
-        """What clones of *message* for this queue are made of; UnclonableError when there can be none."""
+        """Return the template for clones of *message*; UnclonableError if it cannot be cloned."""
 
     def check(self) -> None:
-        """See that the queue may be fed, and remove what an earlier run of the same study left in it.
+        """Check that the queue may be fed, and remove messages of an earlier run of the same study.
 
         Raises:
-            ConfigError: it holds messages of others, or another study feeds it.
+            ConfigError: the queue holds other messages, or another study feeds it.
         """
 
     def look_free(self) -> None:
-        """See that nobody feeds the queue and that it is empty; nothing is removed or changed.
+        """Check that no study feeds the queue and that it is empty, without changing it.
 
         Raises:
-            ConfigError: it holds messages, or a study feeds it.
+            ConfigError: the queue holds messages, or a study feeds it.
         """
 
     def claim(self) -> None:
-        """``check``, and leave word that this study feeds the queue; counting begins at 0."""
+        """Run ``check``, store this study's claim in the broker, and reset the count to 0."""
 
     def reach(self) -> None:
-        """See that the broker answers; BrokerAway when it does not."""
+        """Check that the broker answers; BrokerAway if it does not."""
 
     def push(self, clones: Sequence[Clone]) -> None:
-        """Put these (id and parts) into the queue and count them as fed: all at once or none."""
+        """Push the clones (id and parts) and add them to the count of fed messages, atomically."""
 
     def look(self) -> Backlog:
-        """How it stands since ``claim``; BrokerError when the word that was left is gone."""
+        """Return the messages since ``claim``; BrokerError if the stored claim is gone."""
 
     def release(self) -> int:
-        """Remove this study's messages, in hand ones too, and its word; gives how many others are left."""
+        """Remove this study's messages, also taken ones, and its claim; return how many other messages
+        remain.
+        """
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""

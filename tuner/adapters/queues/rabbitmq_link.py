@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amqp import Channel, Connection
     from amqp import Message as Delivery
 
-# A connection to RabbitMQ whose server has so long and may send so much, whatever it turns out to be.
+# RabbitMQ connection with limits on time and size, because the server is not trusted.
 
 _MOST_FRAME_BYTES = 128 << 10  #: RabbitMQ's own; larger frames that a server offers are declined
 _LEAST_FRAME_BYTES = 4096  #: of the protocol
@@ -29,7 +29,7 @@ _COST_BYTES = 256  #: of memory for each frame, beside what is in it
 
 
 def open_connection(url: str, timeout_s: float, bound: Bound) -> Connection:
-    """A connection that is ready to be asked, each answer within *bound*, each piece of it in *timeout_s*."""
+    """Return an open connection; *bound* limits each answer, and *timeout_s* each read."""
     parts = urlsplit(url)
     connection: Connection = _with_limits(bound)(
         host=f"{parts.hostname}:{parts.port or 5672}",
@@ -37,19 +37,19 @@ def open_connection(url: str, timeout_s: float, bound: Bound) -> Connection:
         password=unquote(parts.password or "guest"),
         virtual_host=unquote(parts.path[1:]) or "/",
         connect_timeout=timeout_s,
-        heartbeat=0,  # none asks while a launch runs
+        heartbeat=0,  # no heartbeats, because none are read while a launch runs
     )
     try:
         connection.connect()
         connection.sock.settimeout(timeout_s)
     except BaseException:
-        connection.collect()  # the client does so after a few errors only
+        connection.collect()  # the client itself does so after few errors only
         raise
     return connection
 
 
 def _with_limits(bound: Bound) -> Any:
-    """The client's kind of connection, which trusts its server, with limits."""
+    """Return a subclass of the client's connection, which has no limits of its own, with limits."""
     from amqp import Connection
     from amqp.exceptions import FrameSyntaxError, RecoverableConnectionError
     from amqp.transport import TCPTransport
@@ -64,7 +64,7 @@ def _with_limits(bound: Bound) -> Any:
             bound.take(_COST_BYTES)
             return super().read_frame()
 
-        def _read(self, n_bytes: int, initial: bool = False) -> Any:  # the client's
+        def _read(self, n_bytes: int, initial: bool = False) -> Any:  # override
             if n_bytes > _MOST_FRAME_BYTES:
                 raise TooMuchError(f"a frame of {n_bytes} bytes, and {_MOST_FRAME_BYTES} are the most")
             return super()._read(n_bytes, initial)
@@ -74,14 +74,14 @@ def _with_limits(bound: Bound) -> Any:
             return Transport(host, connect_timeout=connect_timeout)
 
         def _on_tune(self, channel_max: int, frame_max: int, heartbeat: int) -> None:
-            """The client makes a buffer of as many bytes as the server says."""
+            """Limit the frame size: the client allocates a buffer of the size that the server requests."""
             frame_max = min(frame_max or _MOST_FRAME_BYTES, _MOST_FRAME_BYTES)
             if frame_max < _LEAST_FRAME_BYTES:
                 raise FrameSyntaxError(f"frames of {frame_max} bytes, and {_LEAST_FRAME_BYTES} are the least")
             super()._on_tune(channel_max, frame_max, heartbeat)
 
         def _warn_force_connect(self, _asked_for: str) -> None:
-            """The client would connect again, and again, in the middle of an answer."""
+            """Raise an error: the client would reconnect repeatedly, in the middle of an answer."""
             raise RecoverableConnectionError("the server closed the connection")
 
     return Bounded
@@ -98,7 +98,7 @@ _ITS_HEADERS = "application_headers"  #: as the client calls them
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A queue as the broker tells of it to anybody."""
+    """State of a queue, as the broker reports it to every client."""
 
     n_messages: int  #: that no consumer has in hand
     n_consumers: int
@@ -114,15 +114,16 @@ class Parcel:
 
 
 class Link:
-    """Connects when it is first asked; an error ends the connection, and the next question makes a new one.
+    """RabbitMQ client that connects on first use; an error closes the connection, and the next call
+    reconnects.
 
-    Within ``asking`` the client's errors are BrokerErrors.
+    Within ``asking``, the client's errors become BrokerError.
     """
 
     def __init__(self, url: str, timeout_s: float) -> None:
-        """ConfigError when the client is not installed; *timeout_s* is for one answer."""
+        """Raise ConfigError if the client is not installed; *timeout_s* is the limit for one answer."""
         try:
-            import amqp  # noqa: F401  # an extra; found out before anything starts
+            import amqp  # noqa: F401  # optional dependency; fail before anything starts
         except ImportError as error:
             raise ConfigError(
                 "queues in RabbitMQ need the client amqp, which is not installed",
@@ -136,9 +137,9 @@ class Link:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Errors of the client become BrokerError, in one line.
+        """Convert errors of the client to BrokerError with a one-line text.
 
-        The client trusts the server: it may stumble in any way over an answer that is none.
+        The client trusts the server, so an invalid answer may raise any exception.
         """
         from amqp import AMQPError
 
@@ -146,7 +147,7 @@ class Link:
             yield
         except (BrokerError, TunerError):
             raise
-        except (AMQPError, OSError) as error:  # OSError: no connection, lost ones, limits of time and size
+        except (AMQPError, OSError) as error:  # OSError: failed or lost connections, limits of time and size
             self._drop()
             kind = BrokerAway if _is_away(error) else BrokerError
             raise kind(f"{without_password(self._url)}: {_describe_error(error)}") from error
@@ -157,19 +158,19 @@ class Link:
             ) from error
 
     def close(self) -> None:
-        """Let go of the connection; what is in hand goes back."""
+        """Close the connection; the broker requeues unacknowledged messages."""
         if self._connection is not None:
             self._bound.renew()
-            with suppress(Exception):  # the broker may be gone or lie, and nobody asks any more
+            with suppress(Exception):  # the broker may be gone, and its errors do not matter any more
                 self._connection.close()
         self._drop()
 
     def reach(self) -> None:
-        """Connect and open a channel, and ask for nothing."""
+        """Connect and open a channel, without a request."""
         self._asked()
 
     def waiting(self, queue: str) -> Waiting | None:
-        """How *queue* is; None when there is none."""
+        """Return the state of *queue*; None if it does not exist."""
         from amqp import NotFound
 
         try:
@@ -180,9 +181,10 @@ class Link:
         return Waiting(found.message_count, found.consumer_count)
 
     def first(self, queue: str) -> bytes | None:
-        """The body of the first message, which stays there; None where none waits, or there is no queue.
+        """Return the body of the first message, which stays in the queue; None if the queue is empty or
+        missing.
 
-        While one looks, another one sees none.
+        During the call, other clients do not find the message.
         """
         from amqp import NotFound
 
@@ -198,9 +200,10 @@ class Link:
         return _body(found)
 
     def taken(self, queue: str, n_looked_at: int, n_most: int) -> list[Message]:
-        """*n_most* of the first *n_looked_at* messages, evenly spread; all of these are put back in order.
+        """Return *n_most* of the first *n_looked_at* messages, evenly spread, and put all of these back in
+        order.
 
-        Consumers do not get them meanwhile; and afterwards they are marked as redelivered.
+        Consumers do not get them meanwhile; afterwards they are marked as redelivered.
         """
         channel = self._channel()
         found = []
@@ -212,11 +215,11 @@ class Link:
                     break
                 found.append(_message(delivery))
         self._bound.renew()
-        channel.close()  # what was not acknowledged goes back to where it was
+        channel.close()  # the broker requeues unacknowledged messages at their old positions
         return [found[place] for place in spread_places(len(found), n_most)]
 
     def sift(self, queue: str, tag: str) -> None:
-        """Remove the messages that hold *tag*; others go back to where they were, marked as redelivered."""
+        """Remove the messages that contain *tag*; put others back in their places, marked as redelivered."""
         waiting = self.waiting(queue)
         if waiting is None or not waiting.n_messages:
             return
@@ -245,19 +248,19 @@ class Link:
         channel.close()
 
     def keep_one(self, queue: str) -> None:
-        """Make *queue*, which holds one message, the latest; a restart of the broker does not lose it.
+        """Declare a durable *queue* that keeps only the latest message.
 
-        It is a classic queue wherever others are usual: quorum queues drop what is looked at too often.
+        It is a classic queue even if another type is the default: quorum queues drop messages read too often.
         """
         arguments = {"x-max-length": 1, "x-queue-type": "classic"}
         self._asked().queue_declare(queue, durable=True, auto_delete=False, arguments=arguments)
 
     def delete(self, queue: str) -> None:
-        """Delete it, if it is there."""
+        """Delete *queue* if it exists."""
         self._asked().queue_delete(queue)
 
     def publish(self, parcels: Iterable[Parcel]) -> None:
-        """Put all into their queues; once this returns they are there, and counted where they wait."""
+        """Publish all parcels; when this returns, the broker counts them in their queues."""
         from amqp import Message as Delivery
 
         if self._publishing is None:
@@ -293,7 +296,7 @@ class Link:
 
 
 def _message(delivery: Delivery) -> Message:
-    """As it is kept in a sample."""
+    """Return a delivery in the format of a sample."""
     properties = dict(delivery.properties)
     if _ITS_HEADERS in properties:
         properties[HEADERS] = properties.pop(_ITS_HEADERS)
@@ -305,7 +308,7 @@ def _message(delivery: Delivery) -> Message:
 
     try:
         reported = json.dumps(properties, default=name).encode()
-    except (TypeError, RecursionError) as error:  # a name that is no text; a table in a table in a table ...
+    except (TypeError, RecursionError) as error:  # a name that is not text; deeply nested tables
         odd.add(type(error).__name__)
         reported = b"{}"
     unkept = {UNKEPT: ", ".join(sorted(odd)).encode()} if odd else {}
@@ -323,7 +326,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _body(delivery: Delivery) -> bytes:
-    """The client gives an empty one as text."""
+    """Return the body as bytes; the client returns an empty body as text."""
     return bytes(delivery.body or b"")
 
 

@@ -34,7 +34,7 @@ _DURABLE = b'{"delivery_mode": 2}'
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """Who feeds the queue, and how much was fed."""
+    """Record of the study that feeds the queue, and of the number of fed messages."""
 
     study_id: str
     study: str
@@ -45,7 +45,7 @@ class _Word:
 
     @property
     def is_possible(self) -> bool:
-        """Whether tuner may have said so: what comes from a broker is of any type."""
+        """Return whether tuner may have written this: values from a broker may have any type."""
         texts = (self.study_id, self.study, self.host, self.form)
         return (
             all(isinstance(text, str) for text in texts)
@@ -56,11 +56,11 @@ class _Word:
 
 
 class _Drops:
-    """Finds out that the broker drops messages, as long as no consumer was ever seen.
+    """Detects that the broker drops messages, as long as no consumer was ever present.
 
-    What is lost during a push tells a limit of length. What is lost between two of them may have been
-    worked off by a process that came and went unseen; the second time it is a limit of age, for the few
-    messages of the feeder's first push expire before those of its second one.
+    A loss during a push shows a limit on length. A loss between two pushes may be the work of a process that
+    came and went unnoticed. The second such loss shows a limit on age, because the few messages of the
+    feeder's first push expire before those of its second one.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Drops:
         self._n_unseen = 0  #: times that fewer were there
 
     def before_push(self, where: str, found: Waiting) -> None:
-        """BrokerError when messages are gone without a consumer for the second time."""
+        """Raise BrokerError if messages disappeared without a consumer for the second time."""
         self._see(found)
         if self._is_untouched and found.n_messages < self._expected:
             self._n_unseen += 1
@@ -78,7 +78,7 @@ class _Drops:
         self._expected = found.n_messages
 
     def after_push(self, where: str, found: Waiting, n_pushed: int) -> None:
-        """BrokerError when fewer are there than there were, and were pushed."""
+        """Raise BrokerError if the queue holds fewer messages than before plus those pushed."""
         self._see(found)
         self._expected += n_pushed
         if self._is_untouched and found.n_messages < self._expected:
@@ -95,11 +95,12 @@ class _Drops:
 
 
 class RabbitQueue:
-    """Keeps the promises of ``MessageQueue``; the word is the one message of the queue ``tuner.fed.QUEUE``.
+    """MessageQueue on RabbitMQ; the study's record is the only message of the queue ``tuner.fed.QUEUE``.
 
-    How many wait and how many were fed are asked one after the other. The word is told anew before each push
-    and after it, and two equal words around a look, both of them quiet, say that none came in between: so
-    the count of what was handed out is exact. What workers have in hand is not told, and counts as done.
+    The number of waiting messages and the number of fed messages are read one after the other. The record is
+    rewritten before and after each push. If it is equal before and after a reading, and shows no push, then
+    none happened in between, so the number of delivered messages is exact. The number of unacknowledged
+    messages is not available, so these count as done.
     """
 
     def __init__(self, url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> None:
@@ -113,22 +114,22 @@ class RabbitQueue:
 
     @property
     def where(self) -> str:
-        """The queue, for people."""
+        """Description of the queue for messages to users."""
         return f"the queue {self._queue} of {without_password(self._url)}"
 
     def sample(self, n_most: int) -> list[Message]:
-        """From among the first 1000, or *n_most*, that wait: these are taken, and put back."""
+        """Return some of the first 1000 (or *n_most*) waiting messages, which are taken and put back."""
         with self._link.asking():
             if self._link.waiting(self._queue) is None:
                 return []
             return self._link.taken(self._queue, max(n_most, _LOOKED_AT), n_most)
 
     def cut(self, message: Message) -> Cut:
-        """As the port."""
+        """See ``MessageQueue``."""
         return self._form.cut(message, self._queue)
 
     def check(self) -> None:
-        """As the port; ConfigError also where there is no such queue, or others take from it."""
+        """See ``MessageQueue``; ConfigError also if the queue does not exist, or has other consumers."""
         with self._link.asking():
             there = self._there()
             word = self._word()
@@ -143,7 +144,7 @@ class RabbitQueue:
                 self._link.delete(self._word_queue)
 
     def look_free(self) -> None:
-        """As the port; the word is not read: that would take it and put it back."""
+        """See ``MessageQueue``; the record is not read, because that would take it and put it back."""
         with self._link.asking():
             there = self._there()
             word = self._link.waiting(self._word_queue)
@@ -156,7 +157,7 @@ class RabbitQueue:
             self._refuse_consumers()
 
     def claim(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         self.check()
         self._drops = _Drops()
         with self._link.asking():
@@ -164,12 +165,12 @@ class RabbitQueue:
             self._write(_Word(**asdict(self._claim), form=self._form.name))
 
     def reach(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         with self._link.asking():
             self._link.reach()
 
     def push(self, clones: Sequence[Clone]) -> None:
-        """As the port; all of one push are in the queue once it returns."""
+        """See ``MessageQueue``; all messages of a push are in the queue when it returns."""
         with self._link.asking():
             word = self._written or self._own_word()
             self._write(_Word(**{**asdict(word), "pushing": True}))
@@ -180,7 +181,9 @@ class RabbitQueue:
             self._drops.after_push(self.where, self._there(), len(clones))
 
     def look(self) -> Backlog:
-        """As the port; of looks that take long, as RabbitMQ is busy, the quickest: its moment is known."""
+        """See ``MessageQueue``; if readings take long because RabbitMQ is busy, return the quickest, whose
+        time is known best.
+        """
         found: list[tuple[float, Backlog]] = []
         quick_until_s = time.monotonic() + _QUICK_WITHIN_S
 
@@ -199,12 +202,12 @@ class RabbitQueue:
         return min(found, key=lambda one: one[0])[1]
 
     def release(self) -> int:
-        """As the port."""
+        """See ``MessageQueue``."""
         with self._link.asking():
-            if self._link.waiting(self._queue) is None:  # with all that was in it
+            if self._link.waiting(self._queue) is None:  # removed with its messages
                 left = Left(0, 0)
             else:
-                # what consumers have comes back
+                # the broker requeues messages that consumers hold
                 self._wait(lambda: not self._there().n_consumers, _GONE_WITHIN_S)
                 self._purge()
                 left = self._left()
@@ -215,7 +218,7 @@ class RabbitQueue:
         return left.ready + left.in_hand
 
     def close(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         self._link.close()
 
     def _there(self) -> Waiting:
@@ -242,14 +245,14 @@ class RabbitQueue:
             self._link.sift(queue, self.tag)
 
     def _word(self) -> _Word | None:
-        """What was told last; None when nothing was."""
+        """Return the latest record; None if there is none."""
         found: list[bytes] = []
 
         def is_there() -> bool:
             body = self._link.first(self._word_queue)
             if body is not None:
                 found.append(body)
-            # a queue without it: another one looks at this very moment
+            # the queue exists without a message: another client reads it at this moment
             return body is not None or self._link.waiting(self._word_queue) is None
 
         self._wait(is_there, self._timeout_s)
@@ -277,7 +280,7 @@ class RabbitQueue:
         self._written = word
 
     def _wait(self, is_so: Callable[[], bool], within_s: float) -> bool:
-        """Until it is so, which is given back."""
+        """Wait until *is_so* returns True, for at most *within_s* seconds; return whether it did."""
         ends_s = time.monotonic() + within_s
         while not is_so():
             if time.monotonic() > ends_s:
@@ -286,7 +289,7 @@ class RabbitQueue:
         return True
 
     def _refuse_messages_of_others(self, there: Waiting) -> None:
-        if n_others := there.n_messages + self._left().in_hand:  # those that wait for their time, too
+        if n_others := there.n_messages + self._left().in_hand:  # also delayed messages
             raise ConfigError(
                 f"{self.where} holds {pluralize(n_others, 'message')} that tuner did not feed",
                 hint="Feed a separate queue: --set queue=study, or feeder.queue. Or empty"
@@ -310,10 +313,10 @@ class RabbitQueue:
 
 
 def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
-    """The form and the name of the one queue where messages wait, as far as they are not told.
+    """Return the form and the name of the only queue with waiting messages; given values are kept.
 
     Raises:
-        ConfigError: RabbitMQ does not answer, none wait, or they wait in several.
+        ConfigError: RabbitMQ does not answer, no messages wait, or they wait in several queues.
     """
     if form is not None:
         return form, queue or FORMS[form].default_queue

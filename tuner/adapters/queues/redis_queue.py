@@ -30,10 +30,10 @@ _SAMPLE_S = 600.0  #: for one answer with all messages of a sample; each piece o
 
 
 def connect_redis(url: str, timeout_s: float, bound: Bound | None = None) -> Redis:
-    """A client, which has not asked anything yet; every answer within *timeout_s*, nothing is asked twice.
+    """Return a client that has not connected yet; each read has *timeout_s*, and commands are not retried.
 
     Args:
-        bound: of each answer as a whole; None: *timeout_s* and 64 MB.
+        bound: limit of each whole answer; None: *timeout_s* and 64 MB.
 
     Raises:
         ConfigError: the client is not installed.
@@ -51,7 +51,7 @@ def connect_redis(url: str, timeout_s: float, bound: Bound | None = None) -> Red
         url,
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
-        retry=Retry(NoBackoff(), 0),  # what is sent twice may be pushed twice
+        retry=Retry(NoBackoff(), 0),  # a retry might push twice
     )
     pool = client.connection_pool
     pool.connection_class = _with_limits(pool.connection_class, bound or Bound(timeout_s, _LARGEST_BYTES))
@@ -59,9 +59,9 @@ def connect_redis(url: str, timeout_s: float, bound: Bound | None = None) -> Red
 
 
 def _with_limits(kind: Any, bound: Bound) -> Any:
-    """Connections of *kind* whose *bound* begins anew with each question."""
+    """Return a subclass of *kind* whose *bound* starts anew with each command."""
 
-    class Bounded(kind):  # type: ignore[misc]  # as the url says
+    class Bounded(kind):  # type: ignore[misc]  # selected by the url
         def _connect(self) -> Any:
             bound.renew()
             return BoundedSocket(super()._connect(), bound)
@@ -75,9 +75,9 @@ def _with_limits(kind: Any, bound: Bound) -> Any:
 
 @contextmanager
 def asking(url: str) -> Iterator[None]:
-    """Errors of the client become BrokerError, in one line.
+    """Convert errors of the client to BrokerError with a one-line text.
 
-    The client and the forms trust the server: they may stumble in any way over an answer that is none.
+    The client and the forms trust the server, so an invalid answer may raise any exception.
     """
     from redis import AuthenticationError, BusyLoadingError, RedisError
     from redis import ConnectionError as Unreachable
@@ -89,7 +89,7 @@ def asking(url: str) -> Iterator[None]:
         raise
     except RedisError as error:
         text = f"{without_password(url)}: {one_line(f'{type(error).__name__}: {error}')}"
-        is_refused = isinstance(error, AuthenticationError)  # a ConnectionError, too
+        is_refused = isinstance(error, AuthenticationError)  # it is also a ConnectionError
         is_away = isinstance(error, Unreachable | Unanswered | BusyLoadingError) and not is_refused
         raise (BrokerAway if is_away else BrokerError)(text) from error
     except Exception as error:
@@ -98,10 +98,10 @@ def asking(url: str) -> Iterator[None]:
 
 
 class RedisQueue:
-    """Keeps the promises of ``MessageQueue``; the word is the hash ``tuner:fed:QUEUE``.
+    """MessageQueue on Redis; the study's record is the hash ``tuner:fed:QUEUE``.
 
-    What is pushed is counted there in the same transaction, and read in one with the lengths: so the count
-    of what is done is exact at every look.
+    A push and its count are one transaction, and a reading of count and lengths is another. So the number of
+    processed messages is exact at every reading.
     """
 
     def __init__(self, url: str, form: str, queue: str, claim: Claim, timeout_s: float) -> None:
@@ -114,11 +114,11 @@ class RedisQueue:
 
     @property
     def where(self) -> str:
-        """The queue, for people."""
+        """Description of the queue for messages to users."""
         return f"the queue {self._queue} of {without_password(self._url)}"
 
     def sample(self, n_most: int) -> list[Message]:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url), self._bound.raised(_SAMPLE_S, _LARGEST_SAMPLE_BYTES):
             messages = self._form.sample(self._client, self._queue, n_most)
             if not all(isinstance(part, bytes) for message in messages for part in message.values()):
@@ -128,11 +128,11 @@ class RedisQueue:
             return messages
 
     def cut(self, message: Message) -> Cut:
-        """As the port."""
+        """See ``MessageQueue``."""
         return self._form.cut(message, self._queue)
 
     def check(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url):
             word = self._client.hgetall(self._word)
             if word:
@@ -143,13 +143,13 @@ class RedisQueue:
                 self._client.delete(self._word)
 
     def look_free(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url):
             self._refuse_word_of_others(self._client.hgetall(self._word))
             self._refuse_messages_of_others()
 
     def claim(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         self.check()
         with asking(self._url):
             if not self._client.hsetnx(self._word, "study_id", self._claim.study_id):
@@ -163,14 +163,14 @@ class RedisQueue:
             self._client.hset(self._word, mapping=data)
 
     def reach(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url):
             self._client.ping()
 
     def push(self, clones: Sequence[Clone]) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url), self._client.pipeline(transaction=True) as pipe:
-            # or the count alone would come back: a word that names nobody
+            # without the watch, a deleted record would come back with the count alone and no study
             pipe.watch(self._word)  # type: ignore[no-untyped-call]
             if pipe.hget(self._word, "study_id") != self._claim.study_id.encode():
                 raise self._forgotten()
@@ -180,7 +180,7 @@ class RedisQueue:
             pipe.execute()
 
     def look(self) -> Backlog:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url), self._client.pipeline(transaction=True) as pipe:
             pipe.hmget(self._word, "study_id", "fed")
             self._form.look(pipe, self._queue)
@@ -190,7 +190,7 @@ class RedisQueue:
             return Backlog(self._count(int(fed)), self._counts(answers))
 
     def release(self) -> int:
-        """As the port."""
+        """See ``MessageQueue``."""
         with asking(self._url):
             self._form.purge(self._client, self._queue, self.tag.encode())
             left = self._left()
@@ -199,7 +199,7 @@ class RedisQueue:
         return left.ready + left.in_hand
 
     def close(self) -> None:
-        """As the port."""
+        """See ``MessageQueue``."""
         self._client.close()
 
     def _forgotten(self) -> BrokerError:
@@ -243,14 +243,14 @@ class RedisQueue:
         """
         if (
             self._form.name not in _MOVABLE or left.in_hand
-        ):  # they would come back to the queue when their worker ends
+        ):  # they would return to the queue when their worker ends
             return ""
         with self._client.pipeline(transaction=False) as pipe:
             keys = self._form.keys(self._queue)
             for key in keys:
                 pipe.exists(key)
             there = [key for key, n in zip(keys, pipe.execute(), strict=True) if n]
-        if not there or not all(map(str.isprintable, there)):  # Celery's keys of priorities are not
+        if not there or not all(map(str.isprintable, there)):  # Celery's keys of priorities are not printable
             return ""
         moves = [(shlex.quote(key), shlex.quote(f"{key}.aside")) for key in there]
         redis_cli = f"{_redis_cli(self._url)} renamenx"
@@ -259,7 +259,9 @@ class RedisQueue:
         return f" Or move these messages aside ({aside}) and back after the study ({back})."
 
     def _refuse_word_of_others(self, word: Any) -> None:
-        """One without a study is nobody's: an older tuner counted on in a Redis that was restarted."""
+        """Raise ConfigError for a record of another study; a record without a study is ignored, because an
+        older tuner wrote it after Redis was restarted.
+        """
         data = {name.decode(): value.decode("utf-8", "replace") for name, value in word.items()}
         if data.get("study_id", self._claim.study_id) != self._claim.study_id:
             study, host = one_line(data.get("study", "unknown")), one_line(data.get("host", "unknown"))
@@ -271,7 +273,7 @@ class RedisQueue:
 
 
 def _redis_cli(url: str) -> str:
-    """Return how redis-cli gets to the server at *url*, without the user and password."""
+    """Return the redis-cli command for the server at *url*, without user and password."""
     parts = urlsplit(without_password(url))
     if parts.scheme != "unix":
         return f"redis-cli -u {shlex.quote(without_password(url))}"
@@ -280,10 +282,10 @@ def _redis_cli(url: str) -> str:
 
 
 def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) -> tuple[str, str]:
-    """The form and the name of the one queue where messages wait, as far as they are not told.
+    """Return the form and the name of the only queue with waiting messages; given values are kept.
 
     Raises:
-        ConfigError: Redis does not answer, none wait, or they wait in several.
+        ConfigError: Redis does not answer, no messages wait, or they wait in several queues.
     """
     if form is not None and not (queue or FORMS[form].default_queue):
         raise ConfigError(f"a {form} of Redis has no usual name", hint="Name it: --queue KEY.")
@@ -312,7 +314,7 @@ def find_queue(url: str, form: str | None, queue: str | None, timeout_s: float) 
 
 
 def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigError:
-    """The error that *queue* is empty, which names those that are not."""
+    """Return the error for an empty *queue*, which names the queues that hold messages."""
     client = connect_redis(url, timeout_s)
     try:
         with asking(url):
@@ -326,7 +328,7 @@ def empty_queue(url: str, form: str, queue: str, timeout_s: float) -> ConfigErro
 
 
 def _describe_place(others: Sequence[Holding]) -> str:
-    """Where messages wait, as the end of a sentence."""
+    """Return the queues where messages wait, as the end of a sentence."""
     if not others:
         return ""
     named = ", ".join(

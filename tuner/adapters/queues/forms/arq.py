@@ -18,7 +18,7 @@ _KEYS = ("job", "retry", "in-progress", "result")  #: what it keeps of a job, by
 
 
 class Arq:
-    """In the set, and so not counted, until a job is done; what is in hand looks as what waits."""
+    """Format of arq: a job stays in the set until it is done, so started jobs look like waiting ones."""
 
     name = "arq"
     default_queue = "arq:queue"
@@ -26,15 +26,15 @@ class Arq:
     separates_taken_items = False
 
     def keys(self, queue: str) -> list[str]:
-        """The queue's name is its key."""
+        """Return the key, which is the queue's name."""
         return [queue]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a job waits."""
+        """Return whether a job waits."""
         return client.type(queue) == b"zset"
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait or are worked on."""
+        """Return messages from the waiting and started jobs."""
         with client.pipeline(transaction=False) as pipe:
             for place in spread_places(int(client.zcard(queue)), n_most):
                 pipe.zrange(queue, place, place)
@@ -42,27 +42,27 @@ class Arq:
         jobs: list[Any] = client.mget([b"arq:job:" + job_id for job_id in ids]) if ids else []
         return [{BODY: job} for job in jobs if job is not None]
 
-    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
-        """It has no id but its name in the set."""
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # required by the protocol
+        """Return the template; the only id of a job is its name in the set."""
         return Cut({BODY: (message[BODY],)})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """As its ``enqueue_job``, due now."""
+        """Add commands that enqueue the clones as ``enqueue_job`` does, due now."""
         for new_id, parts in clones:
             pipe.psetex(b"arq:job:" + new_id, _KEPT_MS, parts[BODY])
         now_ms = int(time.time() * 1000)
         pipe.zadd(queue, {new_id: now_ms for new_id, _ in clones})
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Its length."""
+        """Add the command that reads the length of the set."""
         pipe.zcard(queue)
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """All that is not done."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the number of unfinished jobs as waiting."""
         return Left(answers[0], 0)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """What is not done, with all that is kept of it."""
+        """Remove the unfinished jobs of this study and all their keys."""
         for ids in members_of(client, queue, tag):
             with client.pipeline(transaction=True) as pipe:
                 pipe.zrem(queue, *ids)

@@ -38,7 +38,9 @@ FOLLOWED = ("callbacks", "errbacks", "chain", "chord")  #: what sends further me
 
 
 class Celery:
-    """Acknowledged, and so counted, as a task starts; as it ends with ``acks_late``."""
+    """Format of Celery: a message is acknowledged, and so counted, when its task starts or, with
+    ``acks_late``, when it ends.
+    """
 
     name = "celery"
     default_queue = "celery"
@@ -46,11 +48,11 @@ class Celery:
     separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
-        """One list for each priority."""
+        """Return the keys of the lists, one for each priority."""
         return [queue + priority for priority in _PRIORITIES]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a message of this form waits."""
+        """Return whether a message of this form waits."""
         found = sample_lists(client, [queue], 1) if client.type(queue) == b"list" else []
         try:
             return bool(found) and "task" in entry(json_of(found[0]), "headers")
@@ -58,11 +60,13 @@ class Celery:
             return False
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of all priorities."""
+        """Return messages of all priorities."""
         return sample_lists(client, self.keys(queue), n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """Its ids are the task's, as root and correlation too, and the delivery's; an expiry is left out."""
+        """Return the template: it replaces the ids of task, root, correlation and delivery, and drops an
+        expiry.
+        """
         document = json_of(message)
         headers, properties = entry(document, "headers"), entry(document, "properties")
         if not isinstance(headers.get("id"), str):
@@ -78,43 +82,43 @@ class Celery:
             headers["expires"] = None
         headers.pop("redelivered", None)
         if properties.get("reply_to"):
-            properties["reply_to"] = HOLE  # of a client that waits for the recorded one
+            properties["reply_to"] = HOLE  # of a client that waits for the recorded message
         properties["correlation_id"] = properties["delivery_tag"] = HOLE
-        # where a worker that ends puts back what it had not begun
+        # a worker that shuts down puts unstarted messages back here
         properties["delivery_info"] = {"exchange": "", "routing_key": queue}
         return cut_json(document)
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """All to the usual list: of several, the urgent one alone would be worked on."""
+        """Push all clones to the default list: with several, only the most urgent would be consumed."""
         pipe.lpush(queue, *(parts[BODY] for _, parts in clones))
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Lengths, and the tags of what is in hand."""
+        """Add commands that read the lengths, and the delivery tags of unacknowledged messages."""
         for key in self.keys(queue):
             pipe.llen(key)
         pipe.hkeys(_UNACKED)
 
     def left(self, answers: Sequence[Any], tag: bytes) -> Left:
-        """In hand is what carries *tag*: other queues share the hash."""
+        """Count an unacknowledged message only if it contains *tag*: other queues share the hash."""
         *lengths, in_hand = answers
         return Left(sum(lengths), sum(one.startswith(tag) for one in in_hand))
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """What a worker that was killed had in hand would come back after an hour."""
+        """Remove waiting messages and those of killed workers, which Celery would requeue after an hour."""
         for key in self.keys(queue):
             sift_list(client, key, tag)
         remove_members(client, _UNACKED_INDEX, tag)
         remove_fields(client, _UNACKED, tag)
-        if retried := remove_entries(client, _UNACKED, tag):  # their delivery tags are Celery's own
+        if retried := remove_entries(client, _UNACKED, tag):  # their delivery tags are Celery's
             client.zrem(_UNACKED_INDEX, *retried)
 
 
 def _is_followed(body: Any, encoding: Any) -> bool:
-    """Whether the body, where it is JSON, names tasks that come after."""
+    """Return whether the body, if it is JSON, names tasks to run afterwards."""
     try:
         text = base64.b64decode(body) if encoding == "base64" else body
         data = json.loads(text)
     except (TypeError, ValueError, binascii.Error):
-        return False  # of another serializer: nobody but its worker can tell
+        return False  # another serializer, which only the worker can decode
     follow = data[2] if isinstance(data, list) and len(data) == 3 else None
     return isinstance(follow, dict) and any(follow.get(name) for name in FOLLOWED)

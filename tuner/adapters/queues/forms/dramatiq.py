@@ -30,7 +30,9 @@ _FOLLOWED = ("pipe_target", "group_callbacks", "group_completion_uuid")
 
 
 def split_document(message: Message, queue: str) -> dict[str, Any]:
-    """The body with a hole for its id, sent now to *queue*; UnclonableError when there can be no clone."""
+    """Return the body with a placeholder as its id, marked as sent now to *queue*; UnclonableError if
+    impossible.
+    """
     document = json_of(message)
     options = entry(document, "options")
     if not isinstance(document.get("message_id"), str):
@@ -44,7 +46,9 @@ def split_document(message: Message, queue: str) -> dict[str, Any]:
 
 
 class Dramatiq:
-    """Acknowledged, and so counted, as an item ends; one that is to be retried stays in the delay queue."""
+    """Format of dramatiq: a message is acknowledged, and so counted, when its item ends; retries wait in the
+    delay queue.
+    """
 
     name = "dramatiq"
     default_queue = "default"
@@ -52,15 +56,15 @@ class Dramatiq:
     separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
-        """Of ids that wait."""
+        """Return the key of the list of waiting ids."""
         return [f"{_NAMESPACE}:{queue}"]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a message of this form waits."""
+        """Return whether a message of this form waits."""
         return bool(client.hlen(f"{_NAMESPACE}:{queue}.msgs"))
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait; of those that were taken meanwhile, none."""
+        """Return waiting messages, without those that were taken meanwhile."""
         key = f"{_NAMESPACE}:{queue}"
         with client.pipeline(transaction=False) as pipe:
             for place in spread_places(int(client.llen(key)), n_most):
@@ -70,32 +74,34 @@ class Dramatiq:
         return [{BODY: body} for body in bodies if body is not None]
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """Its ids are the message's and Redis's; it is sent now, to *queue*: old ones may be passed over."""
+        """Return the template: it replaces dramatiq's and Redis's ids, and marks the clone as sent now to
+        *queue*, because workers may skip old messages.
+        """
         document = split_document(message, queue)
         document["options"]["redis_message_id"] = HOLE
         return cut_json(document)
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """As its ``enqueue``."""
+        """Add commands that enqueue the clones as ``enqueue`` does."""
         key = f"{_NAMESPACE}:{queue}"
         pipe.hset(f"{key}.msgs", mapping={new_id: parts[BODY] for new_id, parts in clones})
         pipe.rpush(key, *(new_id for new_id, _ in clones))
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Lengths, of the delay queue and of the dead too."""
+        """Add commands that read the lengths, also of the delay queue and of the dead-letter queue."""
         key = f"{_NAMESPACE}:{queue}"
         pipe.llen(key)
         pipe.hlen(f"{key}.msgs")
         pipe.hlen(f"{key}.DQ.msgs")
         pipe.zcard(f"{key}.XQ")
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """In hand is what is kept and does not wait."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the counts; a stored message that does not wait has been taken."""
         ready, kept, delayed, dead = answers
         return Left(ready, kept + delayed - ready, dead)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """A retry has an id of its own in Redis: ours is what has our id within."""
+        """Remove messages that contain this study's id: a retry has another id in Redis."""
         key = f"{_NAMESPACE}:{queue}"
         for one in (key, f"{key}.DQ"):
             remove_entries(client, f"{one}.msgs", tag)

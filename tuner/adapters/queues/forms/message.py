@@ -15,17 +15,17 @@ from typing import Any
 
 from tuner.core.errors import ConfigError
 
-# Ids by which the messages of a study are known, wherever they turn up.
+# Ids that identify the messages of a study in every key and queue.
 
 
 def study_tag(study_id: str) -> str:
-    """What every id of this study begins with: 48 bits, in the form of a UUID of version 4."""
+    """Return the common prefix of this study's ids: 48 bits, in the form of a UUID of version 4."""
     digest = hashlib.sha256(study_id.encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-4"
 
 
 class Ids:
-    """New ids, all different, also from those of another run: 36 characters, each a UUID to whoever looks."""
+    """Unique ids, also across runs: 36 characters in the form of a UUID."""
 
     def __init__(self, tag: str) -> None:
         run = os.urandom(3).hex()
@@ -33,7 +33,7 @@ class Ids:
         self._numbers = count()
 
     def next(self) -> bytes:
-        """The next one."""
+        """Return a new id."""
         return b"%b%012x" % (self._head, next(self._numbers))
 
 
@@ -46,21 +46,21 @@ STAMP = f"tuner-now-{uuid.uuid4().hex}"
 
 
 class UnclonableError(Exception):
-    """Why no message can be made of this one, as a clause: ``waits for its time (eta)``."""
+    """The reason why a message cannot be cloned, as a clause: ``waits for its time (eta)``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A message without its ids: a clone is made by joining the pieces with a new one."""
+    """Template of a message without its ids: joining the pieces with a new id makes a clone."""
 
     pieces: Mapping[str, tuple[bytes, ...]]  #: of each part; one piece where it holds no id
 
     def clone(self, new_id: bytes) -> dict[str, bytes]:
-        """The message with *new_id* wherever it had its own."""
+        """Return a clone: the message with *new_id* in place of its id."""
         return {name: new_id.join(pieces) for name, pieces in self.pieces.items()}
 
     def stamped(self, now_s: float) -> Cut:
-        """The same, with the time of Unix where the message says when it was sent, in ms."""
+        """Return the template with the Unix time, in ms, wherever the message states its send time."""
         now = b"%d" % (now_s * 1000)
         stamp = f'"{STAMP}"'.encode()
         return Cut(
@@ -69,17 +69,17 @@ class Cut:
 
     @property
     def says_when(self) -> bool:
-        """Whether ``stamped`` changes anything."""
+        """Return whether the message states its send time, so that ``stamped`` changes it."""
         return any(STAMP.encode() in piece for pieces in self.pieces.values() for piece in pieces)
 
     @property
     def n_bytes(self) -> int:
-        """Of one clone, its ids left out."""
+        """Size of one clone in bytes, without its ids."""
         return sum(len(piece) for pieces in self.pieces.values() for piece in pieces)
 
 
 def json_of(message: Message) -> dict[str, Any]:
-    """The JSON object that is the body; UnclonableError when it is none."""
+    """Return the JSON object in the body; UnclonableError if the body is not one."""
     try:
         document = json.loads(message[BODY])
     except (KeyError, ValueError, RecursionError) as error:
@@ -90,13 +90,13 @@ def json_of(message: Message) -> dict[str, Any]:
 
 
 def cut_json(document: dict[str, Any]) -> Cut:
-    """*document* as a body, cut at every ``HOLE``."""
+    """Return *document* as the template of a body, cut at every ``HOLE``."""
     text = json.dumps(document, separators=(",", ":"))
     return Cut({BODY: tuple(piece.encode() for piece in text.split(HOLE))})
 
 
 def entry(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The mapping *name* within *document*; UnclonableError when there is none."""
+    """Return the mapping *name* in *document*; UnclonableError if there is none."""
     found = document.get(name)
     if not isinstance(found, dict):
         raise UnclonableError(f"has no {name}")
@@ -104,21 +104,21 @@ def entry(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def spread_places(n_there: int, n_most: int) -> list[int]:
-    """At most *n_most* places of *n_there*, evenly spread, in order."""
+    """Return at most *n_most* of *n_there* positions, evenly spread, in order."""
     n = min(n_there, n_most)
     return [place * n_there // n for place in range(n)]
 
 
-# A recorded sample of messages: JSON that people may read, and cut down.
+# Recorded sample of messages: JSON that users can read and shorten.
 
 _VERSION = 1
 
 
 def write_sample(path: Path, form: str, messages: Sequence[Message]) -> None:
-    """Keep *messages* in a new file that only this user reads: they hold what users sent.
+    """Write *messages* to a new file that only this user can read: messages contain user data.
 
     Raises:
-        ConfigError: the file is there, or cannot be written.
+        ConfigError: the file exists, or cannot be written.
     """
     kept = [{name: _to_json(value) for name, value in message.items()} for message in messages]
     try:
@@ -133,10 +133,10 @@ def write_sample(path: Path, form: str, messages: Sequence[Message]) -> None:
 
 
 def read_sample(path: Path, form: str) -> list[Message]:
-    """The messages of a file, which are of *form*.
+    """Return the messages of a file, which must be of *form*.
 
     Raises:
-        ConfigError: it cannot be read, is damaged, holds no message, or is of another form.
+        ConfigError: the file cannot be read, is damaged, holds no message, or is of another form.
     """
     hint = "Record one: tuner sample --help."
     try:
@@ -161,7 +161,7 @@ def read_sample(path: Path, form: str) -> list[Message]:
 
 
 def _to_json(value: bytes) -> Any:
-    """Text as it is; what is none in base64, as a mapping."""
+    """Return text unchanged, and other bytes as a mapping with base64."""
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
@@ -174,12 +174,12 @@ def _bytes(value: Any) -> bytes:
     return base64.b64decode(value["base64"], validate=True)
 
 
-# What every form says of a queue.
+# State of a queue, for messages of every form.
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What there is in a queue, all seen in one moment."""
+    """Contents of a queue at one moment."""
 
     ready: int  #: messages that wait for a worker
     in_hand: int  #: taken and not acknowledged, as far as the broker tells
@@ -187,8 +187,8 @@ class Left:
 
 
 class BrokerError(Exception):
-    """The broker cannot be asked, or forgot what it knew; says what happened."""
+    """The broker cannot be queried, or lost its record of the study; the text describes the failure."""
 
 
 class BrokerAway(BrokerError):
-    """The broker cannot be reached, is starting, or was started anew: it may be back in a while."""
+    """The broker cannot be reached, is starting, or was restarted; it may be back soon."""

@@ -22,65 +22,67 @@ _PICKLES = tuple(bytes([0x80, version]) for version in (2, 3, 4, 5))
 
 
 class MarkedCut(Cut):
-    """A message with its clone's id behind it, in blanks."""
+    """Template whose clones carry their id after the end of the message, in blanks."""
 
     def clone(self, new_id: bytes) -> dict[str, bytes]:
-        """The message, marked."""
+        """Return the message, marked with *new_id*."""
         return {BODY: self.pieces[BODY][0] + blanks(new_id)}
 
 
 def blanks(new_id: bytes) -> bytes:
-    """The id, or the beginning of one, as blanks and tabs: four for each of its digits."""
+    """Return the id, or a prefix of one, as blanks and tabs: four for each hexadecimal digit."""
     digits = new_id.replace(b"-", b"").decode()
     return "".join(f"{int(digit, 16):04b}" for digit in digits).encode().translate(_BITS)
 
 
 class PlainList:
-    """Gone from the list, and so counted, as a worker takes it."""
+    """Format of a plain list: a message is removed, and so counted, when a worker takes it."""
 
     name = "list"
     default_queue = ""  #: nobody's
     counts: Literal["started", "finished"] = "started"
-    separates_taken_items = True  # all of it is gone
+    separates_taken_items = True  # they leave the list
 
     def keys(self, queue: str) -> list[str]:
-        """The queue's name is its key."""
+        """Return the key, which is the queue's name."""
         return [queue]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether anything waits in a list of that name."""
+        """Return whether a list of that name holds any entry."""
         return bool(queue) and client.type(queue) == b"list"
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait."""
+        """Return waiting messages."""
         return sample_lists(client, [queue], n_most)
 
-    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
-        """As it is; UnclonableError where nothing may follow its end."""
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # required by the protocol
+        """Return the message unchanged as the template; UnclonableError if blanks after its end would
+        change it.
+        """
         body = message[BODY].rstrip(b" \t")
         if not (body.startswith(_PICKLES) and body.endswith(b".")):
             _check_json(body)
         return MarkedCut({BODY: (body,)})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """At the left, as most producers do; the other end would do as well."""
+        """Add commands that push the clones at the left, as most producers do."""
         pipe.lpush(queue, *(parts[BODY] for _, parts in clones))
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Its length."""
+        """Add the command that reads the length of the list."""
         pipe.llen(queue)
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """Nothing is known of what is in hand."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the number of waiting messages; taken messages are not known."""
         return Left(answers[0], 0)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """What waits."""
+        """Remove waiting messages."""
         sift_list(client, queue, blanks(tag))
 
 
 def _check_json(body: bytes) -> None:
-    """An object, a list or a string: a bare number may be read as it is, blanks included."""
+    """Check that the body is an object, a list or a string: blanks may become part of a bare number."""
     try:
         is_marked = isinstance(json.loads(body), dict | list | str)
     except (ValueError, RecursionError):

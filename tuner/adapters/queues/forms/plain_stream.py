@@ -80,7 +80,9 @@ return 1
 
 
 class PlainStream:
-    """Acknowledged, and so counted, as its worker says (XACK); as it is read where the worker never does."""
+    """Format of a plain stream: a message is counted when the worker acknowledges it (XACK), or when it is
+    read by a worker that never does.
+    """
 
     name = "stream"
     default_queue = ""  #: nobody's
@@ -88,15 +90,17 @@ class PlainStream:
     separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
-        """The queue's name is its key."""
+        """Return the key, which is the queue's name."""
         return [queue]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a stream of that name holds anything: what was worked on long ago will do for a sample."""
+        """Return whether a stream of that name holds any entry; a processed entry is good enough for a
+        sample.
+        """
         return bool(queue) and client.type(queue) == b"stream" and client.xlen(queue) > 0
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of the newest, whether they wait or not."""
+        """Return the newest messages, whether they wait or not."""
         if client.type(queue) != b"stream":
             return []
         found: Any = client.xrevrange(queue, count=max(n_most, _AT_ONCE))
@@ -107,7 +111,7 @@ class PlainStream:
         ]
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """As it is: its id is its place in the stream."""
+        """Return the message unchanged as the template: its id is its position in the stream."""
         if queue.startswith(_OTHERS):
             raise UnclonableError("is of streaq, which keeps its tasks outside the stream (form: streaq)")
         if any("�" in name for name in message):
@@ -115,7 +119,7 @@ class PlainStream:
         return Cut({name: (value,) for name, value in message.items()})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """All of them in one millisecond that was none's before."""
+        """Add the command that appends all clones in one millisecond, later than all earlier entries."""
         words: list[bytes | str | int] = [len(clones)]
         for number, (new_id, parts) in enumerate(clones):
             flat = [part for one in parts.items() for part in one]
@@ -123,18 +127,18 @@ class PlainStream:
         pipe.eval(_PUSH, 1, queue, *words)
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Of its one group of consumers."""
+        """Add the command that reads the counts of the only consumer group."""
         pipe.eval(_LOOK, 1, queue)
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """BrokerError where several groups read it: each would have to be counted for itself."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the counts; BrokerError if several groups read the stream, because tuner counts only one."""
         ready, in_hand, n_groups = answers[0]
         if n_groups > 1:
             raise BrokerError(f"{n_groups} groups of consumers read the stream, and tuner counts one")
         return Left(ready, in_hand)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """What waits, what was acknowledged, and what is in hand."""
+        """Remove this study's messages: waiting, acknowledged, and taken ones."""
         if client.type(queue) != b"stream":
             return
         groups = [group["name"] for group in client.xinfo_groups(queue)]
@@ -145,7 +149,7 @@ class PlainStream:
         client.eval(_SETTLE, 1, queue)
 
     def _ours(self, client: Redis, queue: str, mark: int) -> Iterator[list[bytes]]:
-        """The ids of this study, page by page."""
+        """Yield the ids of this study's messages, page by page."""
         page = self._page(client, queue, "-")
         while page:
             if ours := [one for one, _ in page if _is_marked(one, mark)]:
@@ -157,7 +161,7 @@ class PlainStream:
 
 
 def _mark(new_id: bytes) -> int:
-    """The study's number, of an id or of the tag that begins it."""
+    """Return the study's number, from an id or from the tag at its beginning."""
     return int(new_id.replace(b"-", b"")[:_MARK_DIGITS], 16)
 
 

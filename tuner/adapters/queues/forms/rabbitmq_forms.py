@@ -25,39 +25,41 @@ HEADERS = "headers"
 
 
 class RabbitForm(Protocol):
-    """How one library uses queues of RabbitMQ."""
+    """Use of RabbitMQ's queues by one library."""
 
     name: str
     default_queue: str  #: the library's own, where none is named
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """As ``MessageQueue.cut``."""
+        """See ``MessageQueue.cut``."""
 
     def is_of(self, message: Message) -> bool:
-        """Whether *message* looks like one of this form."""
+        """Return whether *message* looks like a message of this form."""
 
     def delayed(self, queue: str) -> list[str]:
-        """Queues where messages of *queue* wait to be tried again."""
+        """Return the queues where messages of *queue* wait for a retry."""
 
     def dead(self, queue: str) -> list[str]:
-        """Queues where messages of *queue* end that failed."""
+        """Return the queues for messages of *queue* that failed."""
 
 
 class CeleryOnRabbitmq:
-    """The task's ids are in headers and properties; the body, which holds its arguments, is left as it is."""
+    """Format of Celery: the ids are in headers and properties; the body (arguments) stays unchanged."""
 
     name = "celery"
     default_queue = "celery"
 
     def is_of(self, message: Message) -> bool:
-        """Whether it names a task."""
+        """Return whether the message names a task."""
         try:
             return "task" in entry(_properties(message), HEADERS)
         except UnclonableError:
             return False
 
-    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
-        """Its ids are the task's, as root and correlation too; nobody gets its answer; no expiry."""
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # required by the protocol
+        """Return the template: it replaces the ids of task, root and correlation, and drops reply address
+        and expiry.
+        """
         properties = _properties(message)
         headers = entry(properties, HEADERS)
         if not isinstance(headers.get("id"), str):
@@ -73,8 +75,8 @@ class CeleryOnRabbitmq:
             headers["expires"] = None
         return _cut((message[BODY],), properties)
 
-    def delayed(self, queue: str) -> list[str]:  # noqa: ARG002  # of the protocol
-        """None: its nodes have in hand what waits for its time."""
+    def delayed(self, queue: str) -> list[str]:  # noqa: ARG002  # required by the protocol
+        """Return no queue: Celery nodes keep delayed messages themselves."""
         return []
 
     def dead(self, queue: str) -> list[str]:  # noqa: ARG002
@@ -101,11 +103,11 @@ class DramatiqOnRabbitmq:
         return _cut(cut_json(document).pieces[BODY], _properties(message))
 
     def delayed(self, queue: str) -> list[str]:
-        """Its delay queue."""
+        """Return the delay queue."""
         return [f"{queue}.DQ"]
 
     def dead(self, queue: str) -> list[str]:
-        """Its queue of dead letters."""
+        """Return the dead-letter queue."""
         return [f"{queue}.XQ"]
 
 
@@ -113,10 +115,10 @@ FORMS: dict[str, RabbitForm] = {form.name: form for form in (DramatiqOnRabbitmq(
 
 
 def _properties(message: Message) -> dict[str, Any]:
-    """AMQP's, as they are sent again.
+    """Return the AMQP properties to send with each clone.
 
     Raises:
-        UnclonableError: there are none, or they hold what JSON cannot.
+        UnclonableError: there are no properties, or they hold values that JSON cannot express.
     """
     if UNKEPT in message:
         raise UnclonableError(
@@ -134,15 +136,15 @@ def _properties(message: Message) -> dict[str, Any]:
 
 
 def _cut(body: tuple[bytes, ...], properties: Mapping[str, Any]) -> Cut:
-    """A body and its properties, both cut at every ``HOLE``.
+    """Return the template of a body and its properties, both cut at every ``HOLE``.
 
-    Left out are a priority (of several the urgent one alone would be worked on), the time after which the
-    broker drops it, the user that sent it, and what the broker itself wrote into the headers.
+    It drops the priority (with several, only the most urgent would be consumed), the expiry, the sending
+    user, and headers that the broker added.
     """
     left_out = ("priority", "expiration", "user_id")
     kept = {name: value for name, value in properties.items() if name not in left_out}
     if kept.get("reply_to"):
-        kept["reply_to"] = HOLE  # where nobody waits for it
+        kept["reply_to"] = HOLE  # a queue that nobody reads
     if HEADERS in kept:
         headers = entry(kept, HEADERS)
         kept[HEADERS] = {name: value for name, value in headers.items() if not _is_brokers(name)}
@@ -155,10 +157,10 @@ def _is_brokers(header: str) -> bool:
 
 
 def _is_followed(body: bytes) -> bool:
-    """Whether the body, where it is JSON, names tasks that come after."""
+    """Return whether the body, if it is JSON, names tasks to run afterwards."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
-        return False  # of another serializer: nobody but its worker can tell
+        return False  # another serializer, which only the worker can decode
     follow = data[2] if isinstance(data, list) and len(data) == 3 else None
     return isinstance(follow, dict) and any(follow.get(name) for name in FOLLOWED)

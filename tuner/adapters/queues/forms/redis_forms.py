@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RedisForm(Protocol):
-    """How one library keeps a queue in Redis."""
+    """Storage of a queue in Redis by one library."""
 
     name: str
     default_queue: str  #: the library's own, where none is named
@@ -34,28 +34,28 @@ class RedisForm(Protocol):
     separates_taken_items: bool  #: what is worked on does not count as waiting
 
     def keys(self, queue: str) -> list[str]:
-        """The keys that hold what waits, by which the queue is named in messages for people."""
+        """Return the keys of the waiting messages, which name the queue in messages to users."""
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether messages of this form wait in *queue*."""
+        """Return whether messages of this form wait in *queue*."""
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """As ``MessageQueue.sample``."""
+        """See ``MessageQueue.sample``."""
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """As ``MessageQueue.cut``."""
+        """See ``MessageQueue.cut``."""
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """Put the commands that send these into *pipe*."""
+        """Add the commands that send the clones to *pipe*."""
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Put the questions whose answers ``left`` takes into *pipe*."""
+        """Add the commands whose answers ``left`` parses to *pipe*."""
 
     def left(self, answers: Sequence[Any], tag: bytes) -> Left:
-        """What the answers say; *tag* begins the ids of whoever asks."""
+        """Return the counts in *answers*; *tag* is the prefix of the calling study's ids."""
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """Remove the messages whose ids begin with *tag*, in hand, failed or waiting, and nothing else."""
+        """Remove exactly the messages whose ids begin with *tag*: waiting, taken or failed."""
 
 
 FORMS: dict[str, RedisForm] = {
@@ -77,13 +77,13 @@ PLAIN = ("list", "stream")  #: forms of no library: of a queue that is of a libr
 
 
 def forms_of(client: Redis, queue: str | None) -> list[tuple[RedisForm, str]]:
-    """Which forms have messages in *queue*, or with None in the queue that is each library's own."""
+    """Return the forms that have messages in *queue*; None stands for the default queue of each library."""
     asked = [(form, queue or form.default_queue) for form in FORMS.values()]
     found = [(form, name) for form, name in asked if form.is_there(client, name)]
     return [one for one in found if one[0].name not in PLAIN] or found
 
 
-# Which queues of a Redis hold messages, whoever's they are: by the keys that libraries name them with.
+# Queues of a Redis that hold messages, found by the key names that libraries use.
 
 _WITHIN_S = 5.0  #: of a Redis with many keys, those that are found until then
 _AT_ONCE = 1000
@@ -114,7 +114,7 @@ class Holding:
 
 
 def queues_there(client: Redis) -> list[Holding]:
-    """Those that hold messages, the fullest first."""
+    """Return the queues that hold messages, the fullest first."""
     found: dict[tuple[str, str], int] = {}
     for kind, key, n in _lengths(client):
         for form, queue in _queue_of_key(client, kind, key):
@@ -124,7 +124,7 @@ def queues_there(client: Redis) -> list[Holding]:
 
 
 def _lengths(client: Redis) -> Iterator[tuple[str, str, int]]:
-    """The type and the name of each key that may be a queue, and how much it holds."""
+    """Yield type, name and length of each key that may be a queue."""
     lengths: dict[str, Callable[..., object]] = {
         "list": client.llen,
         "hash": client.hlen,
@@ -142,7 +142,7 @@ def _lengths(client: Redis) -> Iterator[tuple[str, str, int]]:
 
 
 def _queue_of_key(client: Redis, kind: str, key: str) -> Iterator[tuple[str, str]]:
-    """The form, and the queue's name, of a key; nothing where it is no queue."""
+    """Yield the form and the queue name of a key; nothing if the key is not a queue."""
     for form, pattern in _NAMED.get(kind, {}).items():
         if (match := pattern.fullmatch(key)) is not None:
             yield form, match[1]

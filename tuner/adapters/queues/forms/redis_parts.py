@@ -36,7 +36,7 @@ _SIFT_IDS = _SIFT.format(keep="redis.call('HEXISTS', KEYS[2], one) == 1")
 
 
 def sample_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
-    """Entries of lists as messages, evenly spread over all of them."""
+    """Return entries of lists as messages, evenly spread over all lists."""
     with client.pipeline(transaction=False) as pipe:
         for key in keys:
             pipe.llen(key)
@@ -51,17 +51,17 @@ def sample_lists(client: Redis, keys: list[str], n_most: int) -> list[Message]:
 
 
 def sift_list(client: Redis, key: str, tag: bytes) -> None:
-    """Remove the entries that hold *tag*."""
+    """Remove the entries that contain *tag*."""
     _sift(client, key, lambda n: client.eval(_SIFT_TAG, 1, key, n, tag))
 
 
 def sift_ids(client: Redis, key: str, kept: str) -> None:
-    """Remove the entries that are no field of the hash *kept*."""
+    """Remove the entries that are not fields of the hash *kept*."""
     _sift(client, key, lambda n: client.eval(_SIFT_IDS, 2, key, kept, n))
 
 
 def _sift(client: Redis, key: str, removed: Callable[[int], Any]) -> None:
-    """Until none was *removed*: others may have added some, and left ours out of the rounds."""
+    """Repeat until a pass removes nothing: entries that others add may move ours out of a pass."""
     ends_s = time.monotonic() + _WITHIN_S
     n_removed = 1
     while n_removed:
@@ -72,7 +72,7 @@ def _sift(client: Redis, key: str, removed: Callable[[int], Any]) -> None:
 
 
 def _see_time(ends_s: float) -> None:
-    """A server whose answers never come to an end is left."""
+    """Raise a timeout if the server's answers do not end in time."""
     from redis import TimeoutError as RedisTimeoutError
 
     if time.monotonic() > ends_s:
@@ -86,28 +86,28 @@ def _rounds(n: int) -> Iterator[int]:
 
 
 def members_of(client: Redis, key: str, tag: bytes, *, sorted_set: bool = True) -> Iterator[list[Any]]:
-    """Members of a set that hold *tag*, many at a time."""
+    """Yield batches of the members of a set that contain *tag*."""
     found = _every(client.zscan if sorted_set else client.sscan, key)
     members = (one[0] for one in found) if sorted_set else found
     yield from _batches(one for one in members if tag in one)
 
 
 def remove_members(client: Redis, key: str, tag: bytes, *, sorted_set: bool = True) -> None:
-    """Remove the members of a set that hold *tag*."""
+    """Remove the members of a set that contain *tag*."""
     remove: Callable[..., Any] = client.zrem if sorted_set else client.srem
     for members in members_of(client, key, tag, sorted_set=sorted_set):
         remove(key, *members)
 
 
 def remove_fields(client: Redis, key: str, tag: bytes) -> None:
-    """Remove the fields of a hash whose names hold *tag*."""
+    """Remove the fields of a hash whose names contain *tag*."""
     fields = (name for name, _ in _entries(client, key) if tag in name)
     for names in _batches(fields):
         client.hdel(key, *names)
 
 
 def remove_entries(client: Redis, key: str, tag: bytes) -> list[Any]:
-    """Remove the fields of a hash whose values hold *tag*; gives their names."""
+    """Remove the fields of a hash whose values contain *tag*, and return their names."""
     removed: list[Any] = []
     fields = (name for name, value in _entries(client, key) if tag in value)
     for names in _batches(fields):
@@ -117,12 +117,12 @@ def remove_entries(client: Redis, key: str, tag: bytes) -> list[Any]:
 
 
 def scan_keys(client: Redis, pattern: str) -> Iterator[list[Any]]:
-    """Keys that match, many at a time."""
+    """Yield batches of keys that match *pattern*."""
     yield from _batches(_every(client.scan, match=pattern))
 
 
 def _entries(client: Redis, key: str) -> Iterator[tuple[Any, Any]]:
-    """Fields of a hash with their values."""
+    """Yield fields of a hash with their values."""
     yield from _every(lambda **page: _items(client.hscan(key, **page)))
 
 
@@ -132,7 +132,7 @@ def _items(page: Any) -> tuple[Any, Any]:
 
 
 def _every(scan: Callable[..., Any], *where: Any, **which: Any) -> Iterator[Any]:
-    """All that *scan* gives from page to page; its own iterator goes on as long as the server says so."""
+    """Yield all results of *scan*, page by page; the client's own iterator has no time limit."""
     ends_s = time.monotonic() + _WITHIN_S
     cursor: Any = 0
     while True:
@@ -149,35 +149,35 @@ def _batches(found: Iterable[Any]) -> Iterator[list[Any]]:
         yield batch
 
 
-# Pickles that are read without running anything of them: each class they name is a stand-in.
+# Parsing of pickles without running code from them: an inert class replaces each class they name.
 
 
-class Inert(tuple):  # type: ignore[type-arg]  # of anything
-    """Stands for whatever class a pickle names: keeps its arguments, and runs nothing."""
+class Inert(tuple):  # type: ignore[type-arg]  # of any type
+    """Replacement for each class that a pickle names: it keeps its arguments and runs nothing."""
 
     def __new__(cls, *parts: Any, **_: Any) -> Inert:
-        """Keep *parts*."""
+        """Return a tuple of *parts*."""
         return super().__new__(cls, parts)
 
     def __call__(self, *parts: Any, **_: Any) -> Inert:
-        """It may stand for a function."""
+        """Return another inert object, because a pickle may call a function."""
         return Inert(*parts)
 
     def __setstate__(self, state: Any) -> None:
-        """Forget it."""
+        """Ignore the state."""
 
     def append(self, _: Any) -> None:
-        """Forget it."""
+        """Ignore the item."""
 
     def extend(self, _: Any) -> None:
-        """Forget it."""
+        """Ignore the items."""
 
     def __setitem__(self, _: Any, __: Any) -> None:
-        """Forget it."""
+        """Ignore the item."""
 
 
 class _Reader(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:  # noqa: ARG002  # none is imported
+    def find_class(self, module: str, name: str) -> Any:  # noqa: ARG002  # nothing is imported
         return Inert
 
     def persistent_load(self, _: Any) -> Any:
@@ -185,5 +185,5 @@ class _Reader(pickle.Unpickler):
 
 
 def read_inert(body: bytes) -> Any:
-    """Return the pickle that *body* begins with; a damaged one raises any exception."""
+    """Return the pickle at the beginning of *body*; a damaged pickle may raise any exception."""
     return _Reader(io.BytesIO(body)).load()

@@ -18,7 +18,7 @@ _REGISTRIES = ("wip", "finished", "failed", "scheduled", "deferred", "canceled")
 
 
 class Rq:
-    """Counted as a job ends: from its start until then it is in the registry of begun ones."""
+    """Format of RQ: a job is counted when it ends; while it runs, it is in the registry of started jobs."""
 
     name = "rq"
     default_queue = "default"
@@ -26,15 +26,15 @@ class Rq:
     separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
-        """Of ids that wait, and of those that a worker is about to begin."""
+        """Return the keys of the lists of waiting ids and of ids that a worker is about to start."""
         return [f"rq:queue:{queue}", f"rq:queue:{queue}:intermediate"]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a job waits."""
+        """Return whether a job waits."""
         return bool(client.llen(f"rq:queue:{queue}"))
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait; of those that went meanwhile, none."""
+        """Return waiting messages, without those that were taken meanwhile."""
         key = f"rq:queue:{queue}"
         with client.pipeline(transaction=False) as pipe:
             for place in spread_places(int(client.llen(key)), n_most):
@@ -46,7 +46,7 @@ class Rq:
         return [{name.decode(): value for name, value in job.items()} for job in jobs if job]
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """It has no id but the name of its hash."""
+        """Return the template; the only id of a job is the name of its hash."""
         if "data" not in message:
             raise UnclonableError("is no job")
         if any(message.get(name) for name in _TIED):
@@ -57,28 +57,30 @@ class Rq:
         return Cut({name: (value,) for name, value in data.items()})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """As its ``enqueue``."""
+        """Add commands that enqueue the clones as ``enqueue`` does."""
         for new_id, parts in clones:
             fields: dict[Any, Any] = {**parts}
             pipe.hset(b"rq:job:" + new_id, mapping=fields)
         pipe.rpush(f"rq:queue:{queue}", *(new_id for new_id, _ in clones))
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """A length, and who is in hand: for a moment a job is in both lists of these."""
+        """Add commands that read the length and the started jobs; for a moment a job is in both lists of
+        these.
+        """
         waiting, about_to_begin = self.keys(queue)
         pipe.llen(waiting)
         pipe.lrange(about_to_begin, 0, -1)
         pipe.zrange(f"rq:wip:{queue}", 0, -1)
         pipe.zcard(f"rq:failed:{queue}")
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """Begun ones are named JOB:EXECUTION, by older versions JOB."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the counts; started jobs are named JOB:EXECUTION, in older versions JOB."""
         ready, about_to_begin, started, failed = answers
         in_hand = {*about_to_begin, *(one.partition(b":")[0] for one in started)}
         return Left(ready, len(in_hand), failed)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """Finished and failed jobs too: these would be kept for a year."""
+        """Remove this study's jobs, also finished and failed ones, which RQ would keep for a year."""
         for key in self.keys(queue):
             sift_list(client, key, tag)
         for registry in _REGISTRIES:

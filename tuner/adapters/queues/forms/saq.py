@@ -32,7 +32,9 @@ _OF_ATTEMPTS = (
 
 
 class Saq:
-    """Counted as a job ends, well or not: until then, retried or not, it is in the set of incomplete jobs."""
+    """Format of SAQ: a job is counted when it succeeds or finally fails; until then, it is in the set of
+    incomplete jobs.
+    """
 
     name = "saq"
     default_queue = "default"
@@ -40,15 +42,15 @@ class Saq:
     separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
-        """Of ids that wait."""
+        """Return the key of the list of waiting ids."""
         return [f"saq:{queue}:queued"]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a job waits."""
+        """Return whether a job waits."""
         return client.type(f"saq:{queue}:queued") == b"list"
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait; of those that went meanwhile, none."""
+        """Return waiting messages, without those that were taken meanwhile."""
         (key,) = self.keys(queue)
         with client.pipeline(transaction=False) as pipe:
             for place in spread_places(int(client.llen(key)), n_most):
@@ -58,7 +60,7 @@ class Saq:
         return [{BODY: job} for job in jobs if job is not None]
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """Its id is its key; it is queued now, in *queue*, and was not tried yet."""
+        """Return the template: its key is the id, and it is queued now in *queue* with no attempts."""
         document = json_of(message)
         if not isinstance(document.get("key"), str) or not isinstance(document.get("function"), str):
             raise UnclonableError("is no job of SAQ's")
@@ -68,24 +70,28 @@ class Saq:
         return cut_json({**kept, "key": HOLE, "queue": queue, "queued": STAMP, "status": "queued"})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """As its ``enqueue``, due now."""
+        """Add commands that enqueue the clones as ``enqueue`` does, due now."""
         jobs = {f"saq:job:{queue}:".encode() + new_id: parts[BODY] for new_id, parts in clones}
         pipe.mset(jobs)
         pipe.zadd(f"saq:{queue}:incomplete", dict.fromkeys(jobs, 0))
         pipe.rpush(f"saq:{queue}:queued", *jobs)
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """How many wait, and how many are not done: these, those in hand, and those to be retried later."""
+        """Add commands that count waiting and incomplete jobs; incomplete ones include taken and retried
+        jobs.
+        """
         pipe.llen(f"saq:{queue}:queued")
         pipe.zcard(f"saq:{queue}:incomplete")
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """What is not done and does not wait is in hand."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the counts; an incomplete job that does not wait has been taken."""
         ready, incomplete = answers
         return Left(ready, incomplete - ready)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """Finished jobs too, which are kept for ten minutes, and what a killed worker had in hand."""
+        """Remove this study's jobs, also those of killed workers, and finished ones, which SAQ keeps ten
+        minutes.
+        """
         for key in (*self.keys(queue), f"saq:{queue}:active"):
             sift_list(client, key, tag)
         remove_members(client, f"saq:{queue}:incomplete", tag)

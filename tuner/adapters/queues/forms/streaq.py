@@ -43,9 +43,10 @@ return {redis.call('XLEN', KEYS[1]), in_hand, math.max(0, later)}
 
 
 class Streaq:
-    """Counted as a task ends, well or not: until then, retried or not, its id is in the stream.
+    """Format of streaq: a task is counted when it succeeds or finally fails; until then, its id is in the
+    stream.
 
-    A queue's name means its tasks of the usual priority; ``NAME:queues:PRIORITY`` means those of another.
+    A queue's name stands for its tasks of the default priority; ``NAME:queues:PRIORITY`` selects another one.
     """
 
     name = "streaq"
@@ -54,17 +55,17 @@ class Streaq:
     separates_taken_items = True
 
     def keys(self, queue: str) -> list[str]:
-        """The stream."""
+        """Return the key of the stream."""
         name, priority = _parts(queue)
         return [f"{_PREFIX}{name}{_BEFORE_PRIORITY}{priority}"]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether the stream holds a task."""
+        """Return whether the stream holds a task."""
         (stream,) = self.keys(queue)
         return client.type(stream) == b"stream" and client.xlen(stream) > 0
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those in the stream; of those that went meanwhile, none."""
+        """Return messages in the stream, without those that ended meanwhile."""
         (stream,) = self.keys(queue)
         if client.type(stream) != b"stream":
             return []
@@ -73,8 +74,8 @@ class Streaq:
         tasks: list[Any] = client.mget(keys) if keys else []
         return [{BODY: task} for task in tasks if task is not None]
 
-    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # of the protocol
-        """As it is, signed or not: its id is only its key."""
+    def cut(self, message: Message, queue: str) -> Cut:  # noqa: ARG002  # required by the protocol
+        """Return the message unchanged as the template, signed or not: the id is only in its key."""
         body = message[BODY]
         task = _told(body)
         if not isinstance(task.get("f"), str):
@@ -84,7 +85,7 @@ class Streaq:
         return Cut({BODY: (body,)})
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """As its ``enqueue``, due now."""
+        """Add commands that enqueue the clones as ``enqueue`` does, due now."""
         (stream,) = self.keys(queue)
         data = _kept(queue, "data").encode()
         pipe.mset({data + new_id: parts[BODY] for new_id, parts in clones})
@@ -93,17 +94,17 @@ class Streaq:
             pipe.xadd(stream, {"task_id": new_id, "enqueue_time": now_ms})
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """How many there are, are worked on, and wait for a retry."""
+        """Add commands that count all tasks, started tasks, and those that wait for a retry."""
         (stream,) = self.keys(queue)
         pipe.eval(_LOOK, 3, stream, _delayed(queue), f"{_PREFIX}{_parts(queue)[0]}:cron:schedule")
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """Tasks being worked on stay in the stream."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the counts; started tasks stay in the stream."""
         n, in_hand, later = answers[0]
         return Left(max(0, n - in_hand), in_hand + later)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """With everything kept of them: data, tries, results, and locks that killed workers held."""
+        """Remove this study's tasks and their keys: data, retry counts, results, locks of killed workers."""
         (stream,) = self.keys(queue)
         if client.type(stream) == b"stream":
             groups = [group["name"] for group in client.xinfo_groups(stream)]
@@ -127,7 +128,7 @@ class Streaq:
 
 
 def _parts(queue: str) -> tuple[str, str]:
-    """The name of the queue, and the priority."""
+    """Return the name and the priority of the queue."""
     if _BEFORE_PRIORITY not in queue:
         return queue, _USUAL_PRIORITY
     name, _, priority = queue.removeprefix(_PREFIX).partition(_BEFORE_PRIORITY)
@@ -140,12 +141,12 @@ def _delayed(queue: str) -> str:
 
 
 def _kept(queue: str, what: str) -> str:
-    """The keys of *what* end with its id."""
+    """Return the prefix of the keys that hold *what* for each task id."""
     return f"{_PREFIX}{_parts(queue)[0]}:task:{what}:"
 
 
 def _pages(client: Redis, stream: str) -> Iterator[list[tuple[bytes, bytes]]]:
-    """The entries of the stream, page by page: id of the entry, id of the task."""
+    """Yield the entries of the stream, page by page: entry id and task id."""
     after = "-"
     while found := client.xrange(stream, min=after, count=_AT_ONCE):
         entries: Any = found
@@ -154,13 +155,13 @@ def _pages(client: Redis, stream: str) -> Iterator[list[tuple[bytes, bytes]]]:
 
 
 def _told(body: bytes) -> dict[Any, Any]:
-    """The fields of a task, which may be signed: then 32 bytes follow."""
+    """Return the fields of a task; if it is signed, 32 bytes follow them."""
     try:
         if body.startswith(b"{"):
             found, _ = json.JSONDecoder().raw_decode(body.decode("utf-8", "replace"))
         else:
             found = read_inert(body)
-    except Exception as error:  # a damaged pickle raises whatever it meets
+    except Exception as error:  # a damaged pickle may raise any exception
         raise UnclonableError("is neither a pickle nor JSON (another serializer, perhaps)") from error
     if not isinstance(found, dict):
         raise UnclonableError("is no task of streaq's")

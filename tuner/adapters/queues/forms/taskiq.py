@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 class Taskiq:
-    """Gone from the list, and so counted, as a worker takes it."""
+    """Format of taskiq: a message is removed from the list, and so counted, when a worker takes it."""
 
     name = "taskiq"
     default_queue = "taskiq"
     counts: Literal["started", "finished"] = "started"
-    separates_taken_items = True  # all of it is gone
+    separates_taken_items = True  # they leave the list
 
     def keys(self, queue: str) -> list[str]:
-        """The queue's name is its key."""
+        """Return the key, which is the queue's name."""
         return [queue]
 
     def is_there(self, client: Redis, queue: str) -> bool:
-        """Whether a message of this form waits."""
+        """Return whether a message of this form waits."""
         found = sample_lists(client, [queue], 1) if client.type(queue) == b"list" else []
         try:
             return bool(found) and "task_name" in json_of(found[0])
@@ -45,11 +45,11 @@ class Taskiq:
             return False
 
     def sample(self, client: Redis, queue: str, n_most: int) -> list[Message]:
-        """Of those that wait."""
+        """Return waiting messages."""
         return sample_lists(client, [queue], n_most)
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """Its id is the task's."""
+        """Return the template; the only id is the task's."""
         document = json_of(message)
         if not isinstance(document.get("task_id"), str):
             raise UnclonableError("has no task_id")
@@ -60,17 +60,17 @@ class Taskiq:
         return cut_json(document)
 
     def push(self, pipe: Pipeline, queue: str, clones: Sequence[Clone]) -> None:
-        """As its ``kick``."""
+        """Add commands that enqueue the clones as ``kick`` does."""
         pipe.lpush(queue, *(parts[BODY] for _, parts in clones))
 
     def look(self, pipe: Pipeline, queue: str) -> None:
-        """Its length."""
+        """Add the command that reads the length of the list."""
         pipe.llen(queue)
 
-    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # of the protocol
-        """Nothing is known of what is in hand."""
+    def left(self, answers: Sequence[Any], tag: bytes) -> Left:  # noqa: ARG002  # required by the protocol
+        """Return the number of waiting messages; taken messages are not known."""
         return Left(answers[0], 0)
 
     def purge(self, client: Redis, queue: str, tag: bytes) -> None:
-        """What waits."""
+        """Remove waiting messages."""
         sift_list(client, queue, tag)
