@@ -53,11 +53,12 @@ class CommandFeederSettings(FeederSettings):
 
 
 class CommandFeeder:
-    """Runs one command beside each launch; the layout reaches it as TUNER_LAYOUT, TUNER_PROCESSES ...
+    """Runs one command during each launch; TUNER_LAYOUT, TUNER_PROCESSES and similar describe the layout
+    to it.
 
-    It ends with the launch, and so does all that it started: TERM, after 5 s KILL. Should tuner itself be
-    killed, the kernel sends it TERM, and the guardian ends what it started. While it does not run, the source
-    counts as dry.
+    The command and all processes that it started end with the launch: SIGTERM, after 5 s SIGKILL. If tuner
+    itself is killed, the kernel sends SIGTERM to the command, and the guardian ends the processes that it
+    started. While the command does not run, the source counts as dry.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class CommandFeeder:
         scratch: Path | None = None,
         descriptors: Sequence[int] = (),
     ) -> None:
-        """*scratch* is where its log is kept; None: TMPDIR. The command inherits *descriptors*."""
+        """Set up the feeder; *scratch* is the folder of its log (None: TMPDIR). The command inherits
+        *descriptors*.
+        """
         self._descriptors = tuple(descriptors)
         self._scratch = scratch
         self._command = tuple(command)
@@ -79,12 +82,12 @@ class CommandFeeder:
         self._exit_code: int | None = None
 
     def prepare(self) -> None:
-        """See that there is such a command."""
+        """Check that the command exists."""
         self._program()
 
     @contextmanager
     def feeding(self, layout: Layout) -> Iterator[None]:
-        """Start the command for *layout*; MeasurementError when it has failed by the end of the launch."""
+        """Run the command for *layout*; MeasurementError if it has failed by the end of the launch."""
         program = self._program()
         self._marker, self._failed, self._exit_code = uuid.uuid4().hex, "", None
         with tempfile.TemporaryDirectory(prefix="feeder-", dir=self._scratch) as folder:
@@ -107,7 +110,7 @@ class CommandFeeder:
                     )
                 try:
                     yield
-                except MeasurementError as error:  # it may be the feeder that spoilt the launch
+                except MeasurementError as error:  # the feeder may have caused the error
                     if type(error) is MeasurementError and (failure := self._failure(log)):
                         raise MeasurementError(f"{error.problem}; {failure}") from error
                     raise
@@ -117,64 +120,64 @@ class CommandFeeder:
                 self._stop()
 
     def away(self) -> str:
-        """Nobody but the command knows its source."""
+        """Return no reason: only the command can query its source."""
         return ""
 
     def rest(self) -> None:
-        """It ends with the launch."""
+        """Do nothing: the command ends with the launch."""
 
     def end(self) -> None:
-        """End the command before its launch ends; how it failed until then is kept."""
+        """End the command before its launch ends, and keep the reason if it failed."""
         if self._log is not None:
             self._failed = self._failure(self._log)
         self._stop()
 
     def exit_code(self) -> int | None:
-        """With which the command of this launch, or the last one, ended by itself; None: it was ended."""
+        """Exit code with which the last command ended on its own; None: tuner ended it."""
         return self._exit_code
 
     def is_dry(self) -> bool:
-        """Whether the command has ended: nobody supplies items any more. Asked every second."""
+        """Return whether the command has ended, so that no items arrive any more. Called every second."""
         if self._log is not None:
             truncate_log(self._log)
         return self._process is None or exit_code_of(self._process) is not None
 
     def problem(self) -> str:
-        """Return how the command failed, and its last words."""
+        """Return how the command failed, with its last lines of output; empty: it has not failed."""
         return "" if self._log is None else self._failure(self._log)
 
     def pids(self) -> frozenset[int]:
-        """The command, while it runs."""
+        """Return the pid of the command while it runs."""
         return frozenset() if self._process is None or self.is_dry() else frozenset({self._process.pid})
 
     def requests(self) -> None:
-        """The command does not tell."""
+        """Return None: the command reports no requests."""
 
     @property
     def pace(self) -> None:
-        """It goes on as it begins."""
+        """None: the pace does not change."""
 
     @property
     def can_pause(self) -> bool:
-        """Only the command could stop its supply."""
+        """False: only the command could stop its supply."""
         return False
 
     def pause(self) -> None:
-        """It cannot."""
+        """Raise ValueError: the feeder cannot pause."""
         raise ValueError("a feeder of the user's cannot pause")
 
     def resume(self) -> None:
-        """It never pauses."""
+        """Do nothing: the feeder never pauses."""
 
-    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
-        """Whoever works finds the items."""
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # the port's signature
+        """Do nothing: the workers fetch the items themselves."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Nobody asks for it."""
+        """Raise NotImplementedError: the feeder has no rate."""
         raise NotImplementedError
 
     def _failure(self, log: Path) -> str:
-        """How the command failed; empty: it has not."""
+        """Return how the command failed; empty: it has not failed."""
         if self._process is None:
             return self._failed
         failed = exit_code_of(self._process)
@@ -205,11 +208,11 @@ class CommandFeeder:
                 variables=(_FEEDER_ID,),
                 grace_s=_STOP_WAIT_S,
             )
-        finally:  # a second Ctrl-C, and who threw away its environment
-            with suppress(ProcessLookupError, PermissionError):  # it ended; it became another user (sudo)
+        finally:  # a second Ctrl-C, or a process that cleared its environment
+            with suppress(ProcessLookupError, PermissionError):  # it has ended, or became another user (sudo)
                 os.killpg(process.pid, signal.SIGKILL)
             with suppress(PermissionError):
-                process.kill()  # it has no group of its own yet
+                process.kill()  # it has no process group yet
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_WAIT_S)
         left = list(swept.left)

@@ -143,17 +143,17 @@ class HttpFeederSettings(FeederSettings):
 
     @property
     def how_connected(self) -> Connections:
-        """What becomes of connections."""
+        """Handling of connections between requests."""
         return parse_connections(self.connections)
 
     @property
     def rate_per_s(self) -> float | None:
-        """The rate, where it is one number; None: closed loop, at least to begin with."""
+        """Requests per second, if the rate is one number; None: closed loop, at least at first."""
         return self.rate if isinstance(self.rate, float) else None
 
     @property
     def pace(self) -> Pace | None:
-        """What the rate follows from; None: it is one number, or there is none."""
+        """Rule for the rate; None: the rate is one number, or there is none."""
         return None if isinstance(self.rate, float) else self.rate
 
     @property
@@ -163,11 +163,11 @@ class HttpFeederSettings(FeederSettings):
 
     @property
     def target(self) -> HttpUrl:
-        """Where the requests go; of several processes, those of the first."""
+        """Address that receives the requests; with several processes, the address of the first."""
         return self.targets(1)[0]
 
     def targets(self, processes: int) -> list[HttpUrl]:
-        """Where the requests of so many *processes* go."""
+        """Return the addresses that receive the requests, for *processes* processes."""
         return [parse_url(self.url.replace(NUMBER, str(process))) for process in range(processes)]
 
     @property
@@ -184,7 +184,7 @@ class HttpFeederSettings(FeederSettings):
 
     @property
     def most_outstanding(self) -> int:
-        """Most unanswered requests at a time, if there is a rate."""
+        """Largest number of unanswered requests at a time, if there is a rate."""
         return self.max_outstanding or MOST_OUTSTANDING
 
     def connections_for(self, layouts: Sequence[Layout]) -> int:
@@ -225,9 +225,9 @@ class HttpFeederSettings(FeederSettings):
 
 
 class HttpFeeder:
-    """Starts a generator for each launch, which waits until the service answers, and ends it with the launch.
+    """Runs a load generator during each launch, which first waits until the service answers.
 
-    The generator's totals are in a file that probes may read meanwhile.
+    Probes may read the generator's file of totals during the launch.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class HttpFeeder:
         scratch: Path | None,
         warn: Callable[[str, str], None],
     ) -> None:
-        """*totals* is where the counts are while a launch runs; *layouts* are those of the study."""
+        """Set up the feeder; *totals* is the file of counts; *layouts* are those of the study."""
         self._traffic = traffic
         self._layouts = layouts
         self._totals = totals
@@ -258,7 +258,7 @@ class HttpFeeder:
         self._n_fed = 0  #: launches: each has arrivals of its own, or all would share their luck
 
     def prepare(self) -> None:
-        """Check that all requests can be made, and that there is a client for each thread of every layout."""
+        """Check that all requests are valid, with at least one client per thread of every layout."""
         self._traffic.requests()
         if self._traffic.url.is_tls and not self._traffic.checks_certificate:
             self._warn(*certificate_unchecked(f"https://{self._traffic.url.authority}"))
@@ -276,7 +276,7 @@ class HttpFeeder:
         """Send requests to one launch.
 
         Raises:
-            MeasurementError: the service did not answer; says what came instead.
+            MeasurementError: the service did not answer; the text describes the response.
         """
         with ExitStack() as stack:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="load-", dir=self._scratch))
@@ -311,7 +311,7 @@ class HttpFeeder:
                 self._workers_file = self._problem_file = self._found_file = None
 
     def away(self) -> str:
-        """Requests need none."""
+        """Return no reason: requests need no source."""
         return ""
 
     def rest(self) -> None:
@@ -320,7 +320,7 @@ class HttpFeeder:
             self._generator.end()
 
     def is_dry(self) -> bool:
-        """Whether the generator has died."""
+        """Return whether the generator has ended."""
         return self._generator is None or self._generator.is_dry()
 
     def problem(self) -> str:
@@ -331,11 +331,11 @@ class HttpFeeder:
         return str(redact(read_problem(self._problem_file)))
 
     def pids(self) -> frozenset[int]:
-        """The generator, while it runs."""
+        """Return the pid of the generator while it runs."""
         return frozenset() if self._generator is None else self._generator.pids()
 
     def requests(self) -> Requests:
-        """What became of the launch's requests; of none before it sends the first."""
+        """Return the results of the launch's requests; empty before the first request."""
         before = Requests(rate_per_s=self._rate_per_s, capacity_per_s=self._capacity_per_s)
         try:
             totals = read_totals(self._totals)
@@ -353,48 +353,48 @@ class HttpFeeder:
 
     @property
     def lacks_clients(self) -> bool:
-        """Whether there is a closed loop, and nobody has said with how many clients."""
+        """Whether this is a closed loop without a set number of clients."""
         return self._traffic.clients is None and self._traffic.rate_per_s is None
 
     @property
     def found(self) -> ClientSearchResult | None:
-        """How the number of clients was found; None: the user set it, or there is none."""
+        """Result of the search for the number of clients; None: the user set it, or there is none."""
         return self._found
 
     def clients_of(self, layout: Layout) -> int | None:
-        """How many clients send to *layout* in a closed loop; None: the number is neither set nor found."""
+        """Return the number of clients for *layout* in a closed loop; None: neither set nor found."""
         if self._traffic.rate_per_s is not None or self._traffic.clients is None:
             return None
         return self._traffic.clients if self._found is None else clients_for(layout, self._found)
 
     @property
     def timeout_s(self) -> float:
-        """After so long without an answer a request has failed."""
+        """Time in seconds after which an unanswered request has failed."""
         return self._traffic.timeout_s
 
     def use_clients(self, n_clients: int) -> None:
-        """Send by so many clients from the next launch on."""
+        """Use *n_clients* clients from the next launch on."""
         self._traffic = replace(self._traffic, clients=n_clients)
 
     def use_found(self, found: ClientSearchResult) -> None:
-        """Send by the clients that were found, and by more to layouts with more threads."""
+        """Use the number of clients that was found, and more for layouts with more threads."""
         self._found = found
         self.use_clients(found.clients)
 
     @property
     def pace(self) -> Pace | None:
-        """As the traffic has it."""
+        """Rule for the rate, from the traffic."""
         return self._traffic.pace
 
     def follow(self, workers: Callable[[], frozenset[int]]) -> None:
-        """Write the *workers* for the generator if they have changed."""
+        """Write the *workers* to the generator's file if they have changed."""
         if self._workers_file is not None and (pids := workers()) != self._workers:
             write_workers(self._workers_file, pids)
             self._workers = pids
         self._warn_found_elsewhere()
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Write the rate for the generator, which reads it ten times a second."""
+        """Write the rate to the generator's file, which the generator reads ten times a second."""
         if self._rate_file is None:
             raise ValueError("nothing is fed, or nothing at a pace")
         write_rate(self._rate_file, rate_per_s)
@@ -402,15 +402,15 @@ class HttpFeeder:
 
     @property
     def can_pause(self) -> bool:
-        """The generator can."""
+        """True: the generator can pause."""
         return True
 
     def pause(self) -> None:
-        """Have the generator send nothing, once it has every answer that it waits for."""
+        """Stop new requests and wait for the answers to all earlier ones."""
         self._paused_generator().pause(self._traffic.timeout_s + _PAUSE_SLACK_S)
 
     def resume(self) -> None:
-        """Have it send again."""
+        """Send requests again."""
         self._paused_generator().resume(self._traffic.timeout_s + _PAUSE_SLACK_S)
 
     def _paused_generator(self) -> PausedProcess:
@@ -419,7 +419,7 @@ class HttpFeeder:
         return self._pausing
 
     def _warn_found_elsewhere(self) -> None:
-        """Warn once where the service listens, if that is not where the config says."""
+        """Warn once if the service listens at another address than the config states."""
         if not self._traffic.finds_address or self._found_file is None:
             return
         url = read_problem(self._found_file)
@@ -430,7 +430,7 @@ class HttpFeeder:
             self._warn(*address_found(url, before))
 
     def _report(self, layout: Layout, totals: Totals) -> None:
-        """Warn when many failed; what failed after the last good answer is the end of the service."""
+        """Warn if many requests failed, but ignore failures after the last good answer."""
         failed = dict(totals.n_failed)
         if totals.n_done:
             for kind, n in totals.n_failed_since_done.items():

@@ -31,57 +31,57 @@ class NoFeederSettings(FeederSettings):
 
 
 class NoFeeder:
-    """Supplies nothing, and cannot tell whether the source is dry."""
+    """Supplies no items, and cannot detect whether the source is dry."""
 
     def prepare(self) -> None:
-        """Nothing can be wrong with it."""
+        """Do nothing: there is nothing to check."""
 
     @contextmanager
-    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # every layout is the same to it
-        """Nothing to set up, nothing to clear away."""
+    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # all layouts are alike
+        """Do nothing: there is nothing to set up or to remove."""
         yield
 
     def away(self) -> str:
-        """Never known to be."""
+        """Return no reason: the source is unknown."""
         return ""
 
     def rest(self) -> None:
-        """Nothing is sent."""
+        """Do nothing: nothing is sent."""
 
     def is_dry(self) -> bool:
-        """Never known to be."""
+        """Return False: the source is unknown."""
         return False
 
     def problem(self) -> str:
-        """Nothing is fed."""
+        """Return no problem: nothing is fed."""
         return ""
 
     def pids(self) -> frozenset[int]:
-        """No process."""
+        """Return no process."""
         return frozenset()
 
     def requests(self) -> None:
-        """There are none to know of."""
+        """Return None: there are no requests."""
 
     @property
     def pace(self) -> None:
-        """It goes on as it begins."""
+        """None: the pace does not change."""
 
     @property
     def can_pause(self) -> bool:
-        """Nothing is fed."""
+        """False: nothing is fed."""
         return False
 
     def pause(self) -> None:
-        """It cannot."""
+        """Raise ValueError: the feeder cannot pause."""
         raise ValueError("a source that tuner does not feed cannot pause")
 
     def resume(self) -> None:
-        """It never pauses."""
+        """Do nothing: the feeder never pauses."""
 
-    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
-        """Whoever works finds the items."""
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # the port's signature
+        """Do nothing: the workers fetch the items themselves."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Nobody asks for it."""
+        """Raise NotImplementedError: the feeder has no rate."""
         raise NotImplementedError

@@ -114,7 +114,7 @@ class QueueFeederSettings(FeederSettings):
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """What is fed, and where."""
+    """The queue and the messages to feed."""
 
     url: str
     form: str
@@ -125,10 +125,11 @@ class Fed:
 
 
 class QueueFeeder:
-    """Starts a process for each launch that keeps the queue full, and ends it with the launch.
+    """Runs a process for each launch that keeps the queue full, and ends it with the launch.
 
-    Before a launch the queue is empty, and full before the service starts; afterwards what is left of its
-    messages is removed. It touches no other queue and no message of others: where some wait it refuses.
+    The queue is empty before a launch, and full before the service starts; afterwards the remaining messages
+    of the launch are removed. The feeder touches no other queue and no other messages: if the queue holds
+    other messages, it raises an error.
     """
 
     def __init__(
@@ -141,7 +142,9 @@ class QueueFeeder:
         *,
         keeps_little: bool = False,
     ) -> None:
-        """The process writes the file *state* while a launch runs; *keeps_little*: see `in_turns`."""
+        """Set up the feeder; its process writes the file *state* during a launch; *keeps_little*: see
+        `in_turns`.
+        """
         self._keeps_little = keeps_little
         self._fed, self._claim = fed, claim
         self._state_path = state
@@ -153,13 +156,17 @@ class QueueFeeder:
         self._was_away = False  #: the broker, in this launch or the last one
 
     def in_turns(self) -> QueueFeeder:
-        """Return a feeder of the same queue for launches that are paused often: little ever waits."""
+        """Return a feeder of the same queue for launches that are paused often: it keeps few messages
+        waiting.
+        """
         return QueueFeeder(
             self._fed, self._claim, self._state_path, self._scratch, self._warn, keeps_little=True
         )
 
     def prepare(self) -> None:
-        """See that the sample can be cloned and the queue filled; remove what we once left there."""
+        """Check that the sample can be cloned and the queue fed; remove messages of an earlier run of the
+        study.
+        """
         queue = self._queue()
         try:
             cuts_of(queue, read_sample(self._fed.sample, self._fed.form), self._fed.sample)
@@ -175,9 +182,9 @@ class QueueFeeder:
         """Feed one launch.
 
         Raises:
-            ConfigError: others put messages into the queue.
-            SourceAway: the broker could not be reached, then or meanwhile.
-            MeasurementError: the process failed, or the broker has something against it.
+            ConfigError: the queue holds other messages.
+            SourceAway: the broker could not be reached at some time.
+            MeasurementError: the process failed, or the broker refused an operation.
         """
         queue = self._queue()
         self._was_away = False
@@ -187,8 +194,8 @@ class QueueFeeder:
             try:
                 yield from self._filled(layout)
             except BaseException as error:
-                self._release(queue, layout, is_told=True)  # the first trouble is the one to tell
-                if self._was_away and type(error) is MeasurementError:  # it is what the service met, too
+                self._release(queue, layout, is_told=True)  # report the first error
+                if self._was_away and type(error) is MeasurementError:  # the service met the same failure
                     raise SourceAway(error.problem) from error
                 raise
             self._release(queue, layout, is_told=False)
@@ -196,23 +203,23 @@ class QueueFeeder:
             queue.close()
 
     def away(self) -> str:
-        """Ask the broker."""
+        """Return why the broker cannot be reached; empty: it can."""
         queue = self._queue()
         try:
             queue.reach()
         except BrokerAway as error:
             return str(error)
         except BrokerError:
-            return ""  # it is there and refuses: the next launch fails with the reason
+            return ""  # the broker runs but refuses: the next launch fails with the reason
         finally:
             queue.close()
         return ""
 
     def rest(self) -> None:
-        """What waits harms no stop."""
+        """Do nothing: waiting messages do not disturb the stop."""
 
     def is_dry(self) -> bool:
-        """Whether nothing waited at some moment of the last second, or nobody feeds."""
+        """Return whether the queue was empty at some time in the last second, or the process has ended."""
         if self._process is None or self._process.is_dry():
             return True
         if self._pausing is not None and self._pausing.is_paused:
@@ -221,7 +228,9 @@ class QueueFeeder:
         return state is not None and state.dry_at_s > time.monotonic() - _DRY_FOR_S
 
     def problem(self) -> str:
-        """Return how the process failed, and its last words; or that no worker takes what it feeds."""
+        """Return how the process failed, with its last output, or that no worker takes the messages; else
+        empty.
+        """
         if self._process is None:
             return ""
         if failed := self._process.problem():
@@ -232,44 +241,44 @@ class QueueFeeder:
         return f"nothing has left the queue {self._fed.queue} yet: do the workers read it?"
 
     def pids(self) -> frozenset[int]:
-        """The process, while it runs."""
+        """Return the pid of the process while it runs."""
         return frozenset() if self._process is None else self._process.pids()
 
     def requests(self) -> None:
-        """How long an item took is not told."""
+        """Return None: the times of single items are unknown."""
 
     @property
     def pace(self) -> None:
-        """It goes on as it begins."""
+        """None: the pace does not change."""
 
-    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
-        """Whoever works finds the items."""
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # the port's signature
+        """Do nothing: the workers fetch the items themselves."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Nobody asks for it."""
+        """Raise NotImplementedError: the feeder has no rate."""
         raise NotImplementedError
 
     @property
     def can_pause(self) -> bool:
-        """The process can."""
+        """True: the process can pause."""
         return True
 
     def pause(self) -> None:
-        """Let the workers empty the queue, and finish the messages that they have fetched.
+        """Wait until the workers have emptied the queue and finished the messages that they fetched.
 
-        From then on it holds the work of half a second at most.
+        From then on the queue holds work for at most half a second.
         """
         try:
             self._paused_process().pause(EMPTY_WITHIN_S)
         except MeasurementError as error:
-            if self.is_dry():  # the process has ended, which is the reason
+            if self.is_dry():  # the process has ended, which is the real reason
                 raise
             raise MeasurementError(
                 f"{error.problem}: if its items take long, layouts cannot take turns (--slices off)"
             ) from error
 
     def resume(self) -> None:
-        """Have it filled again; it is when this returns."""
+        """Fill the queue again; it is full when this returns."""
         self._paused_process().resume(EMPTY_WITHIN_S)
 
     def _paused_process(self) -> PausedProcess:
@@ -301,7 +310,7 @@ class QueueFeeder:
                     self._pausing = pausing
                     if is_fed := not process.is_dry():
                         yield
-                if not is_fed:  # its end was told already, unless it was an orderly one
+                if not is_fed:  # otherwise its end is reported already, unless it ended normally
                     raise MeasurementError(f"nobody feeds the queue {self._fed.queue}")
             finally:
                 self._was_away = process.exit_code() == AWAY_EXIT
@@ -313,7 +322,7 @@ class QueueFeeder:
 
     def _wait_until_full(self, process: CommandFeeder) -> None:
         ends_s = time.monotonic() + FULL_WITHIN_S
-        while self._state() is None and not process.is_dry():  # one that failed is told by its own block
+        while self._state() is None and not process.is_dry():  # a failure is reported by its own block
             if time.monotonic() > ends_s:
                 raise MeasurementError(f"the queue {self._fed.queue} was not full within {FULL_WITHIN_S:g} s")
             time.sleep(_LOOK_EVERY_S)
@@ -341,7 +350,7 @@ class QueueFeeder:
         )
 
     def _release(self, queue: MessageQueue, layout: Layout, *, is_told: bool) -> None:
-        """Empty the queue; *is_told*: there is an error already, and another one would hide it."""
+        """Empty the queue; *is_told*: an error is already being raised, and another one would hide it."""
         try:
             n_others = queue.release()
         except BrokerError as error:
@@ -350,7 +359,7 @@ class QueueFeeder:
                 kind = SourceAway if self._was_away else MeasurementError
                 raise kind(f"cannot remove the messages that tuner fed: {error}") from error
             if self._was_away:
-                return  # it is told as that, and resuming removes them
+                return  # it is reported as that, and the resumed study removes the messages
             self._warn(*queue_left(layout, f"{error}"))
             return
         if n_others:
@@ -358,7 +367,9 @@ class QueueFeeder:
 
 
 def _claim_patiently(queue: MessageQueue) -> None:
-    """Else a restart of the broker would use up all attempts of a launch within a second."""
+    """Claim the queue, with retries: otherwise a restart of the broker would use up all attempts of a
+    launch.
+    """
     ends_s = time.monotonic() + BROKER_WITHIN_S
     while True:
         try:

@@ -16,9 +16,9 @@ _READY = "new"  #: the folder of a spool that holds the items nobody has taken
 
 
 class SpoolFeeder:
-    """Keeps a spool of items that the workers put back when they have finished them (``--endless``).
+    """Keeps a spool of items, which the workers put back after they have finished them (``--endless``).
 
-    A spool that holds items already is the user's own: nothing is added to it.
+    A spool that already holds items belongs to the user, and nothing is added to it.
     """
 
     def __init__(self, spool: Path, fill_command: Sequence[str], user: str | None = None) -> None:
@@ -28,30 +28,30 @@ class SpoolFeeder:
         self._user = user
 
     @contextmanager
-    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # one spool holds enough for the largest
-        """See that it is full. Afterwards it stays: the next layout takes from the same items."""
+    def feeding(self, layout: Layout) -> Iterator[None]:  # noqa: ARG002  # large enough for all layouts
+        """Check that the spool is full; it stays afterwards, and the next layout takes the same items."""
         self.prepare()
         yield
 
     def prepare(self) -> None:
-        """Fill the spool when it is empty.
+        """Fill the spool if it is empty.
 
         Raises:
-            ConfigError: it is not there, cannot be written, or cannot be filled.
+            ConfigError: the folder is missing, cannot be written, or cannot be filled.
         """
         self._check()
         if self.is_dry():
             self._fill()
 
     def away(self) -> str:
-        """It is a folder."""
+        """Return no reason: the source is a folder."""
         return ""
 
     def rest(self) -> None:
-        """Nothing is sent."""
+        """Do nothing: nothing is sent."""
 
     def is_dry(self) -> bool:
-        """Whether no item waits: one look at the first entry, however many there are."""
+        """Return whether no item waits; it reads one directory entry, however many there are."""
         try:
             with os.scandir(self._ready) as entries:
                 return next(entries, None) is None
@@ -59,37 +59,37 @@ class SpoolFeeder:
             return True
 
     def problem(self) -> str:
-        """It is filled before a launch."""
+        """Return no problem: the spool is filled before a launch."""
         return ""
 
     def pids(self) -> frozenset[int]:
-        """No process: the workers feed one another."""
+        """Return no process: the workers put items back themselves."""
         return frozenset()
 
     def requests(self) -> None:
-        """How long an item took is not told."""
+        """Return None: the times of single items are unknown."""
 
     @property
     def pace(self) -> None:
-        """It goes on as it begins."""
+        """None: the pace does not change."""
 
     @property
     def can_pause(self) -> bool:
-        """The workers put their items back, and tuner supplies none."""
+        """False: the workers put their items back, and tuner supplies none."""
         return False
 
     def pause(self) -> None:
-        """It cannot."""
+        """Raise ValueError: the feeder cannot pause."""
         raise ValueError("a spool whose workers put their items back cannot pause")
 
     def resume(self) -> None:
-        """It never pauses."""
+        """Do nothing: the feeder never pauses."""
 
-    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # as the port has it
-        """Whoever works finds the items."""
+    def follow(self, workers: Callable[[], frozenset[int]]) -> None:  # the port's signature
+        """Do nothing: the workers fetch the items themselves."""
 
     def go_on_at(self, rate_per_s: float, capacity_per_s: float) -> None:
-        """Nobody asks for it."""
+        """Raise NotImplementedError: the feeder has no rate."""
         raise NotImplementedError
 
     def _check(self) -> None:

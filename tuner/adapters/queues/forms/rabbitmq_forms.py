@@ -80,25 +80,27 @@ class CeleryOnRabbitmq:
         return []
 
     def dead(self, queue: str) -> list[str]:  # noqa: ARG002
-        """None."""
+        """Return no queue."""
         return []
 
 
 class DramatiqOnRabbitmq:
-    """All is in the body, as JSON."""
+    """Format of dramatiq: ids and all other data are in the body, as JSON."""
 
     name = "dramatiq"
     default_queue = "default"
 
     def is_of(self, message: Message) -> bool:
-        """Whether it names an actor."""
+        """Return whether the message names an actor."""
         try:
             return "actor_name" in json_of(message)
         except UnclonableError:
             return False
 
     def cut(self, message: Message, queue: str) -> Cut:
-        """Its id is new; it is sent now, to *queue*: old ones may be passed over."""
+        """Return the template: it has a new id and is marked as sent now to *queue*, as workers may skip
+        old ones.
+        """
         document = split_document(message, queue)
         return _cut(cut_json(document).pieces[BODY], _properties(message))
 
